@@ -23,16 +23,16 @@ log = logging.getLogger(__name__)
 Message = dict[str, Any]  # JSON
 T = TypeVar("T")
 
-_LINE_LIMIT = 1 << 20
+_MAX_LINE_BYTES = 1 << 20
 _READY_TIMEOUT_S = 180.0
-"""Compilation takes 15 s of CPU time in an agent without cached machine code, on a machine that may be busy.
-"""
+"""An agent without cached machine code compiles for 15 s of CPU time, on a machine that may be busy."""
 _RESTART_TIMEOUT_S = 300.0
 """Long, as a restarted PS reads its journal while the run continues."""
+_CALL_TIMEOUT_S = 30.0
 _QUIT_TIMEOUT_S = 3.0
 _SETTLE_TIMEOUT_S = 30.0
-_GRACE_S = 0.5
-_TICK_S = 1.0
+_GRACE_S = 0.5  # time for the death that has made the work fail to be noticed
+_TICK_S = 1.0  # interval at which a wait checks whether all processes are up
 
 
 class _PendingAnswer(NamedTuple):
@@ -46,8 +46,9 @@ class _AgentProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.end_event = asyncio.Event()
+        # Whether another process is started after the end of this one.
         self.has_successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.error: str | None = None
+        self.error: str | None = None  # message of the process that answers no command
         self._pending: deque[_PendingAnswer] = deque()
         self.first_answer = self.expect_answer()
         self._read_task = asyncio.ensure_future(self._read())
@@ -110,7 +111,7 @@ class CommandTarget(Protocol):
     def alive(self) -> bool: ...
 
     async def call(
-        self, command: Message, timeout_s: float = 30.0, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = _CALL_TIMEOUT_S, on_progress: OnProgress | None = None
     ) -> Message:
         """Send a command and return its answer; raise AgentFailed for an error or a missing answer."""
         ...
@@ -171,7 +172,7 @@ class Agent:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,
-                limit=_LINE_LIMIT,
+                limit=_MAX_LINE_BYTES,
                 start_new_session=True,
             )
         self._agent_process = _AgentProcess(process)
@@ -193,7 +194,7 @@ class Agent:
         self._is_ready = True
 
     async def call(
-        self, command: Message, timeout_s: float = 30.0, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = _CALL_TIMEOUT_S, on_progress: OnProgress | None = None
     ) -> Message:
         """Send a command, again after a restart; `timeout_s` (s) elapses only while all processes are up."""
         while True:
@@ -306,7 +307,7 @@ def namespace_command(pid: int, module: str) -> list[str]:
 async def call_all(
     agents: Iterable[CommandTarget],
     command: Message,
-    timeout_s: float = 30.0,
+    timeout_s: float = _CALL_TIMEOUT_S,
     on_progress: OnProgress | None = None,
 ) -> list[Message]:
     return await gather_or_cancel(agent.call(command, timeout_s, on_progress) for agent in agents)

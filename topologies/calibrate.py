@@ -27,7 +27,7 @@ async def probe_capacities(session: Session) -> dict[str, float]:
 
 async def calibrate(session: Session, probed_capacity: dict[str, float]) -> None:
     """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
-    steps = _choose_steps(session, capacity_of_baseline(probed_capacity), 1.0)
+    steps = _choose_steps(session, capacity_of_baseline(probed_capacity), share=1.0)
     record_capacity(session, await measure_capacities(session, "calibrate", steps))
 
 

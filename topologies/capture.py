@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 _STOP_TIMEOUT_S = 5.0
+_BUFFER_KIB = 16384
 
 
 @contextmanager
@@ -19,7 +20,8 @@ def capture(interfaces: Sequence[str], folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _tcpdump(interface: str, file: Path) -> Iterator[None]:
-    command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "-n", "-Z", "root", "-B", "16384"]
+    # -U writes each frame at once, -n looks up no names, -Z root keeps the right to write.
+    command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "-n", "-Z", "root", "-B", str(_BUFFER_KIB)]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

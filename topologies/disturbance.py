@@ -14,6 +14,9 @@ from experiment.session import MachineCounters
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
 """Parent of all kernel threads, whose CPU time counts as the run's."""
+_STEAL_FIELD = 7  # of a line of /proc/stat, after the name of the CPU
+# Fields of /proc/PID/stat after the name: the parent, and utime, stime, cutime and cstime (proc(5)).
+_PARENT_FIELD, _TICKS_FIELDS = 1, slice(11, 15)
 
 
 class ProcessTimes(NamedTuple):
@@ -55,14 +58,15 @@ def list_kernel_threads(proc: Path = Path("/proc")) -> list[int]:
 
 def _read_steal_ms(stat: str, cpus: set[int]) -> float:
     steal_ticks = {
-        int(cpu): int(fields.split()[7]) for cpu, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)
+        int(cpu): int(fields.split()[_STEAL_FIELD])
+        for cpu, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)
     }
     return sum(ticks for cpu, ticks in steal_ticks.items() if cpu in cpus) * 1e3 / _TICKS_PER_S
 
 
 def _read_pressure_ms(file: Path) -> float:
     try:
-        match = re.search(r"^some .*\btotal=(\d+)", file.read_text(), re.M)
+        match = re.search(r"^some .*\btotal=(\d+)", file.read_text(), re.M)  # in µs
     except OSError:  # the kernel has no PSI, or PSI is disabled
         return 0.0
     return int(match[1]) / 1e3 if match else 0.0
@@ -77,4 +81,4 @@ def _read_processes(proc: Path) -> Iterator[ProcessTimes]:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        yield ProcessTimes(int(entry.name), int(fields[1]), sum(map(int, fields[11:15])))
+        yield ProcessTimes(int(entry.name), int(fields[_PARENT_FIELD]), sum(map(int, fields[_TICKS_FIELDS])))

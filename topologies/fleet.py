@@ -1,3 +1,5 @@
+"""Set up a run's switch, and start its agents with their configurations."""
+
 from __future__ import annotations
 
 import asyncio
@@ -55,6 +57,7 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
 
 async def publish(address: str, config: Config, arm: Arm) -> None:
     publish_updates = CONTROL.for_design(design(config.design)).publish
+    # The default publishes nothing, so it needs no connection.
     if publish_updates is not ControllerOps._field_defaults["publish"]:
         async with Controller(address, exclusive=True, design=config.design) as controller:
             await publish_updates(controller, arm.job)
@@ -104,7 +107,12 @@ async def start_servers(
         command = namespace_command(host.pid, "hosts.ps")
         started_agents.append(
             await Agent.start(
-                f"ps-{number - 1}", command, settings, run / "logs", is_durable, context.liveness
+                f"ps-{number - 1}",
+                command,
+                settings,
+                run / "logs",
+                restarts_after_death=is_durable,
+                liveness=context.liveness,
             )
         )
 

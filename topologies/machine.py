@@ -39,7 +39,7 @@ def peak_memory_mb(pid: int) -> float:
     except OSError:
         return 0.0
     lines = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(lines[0]) / 1024 if lines else 0.0
+    return int(lines[0]) / 1024 if lines else 0.0  # the file has kB
 
 
 def _mininet_version() -> str:

@@ -33,6 +33,7 @@ _RESTART_TIMEOUT_S = 120.0
 """Longer than `_START_TIMEOUT_S`, since a restart competes with the run for CPU time."""
 _STOP_TIMEOUT_S = 5.0
 _COUNTERS_TIMEOUT_S = 1.0
+_COUNTERS_POLL_INTERVAL_S = 0.005
 _POLL_INTERVAL_S = 0.05
 
 
@@ -162,6 +163,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         return None
 
     def interfaces(self) -> dict[int, str]:
+        # Mininet gives port 0 to the loopback interface.
         return {port: str(interface) for port, interface in sorted(self.intfs.items()) if port > 0}
 
     def _failure_error(self, error: SwitchEnded) -> SwitchFailed:
@@ -192,7 +194,7 @@ class SoftSwitch(TargetSwitch):
         while self._counters_file.stat().st_ino == previous_inode:
             if time.monotonic() > deadline:
                 return None
-            time.sleep(_COUNTERS_TIMEOUT_S / 200)
+            time.sleep(_COUNTERS_POLL_INTERVAL_S)
         counters: Counters = json.loads(self._counters_file.read_bytes())
         return counters
 

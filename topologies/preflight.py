@@ -21,7 +21,7 @@ from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
 from topologies.run_lock import interface_exists
 
-_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}  # bits (linux/capability.h)
 _PROGRAMS = {
     "mnexec": "mininet",
     "ip": "iproute2",

@@ -36,7 +36,7 @@ class RecoverableRun:
 
     async def start_switch(self) -> int:
         self._switch.restart()
-        return EPOCH + self._switch.restarts
+        return EPOCH + self._switch.restarts  # each restarted switch has another epoch
 
     async def wait_for_switch_answer(self) -> None:
         await self._switch.wait_until_listening()

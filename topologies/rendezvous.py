@@ -34,7 +34,8 @@ SOCKET_VARIABLE = "HOTLINE_CONNECT"
 RANK_VARIABLE = "HOTLINE_RANK"
 NOTE_S = 5.0
 """Time after which a worker that waits for others gets a note with their names, in s."""
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
+_MAX_SHOWN_BYTES = 80  # of a request that is not understood
 
 
 def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
@@ -98,10 +99,11 @@ class _Session:
     terms: Terms
     joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
     taken_ranks: set[int] = field(default_factory=set)
-    departure: str | None = None
-    failure: str | None = None
+    departure: str | None = None  # how the first worker left
+    failure: str | None = None  # why no request can succeed any more
+    # Ranks of the workers that wait at the barrier, and the event that releases each.
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    setter_by_table: dict[str, int] = field(default_factory=dict)
+    setter_by_table: dict[str, int] = field(default_factory=dict)  # name -> rank of the worker that sets it
     set_events: dict[str, asyncio.Future[None]] = field(default_factory=dict)
 
     def fail_waiters(self, reason: str) -> None:
@@ -372,7 +374,8 @@ class _ConnectionHandler:
         except HotlineError as error:
             answer = {"error": str(error)}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            answer = {"error": f"not understood: {line[:80].decode(errors='replace').strip()} ({error})"}
+            text = line[:_MAX_SHOWN_BYTES].decode(errors="replace").strip()
+            answer = {"error": f"not understood: {text} ({error})"}
         if request_id is not None:
             send_line(self._writer, {"id": request_id, **answer})
 

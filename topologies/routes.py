@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from ipaddress import ip_interface
 
-_PREFERENCE = "9590"
+_PREFERENCE = "9590"  # of our rules, which are removed by it
+_HOST_BITS = 0xFFFF  # of an address in the testbed's network
 _FIRST_TABLE = 0x486F0000
 """First number of our routing tables, above the numbers that administrators use."""
 
@@ -14,7 +15,7 @@ def add(address: str, network: str, interface: str) -> None:
     """Give an interface an address, and route packets from that address to the network (ADDRESS/BITS)."""
     # A /32, because the machine may have another route to the network.
     _run_ip("address", "replace", f"{address}/32", "dev", interface)
-    table_number = _FIRST_TABLE + (int(ip_interface(address)) & 0xFFFF)
+    table_number = _FIRST_TABLE + (int(ip_interface(address)) & _HOST_BITS)
     _run_ip(
         "route", "replace", str(ip_interface(network).network), "dev", interface, "table", str(table_number)
     )

@@ -24,7 +24,7 @@ from topologies.isolation import restore_affinities
 
 MARK = "HOTLINE_RUN"
 LOCK = Path("/run/hotline.lock")
-_KILL_TIMEOUT_S = 10.0
+_KILL_TIMEOUT_S, _KILL_POLL_S = 10.0, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _kill_marked_processes() -> int:
         for process in alive_processes:
             _kill(process)
         killed_processes |= alive_processes
-        time.sleep(0.02)
+        time.sleep(_KILL_POLL_S)
     return len(killed_processes)
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # imports Mininet
     from topologies.network import Network
 
 T = TypeVar("T")
+_BASE_TIMEOUT_S = 60.0
+_MAX_PERIODS_PER_STEP = 10
 _TRAINING_STEPS = 10  # between two checks of whether the load is done
 _FAULTS_TIMEOUT_FACTOR = 4
 """Steps take several times as long if frames are lost."""
@@ -110,8 +112,9 @@ class RealSession(Session):
             "discard_steps": planned.max_discarded_steps,
         }
         steps, period_ns = planned.steps, planned.period_ns
-        step_s = 10 * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
-        timeout_s = 60.0 + steps * step_s
+        # In a closed loop the period is 0.
+        step_s = _MAX_PERIODS_PER_STEP * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
+        timeout_s = _BASE_TIMEOUT_S + steps * step_s
         if self.config.faults != Faults():
             timeout_s *= _FAULTS_TIMEOUT_FACTOR
         answers = await gather_or_cancel(

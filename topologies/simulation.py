@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from analysis.record import RunRecord
+from analysis.record import FAST, RunRecord
 from analysis.statistics import MIN_ROUNDS
 from foundation.designs.arms import lead_arm
 from hosts.config import ServerCost
@@ -25,7 +25,7 @@ def can_be_simulated(record: RunRecord) -> bool:
     config = record.config
     if not config["simulate_dedicated_switch"]:
         return False
-    is_fast_without_faults = config["codec"] == "fast" and not any(config["faults"].values())
+    is_fast_without_faults = config["codec"] == FAST and not any(config["faults"].values())
     has_default_servers = (
         config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
     )

@@ -43,7 +43,9 @@ class ScriptArm:
             Script(number, arm.name, run / "logs" / f"script-{arm.name}-{number}.log")
             for number in range(1, config.workers + 1)
         ]
-        self.rendezvous = Rendezvous(self, lambda report: on_report({"arm": arm.name, **report}), self._join)
+        self.rendezvous = Rendezvous(
+            self, on_report=lambda report: on_report({"arm": arm.name, **report}), on_join=self._join
+        )
 
     @property
     def size(self) -> int:
