@@ -68,7 +68,7 @@ def _assign_cpus(cpus: list[int], servers: int, workers: int) -> Placement:
     # The first CPU tends to handle the interrupts.
     rest_cpu, switch_cpu, *agent_cpus = cpus
     server_cpu_count = min(servers, round(len(agent_cpus) * servers / (servers + workers)))
-    # Servers get CPUs by their share of the agents, and those beyond one per worker; each kind gets one.
+    # Servers get CPUs by their number, and those beyond one per worker; each kind gets at least one.
     agent_split = min(max(1, server_cpu_count, len(agent_cpus) - workers), len(agent_cpus) - 1)
     return Placement(
         switch_cpu,
