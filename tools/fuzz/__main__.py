@@ -14,6 +14,8 @@ from tools.fuzz.targets import NAMES, target
 
 FINDINGS = ROOT / "build" / "fuzz"
 SECONDS = 10.0
+_MAX_SHOWN_BYTES = 80  # of an input
+_DIGEST_DIGITS = 12  # in the name of a file
 
 
 def main() -> int:
@@ -60,7 +62,10 @@ def _report(chosen: Target, finding: Finding) -> None:
     file = FINDINGS / f"{chosen.name}-{_digest(finding.data)}"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(finding.data)
-    print(f"  {finding}\n    by {finding.data[:80]!r}, written to {file.relative_to(ROOT)}", flush=True)
+    print(
+        f"  {finding}\n    by {finding.data[:_MAX_SHOWN_BYTES]!r}, written to {file.relative_to(ROOT)}",
+        flush=True,
+    )
 
 
 def _add_to_corpus(fuzzer: Fuzzer) -> None:
@@ -74,7 +79,7 @@ def _add_to_corpus(fuzzer: Fuzzer) -> None:
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:12]
+    return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB, WORKER, EPOCH = 1, 2, 3
+CONTROLLER_EPOCH = 5
+PULLED_VALUE = 7
 
 
 def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> bytes:
@@ -24,9 +26,9 @@ def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> b
 
 
 def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
-    """Return the answer to a request; the answer to a pull has 7 in each lane."""
+    """Return the answer to a request; the answer to a pull has `PULLED_VALUE` in each lane."""
     header = codec.parse(request).header
-    values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
+    values = np.full(header.count, PULLED_VALUE, np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
     # The answer to an EMPTY is about the lanes of an earlier push, not about lanes of the EMPTY.
     refusable_lanes = header.live if header.op != Op.EMPTY else 2**LANES - 1
@@ -37,7 +39,7 @@ def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
 
 
 def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:
-    message = Control(code, JOB, 0, 5, seq, np.array(keys, np.uint64))
+    message = Control(code, JOB, ps=0, epoch=CONTROLLER_EPOCH, seq=seq, keys=np.array(keys, np.uint64))
     if status is not None:
         values = code is Command.VALUES and status is Status.OK
         message = message.answer(status, message.keys.astype(np.uint32) if values else None)

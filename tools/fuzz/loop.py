@@ -79,14 +79,14 @@ def shrink(target: Target, finding: Finding) -> Finding:
     """Return the same finding with a shorter input, found by removing pieces."""
     attempts, size = _MAX_SHRINK_ATTEMPTS, max(len(finding.data) // 2, 1)
     while size and attempts:
-        at = 0
-        while at < len(finding.data) and attempts:
+        offset = 0
+        while offset < len(finding.data) and attempts:
             attempts -= 1
-            found = attempt(target, finding.data[:at] + finding.data[at + size :])
+            found = attempt(target, finding.data[:offset] + finding.data[offset + size :])
             if isinstance(found, Finding) and found.place == finding.place:
                 finding = found
             else:
-                at += size
+                offset += size
         size //= 2
     return finding
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 MAX_BYTES = 4096  # of a mutated input
+# Limits of widths, lanes and bytes, and numbers beside them.
 _NUMBERS = (0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31)
 _DIGITS = b"0123456789+-.eE_, :\n"
 _EXTREMES = tuple(
@@ -34,12 +35,12 @@ class Mutator:
         random = self._random
         changed = bytearray(data)
         if random.random() < 0.1:
-            changed = bytearray(data[: self._at(data)] + other[self._at(other) :])
+            changed = bytearray(data[: self._offset(data)] + other[self._offset(other) :])
         for _ in range(1 << random.choice((0, 0, 1, 1, 2, 3))):
             random.choice(self._changes)(changed)
         return bytes(changed[:MAX_BYTES])
 
-    def _at(self, data: Sequence[int]) -> int:
+    def _offset(self, data: Sequence[int]) -> int:
         """Return an offset; low offsets are likelier, because headers are there."""
         length = len(data) if self._random.random() < 0.5 else min(len(data), 64)
         return self._random.randrange(length + 1)
@@ -52,39 +53,39 @@ class Mutator:
             data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
 
     def _set(self, data: bytearray) -> None:
-        at = self._at(data)
-        data[at : at + 1] = bytes(
+        offset = self._offset(data)
+        data[offset : offset + 1] = bytes(
             [self._random.choice((0, 1, 0x7F, 0x80, 0xFF, self._random.randrange(256)))]
         )
 
     def _number(self, data: bytearray) -> None:
-        at, size = self._at(data), self._random.choice((1, 2, 4, 8))
+        offset, size = self._offset(data), self._random.choice((1, 2, 4, 8))
         number = self._random.choice(_NUMBERS) * self._random.choice((1, 1, -1))
-        data[at : at + size] = (number % (1 << 8 * size)).to_bytes(size, "big")
+        data[offset : offset + size] = (number % (1 << 8 * size)).to_bytes(size, "big")
 
     def _digit(self, data: bytearray) -> None:
-        at = self._at(data)
-        data[at : at + self._random.randrange(2)] = bytes([self._random.choice(_DIGITS)])
+        offset = self._offset(data)
+        data[offset : offset + self._random.randrange(2)] = bytes([self._random.choice(_DIGITS)])
 
     def _cut(self, data: bytearray) -> None:
-        at = self._at(data)
-        del data[at : None if self._random.random() < 0.2 else at + self._length()]
+        offset = self._offset(data)
+        del data[offset : None if self._random.random() < 0.2 else offset + self._length()]
 
     def _double(self, data: bytearray) -> None:
-        at = self._at(data)
+        offset = self._offset(data)
         times = 1 << self._random.choice((0, 0, 0, 1, 5, 10))
-        data[at:at] = (data[at : at + self._length()] * times)[:MAX_BYTES]
+        data[offset:offset] = (data[offset : offset + self._length()] * times)[:MAX_BYTES]
 
     def _move(self, data: bytearray) -> None:
-        at, length = self._at(data), self._length()
-        piece = data[at : at + length]
-        del data[at : at + length]
-        target = self._at(data)
+        offset, length = self._offset(data), self._length()
+        piece = data[offset : offset + length]
+        del data[offset : offset + length]
+        target = self._offset(data)
         data[target:target] = piece
 
     def _insert(self, data: bytearray) -> None:
-        at = self._at(data)
-        data[at:at] = self._random.randbytes(self._length())
+        offset = self._offset(data)
+        data[offset:offset] = self._random.randbytes(self._length())
 
     def _word(self, data: bytearray) -> None:
         words = list(_WORD.finditer(data))
@@ -95,5 +96,5 @@ class Mutator:
             data[word.start() : word.end()] = token
 
     def _token(self, data: bytearray) -> None:
-        at, token = self._at(data), self._random.choice(self._tokens)
-        data[at : at + self._random.choice((0, 0, len(token)))] = token
+        offset, token = self._offset(data), self._random.choice(self._tokens)
+        data[offset : offset + self._random.choice((0, 0, len(token)))] = token

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 MARK = b"=//="
 """Separator of the parts of an input. As there are no offsets, splitting works after mutations move parts."""
+_MAX_SHOWN_CHARACTERS = 300  # of an error
 _MAX_WORDS = 8
 """Number of first words that identify a refusal; a list may follow them."""
 
@@ -63,7 +64,7 @@ class Finding:
 
     def __str__(self) -> str:
         kind, file, line = self.place
-        return f"{kind} at {file}:{line}: {str(self.error)[:300]}"
+        return f"{kind} at {file}:{line}: {str(self.error)[:_MAX_SHOWN_CHARACTERS]}"
 
 
 def attempt(target: Target, data: bytes) -> Hashable | Finding:

@@ -42,7 +42,7 @@ def seeds() -> list[bytes]:
     keys = {code: [1, 2**64 - 2] for code in Command} | {Command.HELLO: [], Command.RENEW: [8]}
     requests = [command(code, keys[code], 4) for code in Command]
     answers = [command(code, keys[code], 5, status) for code in Command for status in Status]
-    return [*requests, *answers, command(Command.VALUES, list(range(117)), 6)]
+    return [*requests, *answers, command(Command.VALUES, list(range(control.MAX_VALUES_KEYS)), 6)]
 
 
 TARGET = Target("control", run, ("foundation/protocol/control.py", "foundation/protocol/header.py"), seeds)

@@ -19,6 +19,7 @@ from foundation.protocol.header import (
     LANES,
     PS_CALLER_BASE,
     RESPONSE,
+    WINDOW_BITS,
     Op,
     unpack,
 )
@@ -34,18 +35,21 @@ PORTS = (1, 2, testnet.SERVER_PORT, CPU_PORT)
 KEYS = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
 """One key of each lane; by lane mod 5: hot, reserved, draining, parked, without an entry."""
 STATES = ("hot", "reserved", "draining", "parked")
+LANE_KINDS = len(STATES) + 1  # the last kind has no entry
 SLOT = 5
+SUBMIT_TO_INGRESS = frames.packet_out_header(None)[1]  # bit in the second byte of a packet-out
 FIRST_CELLS = 1024
 """Number of cells of each counter to compare; the entries use no later ones."""
-ROWS = (max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS) + 1) << 6
+_MAX_ROW = max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS)
+CELL_COUNT = (_MAX_ROW + 1) << WINDOW_BITS  # exactly-once cells of all callers
 CELLS = testnet.INGRESS + "exactly_once.cells"
 
 
 def _with_entries(pipeline: Pipeline) -> Pipeline:
     hot = [
-        testnet.hot_entry(Change.INSERT, KEYS[lane], STATES[lane % 5], SLOT, lane)
+        testnet.hot_entry(Change.INSERT, KEYS[lane], STATES[lane % LANE_KINDS], SLOT, lane)
         for lane in range(LANES)
-        if lane % 5 < len(STATES)
+        if lane % LANE_KINDS < len(STATES)
     ]
     testnet.write(pipeline, testnet.network() + hot)
     return pipeline
@@ -61,7 +65,7 @@ class Switches:
 
     def reset(self) -> None:
         for pipeline in self.both:
-            for index, value in enumerate(pipeline.read_register(CELLS, 0, ROWS)):
+            for index, value in enumerate(pipeline.read_register(CELLS, 0, CELL_COUNT)):
                 if value:
                     pipeline.write_register(CELLS, index, 0)
             for lane in range(LANES):
@@ -69,7 +73,7 @@ class Switches:
 
     def state(self, pipeline: Pipeline) -> tuple[list[int], list[int]]:
         values = [testnet.held(pipeline, lane, SLOT) for lane in range(LANES)]
-        return pipeline.read_register(CELLS, 0, ROWS), values
+        return pipeline.read_register(CELLS, 0, CELL_COUNT), values
 
     def counters(self, pipeline: Pipeline) -> list[object]:
         return [pipeline.read_counter(name, 0, size) for name, size in self._counters]
@@ -93,7 +97,7 @@ def run(data: bytes) -> Hashable:
         after = switches.state(compiled)
         assert switches.state(interpreted) == after, "their values differ"
         # A packet-out that bypasses ingress.
-        is_raw = port == CPU_PORT and len(sent) > 1 and not sent[1] & frames.packet_out_header(None)[1]
+        is_raw = port == CPU_PORT and len(sent) > 1 and not sent[1] & SUBMIT_TO_INGRESS
         inside = sent[2:] if port == CPU_PORT else sent
         assert after == state or _is_request(inside), "a frame that is not a request changed the state"
         assert is_raw or all(_is_sound(out.frame) for out in outputs[0] if out.port != CPU_PORT), "malformed"
@@ -128,28 +132,31 @@ def _is_sound(out: bytes) -> bool:
 
 
 def seeds() -> list[bytes]:
-    found = []
+    # The first sequence numbers of slots 0 and 1 are 64 and 65.
+    inputs = []
     for job in testnet.JOBS:
         for caller, (end, port) in testnet.CALLERS.items():
-            where = {"job": job, "worker": caller, "epoch": testnet.EPOCH}
-            keys = KEYS if caller == 1 and job == testnet.OFFLOADED else KEYS[: len(STATES) + 1]
-            requests = [rpc(Op.PUSH, keys, 64, **where), rpc(Op.PULL, keys, 65, **where)]
+            caller_fields = {"job": job, "worker": caller, "epoch": testnet.EPOCH}
+            keys = KEYS if caller == 1 and job == testnet.OFFLOADED else KEYS[:LANE_KINDS]
+            requests = [rpc(Op.PUSH, keys, 64, **caller_fields), rpc(Op.PULL, keys, 65, **caller_fields)]
+            # The port, and for the CPU port a packet-out header.
             prefix = bytes([PORTS.index(port)]) + (
                 frames.packet_out_header(None) if port == CPU_PORT else b""
             )
             sent = [prefix + frame(request, src=end, dst=testnet.SERVICE) for request in requests]
-            found.append(MARK.join([*sent, sent[0]]))
-    of_worker = rpc(Op.PULL, KEYS[:3], 64, job=1, worker=1, epoch=testnet.EPOCH)
-    answers = frame(answer(of_worker), src=testnet.SERVER, dst=testnet.SERVICE)
+            inputs.append(MARK.join([*sent, sent[0]]))
+    worker_pull = rpc(Op.PULL, KEYS[:3], 64, job=1, worker=1, epoch=testnet.EPOCH)
+    answers = frame(answer(worker_pull), src=testnet.SERVER, dst=testnet.SERVICE)
     other = frame(b"hello", src=testnet.WORKER[1], dst=(*testnet.WORKER[2][:2], 7))
     control = frame(rpc(Op.CONTROL, [], 1, flags=RESPONSE), src=testnet.SERVER, dst=testnet.CONTROLLER)
     empty = rpc(Op.EMPTY, [], 64, job=1, worker=1, epoch=testnet.EPOCH)
-    found.append(b"\0" + frame(empty, src=testnet.WORKER[1], dst=testnet.SERVICE))
-    return [*found, b"\x02" + answers, MARK.join([b"\0" + other, b"\x02" + control, b"\x03\x01\x80raw"])]
+    inputs.append(b"\0" + frame(empty, src=testnet.WORKER[1], dst=testnet.SERVICE))
+    return [*inputs, b"\x02" + answers, MARK.join([b"\0" + other, b"\x02" + control, b"\x03\x01\x80raw"])]
 
 
 TOKENS = tuple(
     number.to_bytes(2, "big")
+    # The last three are EtherType IPv4, TTL 64 with protocol UDP, and the first 16 bits of an IPv4 header.
     for number in (PS_CALLER_BASE, CONTROLLER_CALLER, HOTLINE_PORT, 0x0800, 0x4011, 0x4500)
 )
 SOURCES = tuple(f"softswitch/interpreter/{name}.py" for name in ("parser", "controls", "deparser", "tables"))

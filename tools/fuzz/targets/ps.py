@@ -22,6 +22,7 @@ from tools.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tools.fuzz.target import MARK, Target, parts
 
 SIZE, PS, N_PS = 64, 0, 2
+PS_EPOCH = 7  # of the PS as a caller of the switch
 JOURNAL_BYTES = 1 << 16
 """Size of the journal, so large that no input fills it."""
 DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) * np.uint64(2**58))
@@ -37,7 +38,7 @@ class Bench:
     def __init__(self, space: KeySpace, as_plain: bool) -> None:
         self.now = 0
         self.ps: ParameterServer[int] = ParameterServer(
-            PS, N_PS, space, {JOB: 7}, lambda: self.now, as_plain, journal_bytes=JOURNAL_BYTES
+            PS, N_PS, space, {JOB: PS_EPOCH}, lambda: self.now, as_plain, journal_bytes=JOURNAL_BYTES
         )
         self.outstanding: list[bytes] = []
         """Register RPCs that the switch has not answered."""
@@ -117,7 +118,9 @@ def script(*events: tuple[int, bytes], sparse: bool = False) -> bytes:
 
 
 def seeds() -> list[bytes]:
+    # The first sequence numbers of slots 0, 1, ... are 64, 65, ...
     push, pull = rpc(Op.PUSH, [*OWNED_KEYS, NO_KEY, OTHER_KEY], 64), rpc(Op.PULL, OWNED_KEYS, 65)
+    # The last value is the largest int32, so that adding it again overflows.
     large = rpc(Op.PUSH, OWNED_KEYS, 66)[:-4] + b"\x7f\xff\xff\xff"
     resent = large.replace((66).to_bytes(4, "big"), (67).to_bytes(4, "big"))
     seed, collect = (

@@ -25,7 +25,7 @@ SIZE, N_PS = 40, 2
 SPACE = KeySpace(SIZE)
 POSITIONS = np.arange(SIZE)
 PULL, PUSH, EMPTY, OPERATIONS = range(4)
-CHANGED, RAW, LATER, RENEWED, KINDS = range(5)
+CHANGED_ANSWER, RAW, DEADLINE, NEW_EPOCH, KINDS = range(5)
 
 
 class Bench:
@@ -57,11 +57,11 @@ class Bench:
             self.sent.append(bytes(out[0]))
 
     def play(self, kind: int, data: bytes) -> object:
-        if kind == LATER:
+        if kind == DEADLINE:
             due = self.worker.deadline()
             self.now = self.now if due is None else due
             self.worker.wake(self.now)
-        elif kind == RENEWED:
+        elif kind == NEW_EPOCH:
             self.epoch += 1
             self.worker.renew(self.epoch)
         else:
@@ -72,17 +72,16 @@ class Bench:
         return [*self.sent], [np.ascontiguousarray(array).tobytes() for array in self.worker.state]
 
 
-def changed(sent: list[bytes], data: bytes) -> bytes:
+def change_answer(sent: list[bytes], data: bytes) -> bytes:
     """Return an answer to the request that the first byte of `data` selects, changed by the rest."""
-    # Then 4 and 4 bytes are the lanes served and refused; each further 3 are an offset and the bytes to put
-    # there.
+    # Bytes 1 to 4 are the lanes served, 5 to 8 those refused; each further 3 are an offset and 2 new bytes.
     data = data.ljust(9, b"\0")
     served, refused = (int.from_bytes(data[at : at + 4], "big") for at in (1, 5))
-    made = bytearray(answer(sent[data[0] % len(sent)], served, refused & ~served))
+    datagram = bytearray(answer(sent[data[0] % len(sent)], served, refused & ~served))
     for at in range(9, len(data) - 2, 3):
-        place = data[at] % len(made)
-        made[place : place + 2] = data[at + 1 : at + 3]
-    return bytes(made)
+        offset = data[at] % len(datagram)
+        datagram[offset : offset + 2] = data[at + 1 : at + 3]
+    return bytes(datagram)
 
 
 def run(data: bytes) -> Hashable:
@@ -91,11 +90,11 @@ def run(data: bytes) -> Hashable:
     worker = benches[0].worker
     for part in parts(data[1:]):
         kind, rest = (part[0] if part else 0) % KINDS, part[1:]
-        datagram = changed(benches[0].sent, rest) if kind == CHANGED else rest
+        datagram = change_answer(benches[0].sent, rest) if kind == CHANGED_ANSWER else rest
         malformed = worker.malformed
         plain, compiled = (bench.play(kind, datagram) for bench in benches)
         assert plain == compiled, "the plain and the compiled worker differ"
-        if kind in (CHANGED, RAW):
+        if kind in (CHANGED_ANSWER, RAW):
             assert (worker.malformed > malformed) == _is_malformed(datagram), (
                 "the codec and the worker differ"
             )
@@ -113,15 +112,16 @@ def _is_malformed(data: bytes) -> bool:
 
 def seeds() -> list[bytes]:
     served, refused = b"\xff" * 4 + bytes(4), bytes(4) + b"\x0f" * 4
-    all_of = [bytes([CHANGED, n]) + bitmaps for n in range(4) for bitmaps in (served, refused)]
-    renewed = bytes([RENEWED])
-    resent_refused = [bytes([CHANGED, n]) + refused for n in range(4, 9)]
-    later, raw = bytes([LATER]), bytes([RAW]) + answer(Bench(PULL, COMPILED).sent[0])
+    answers = [bytes([CHANGED_ANSWER, n]) + bitmaps for n in range(4) for bitmaps in (served, refused)]
+    renewed = bytes([NEW_EPOCH])
+    resent_refused = [bytes([CHANGED_ANSWER, n]) + refused for n in range(4, 9)]
+    later, raw = bytes([DEADLINE]), bytes([RAW]) + answer(Bench(PULL, COMPILED).sent[0])
     return [
-        *(bytes([operation]) + MARK.join(all_of) for operation in range(OPERATIONS)),
-        bytes([PUSH]) + MARK.join([all_of[1], later, later, all_of[0], all_of[0]]),
-        bytes([PUSH]) + MARK.join([all_of[0], renewed, *resent_refused, all_of[2], renewed, *resent_refused]),
-        bytes([PULL]) + MARK.join([raw, raw, all_of[0] + bytes([offset_of("t0"), 1, 2])]),
+        *(bytes([operation]) + MARK.join(answers) for operation in range(OPERATIONS)),
+        bytes([PUSH]) + MARK.join([answers[1], later, later, answers[0], answers[0]]),
+        bytes([PUSH])
+        + MARK.join([answers[0], renewed, *resent_refused, answers[2], renewed, *resent_refused]),
+        bytes([PULL]) + MARK.join([raw, raw, answers[0] + bytes([offset_of("t0"), 1, 2])]),
     ]
 
 
