@@ -43,6 +43,7 @@ BLOCK = 3
 """Number of consecutive rounds in a block of the block bootstrap."""
 ROUNDS = (6, 10, 20, 40)
 MIN_ROUNDS = 10
+_WIDTH = 200  # columns of the output
 GOAL_HALF_WIDTHS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
 """A run until intervals are narrow ends at these half widths, or after the last number of `ROUNDS`."""
 EFFECTS = (0.0, 0.1, 0.2, 0.5)
@@ -51,24 +52,26 @@ EFFECTS = (0.0, 0.1, 0.2, 0.5)
 
 def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the plain bootstrap interval of the ratio of sums."""
-    return _between(_resampled(arm, baseline), 0.025)
+    return _quantiles(_resampled_ratios(arm, baseline), 0.025)
 
 
 def expanded(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the percentile interval expanded to the width of Student's t (Hesterberg 2015)."""
     n = len(arm)
-    return _between(_resampled(arm, baseline), norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1))))
+    return _quantiles(
+        _resampled_ratios(arm, baseline), norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
+    )
 
 
 def bca(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the bias-corrected and accelerated percentile interval (Efron 1987)."""
-    found, estimate = _resampled(arm, baseline), arm.sum() / baseline.sum()
-    bias = norm.ppf(np.clip((found < estimate).mean(), 1e-3, 1 - 1e-3))
+    ratios, estimate = _resampled_ratios(arm, baseline), arm.sum() / baseline.sum()
+    bias = norm.ppf(np.clip((ratios < estimate).mean(), 1e-3, 1 - 1e-3))
     jackknife = (arm.sum() - arm) / (baseline.sum() - baseline)
     spread = jackknife.mean() - jackknife
     acceleration = (spread**3).sum() / (6 * max((spread**2).sum(), 1e-300) ** 1.5)
     tails = [norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in norm.ppf([0.025, 0.975])]
-    low, high = np.quantile(found, tails)
+    low, high = np.quantile(ratios, tails)
     return float(low), float(high)
 
 
@@ -82,10 +85,10 @@ def student_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
 def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of a moving-block bootstrap of the mean log ratio (Künsch 1989), expanded."""
     logs, n = np.log(arm / baseline), len(arm)
-    starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))
+    starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))  # rounded up
     indices = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
     tail = norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
-    low, high = _between(logs[indices].mean(axis=1), tail)
+    low, high = _quantiles(logs[indices].mean(axis=1), tail)
     return float(np.exp(low)), float(np.exp(high))
 
 
@@ -115,9 +118,9 @@ METHODS: dict[str, Method] = {
 
 def quiet(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
     """Yield arms whose rounds vary by 10 %, and the blocks in a round by another 10 %."""
-    of_round = rng.lognormal(0, 0.1, rounds)
+    round_factor = rng.lognormal(0, 0.1, rounds)
     for _ in range(arms):
-        yield of_round * rng.lognormal(0, 0.1, rounds)
+        yield round_factor * rng.lognormal(0, 0.1, rounds)
 
 
 def stalls(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
@@ -135,9 +138,9 @@ def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Roun
         is_bad[number] = rng.random() < (0.8 if is_bad[number - 1] else 1 / 15)
     drift = np.exp(np.cumsum(rng.normal(0, 0.05, rounds)))
     spread = np.where(is_bad, 1.0, 0.1)
-    of_round = drift * np.where(is_bad, 3.0, 1.0)
+    round_factor = drift * np.where(is_bad, 3.0, 1.0)
     for _ in range(arms):
-        yield of_round * rng.lognormal(0, spread)
+        yield round_factor * rng.lognormal(0, spread)
 
 
 SYNTHETIC: dict[str, SyntheticArms] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
@@ -176,8 +179,8 @@ class Coverage(NamedTuple):
 
 def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Coverage:
     rng = np.random.default_rng(seed)
-    found = np.array([method(*null(rng, rounds)) for _ in range(trials)])
-    return _cover(found, np.full(trials, rounds))
+    bounds = np.array([method(*null(rng, rounds)) for _ in range(trials)])
+    return _cover(bounds, np.full(trials, rounds))
 
 
 def cover_until_narrow(
@@ -222,27 +225,27 @@ class ClaimRates(NamedTuple):
 def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float, seed: int = 1) -> ClaimRates:
     """Return how often an arm that takes longer by `effect`, a share, is claimed to differ."""
     rng = np.random.default_rng(seed)
-    found = []
+    is_claimed = []
     for _ in range(trials):
         arm, baseline, repeat = arms(rng, rounds, 3)
         difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, repeat))
-        found.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
-    return ClaimRates(*np.array(found).mean(axis=0).tolist())
+        is_claimed.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
+    return ClaimRates(*np.array(is_claimed).mean(axis=0).tolist())
 
 
 def _generator() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def _resampled(arm: Rounds, baseline: Rounds) -> npt.NDArray[np.float64]:
+def _resampled_ratios(arm: Rounds, baseline: Rounds) -> npt.NDArray[np.float64]:
     n = len(arm)
     counts = _generator().multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    found: npt.NDArray[np.float64] = (counts @ arm) / (counts @ baseline)
-    return found
+    ratios: npt.NDArray[np.float64] = (counts @ arm) / (counts @ baseline)
+    return ratios
 
 
-def _between(found: npt.NDArray[np.float64], tail: float) -> Bounds:
-    low, high = np.quantile(found, [tail, 1 - tail])
+def _quantiles(samples: npt.NDArray[np.float64], tail: float) -> Bounds:
+    low, high = np.quantile(samples, [tail, 1 - tail])
     return float(low), float(high)
 
 
@@ -274,20 +277,20 @@ def main(runs: tuple[Path, ...], trials: int) -> None:
             )
         if name in GOAL_HALF_WIDTHS:
             goal = GOAL_HALF_WIDTHS[name]
-            found = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
-            table.add_row(name, f"until ±{goal:.0%}", *map(_cell, found))
-    Console(width=200).print(table)
+            coverages = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
+            table.add_row(name, f"until ±{goal:.0%}", *map(_cell, coverages))
+    Console(width=_WIDTH).print(table)
     claims_table = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
     for name, synthetic in SYNTHETIC.items():
         for rounds in ROUNDS[:-1]:
             shares = [claim_rates(synthetic, rounds, trials, effect) for effect in EFFECTS]
             cells = [f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in shares]
             claims_table.add_row(name, str(rounds), *cells)
-    Console(width=200).print(claims_table)
+    Console(width=_WIDTH).print(claims_table)
 
 
-def _cell(found: Coverage) -> str:
-    return f"{found.coverage:.1%} ±{found.width:.1%}"
+def _cell(coverage: Coverage) -> str:
+    return f"{coverage.coverage:.1%} ±{coverage.width:.1%}"
 
 
 if __name__ == "__main__":

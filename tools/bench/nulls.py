@@ -34,6 +34,8 @@ ARMS = (BASELINE.name, REPEAT.name, OFFLOAD.name)
 _SOURCES = (BASELINE.name, REPEAT.name, PROXY.name)
 _TIMES = {"pull": "pull_mean", "push": "push_mean", "step": "step_mean"}
 _STEPS = 1_000
+_LOAD = 0.5
+_SCALE = 1_000  # estimates are ratios to a mean; multiplied by this, they can be rounded
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
@@ -50,26 +52,26 @@ def read(run: Path) -> Iterator[Recording]:
     for load in sorted({block.load for block in record.blocks}):
         at_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
         blocks = [block for block in record.blocks if block.load == load]
-        found = estimates(None, operations.filter(at_load), blocks)
-        if set(_SOURCES) <= set(found):
-            yield {arm: found[arm] for arm in _SOURCES}
+        rounds_by_arm = estimates(None, operations.filter(at_load), blocks)
+        if set(_SOURCES) <= set(rounds_by_arm):
+            yield {arm: rounds_by_arm[arm] for arm in _SOURCES}
 
 
 def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
-    config = Config(arms=ARMS, loads=(0.5,))
+    config = Config(arms=ARMS, loads=(_LOAD,))
     count = RoundCount(config, lambda: 0.0)
     blocks, rows = list[Block](), list[pl.DataFrame]()
     ended_by: End | None = None
     while ended_by is None:
-        of_arms = dict(zip(ARMS, _draw(recording, rng), strict=True))
-        blocks += [_block(arm, count.done, values) for arm, values in of_arms.items()]
-        rows.append(_operations(count.done, of_arms))
+        values_by_arm = dict(zip(ARMS, _draw(recording, rng), strict=True))
+        blocks += [_block(arm, count.done, values) for arm, values in values_by_arm.items()]
+        rows.append(_operations(count.done, values_by_arm))
         ended_by = count.end(rows[-1], blocks)
-    found = differences(estimates(None, pl.concat(rows), blocks), count.alpha)
+    comparisons = differences(estimates(None, pl.concat(rows), blocks), count.alpha)
     claims = [
-        Claim(metric, found[OFFLOAD.name][metric.name], found[REPEAT.name][metric.name])
+        Claim(metric, comparisons[OFFLOAD.name][metric.name], comparisons[REPEAT.name][metric.name])
         for metric in answer_metrics()
-        if metric.name in found[OFFLOAD.name]
+        if metric.name in comparisons[OFFLOAD.name]
     ]
     return NullRun(ended_by, count.done, frozenset(each.metric.name for each in claims if each.sign))
 
@@ -84,29 +86,29 @@ def _draw(recording: Recording, rng: np.random.Generator) -> Sequence[Mapping[st
 
 def _block(arm: str, number: int, values: Mapping[str, float]) -> Block:
     use = ServerUse(
-        packets=round(values["ps_packets_per_step"] * _STEPS * 1_000),
-        bytes=round(values["ps_bytes_per_step"] * _STEPS * 1_000),
+        packets=round(values["ps_packets_per_step"] * _STEPS * _SCALE),
+        bytes=round(values["ps_bytes_per_step"] * _STEPS * _SCALE),
         cpu_s=values["ps_cpu_us_per_step"] * _STEPS,
     )
     return Block(
-        round=number, load=0.5, arm=arm, first_step=0, steps=_STEPS, period_ns=1, loss=None,
+        round=number, load=_LOAD, arm=arm, first_step=0, steps=_STEPS, period_ns=1, loss=None,
         max_lateness_ns=0, fell_behind=False, servers=use,
         worker_cpu_s=values["worker_cpu_us_per_step"] * _STEPS, run_queue_ms={},
     )  # fmt: skip
 
 
-def _operations(number: int, of_arms: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
+def _operations(number: int, values_by_arm: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
     rows = [
         {
             "arm": arm,
             "op": op,
             "round": number,
-            "load": 0.5,
-            "latency_us": 1e3 * values[_TIMES[op]],
+            "load": _LOAD,
+            "latency_us": _SCALE * values[_TIMES[op]],
             "rpcs": values["rpcs_per_step"],
             "measured": True,
         }
-        for arm, values in of_arms.items()
+        for arm, values in values_by_arm.items()
         for op in OPS
     ]
     return pl.DataFrame(rows, schema_overrides={"round": pl.Int32})
@@ -115,12 +117,12 @@ def _operations(number: int, of_arms: Mapping[str, Mapping[str, float]]) -> pl.D
 def rates(runs: Sequence[NullRun]) -> dict[str, float]:
     """Return metric -> share of the runs that claim a difference in it, and "any" for any metric."""
     claims = Counter(name for run in runs for name in run.claimed)
-    found = {
+    shares = {
         metric.name: claims[metric.name] / len(runs)
         for metric in answer_metrics()
         if metric.kind != "learning"
     }
-    return found | {"any": sum(bool(run.claimed) for run in runs) / len(runs)}
+    return shares | {"any": sum(bool(run.claimed) for run in runs) / len(runs)}
 
 
 @click.command()

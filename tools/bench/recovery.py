@@ -57,29 +57,29 @@ def make_passes(passes: int, rate: float, folder: Path) -> Iterator[dict[str, Fi
         common: dict[str, object] = {
             **SHORT, "arms": list(ARMS), "loads": [1.0], "rate": rate, "rounds": ROUNDS, "seed": number,
         }  # fmt: skip
-        found: dict[str, Figures] = {}
+        figures_by_setting: dict[str, Figures] = {}
         for setting in order:
             settings = common | SETTINGS[setting]
             (run,) = make_runs(1, settings, folder / f"{number}-{setting.replace(' ', '')}", with_seeds=False)
-            found[setting] = figures(run)
-        yield found
+            figures_by_setting[setting] = figures(run)
+        yield figures_by_setting
 
 
 def figures(run: Path) -> Figures:
     """Return latencies and CPU times of a run in µs, and the memory of its largest PS and worker in MB."""
     record, (load,) = read_record(run), read(run).loads.values()
-    found: Figures = {}
+    values: Figures = {}
     for arm in ARMS:
         result = load.arms[arm]
         for op, latency in result.op_latency_us.items():
             # Where the machine stalls for a while, the mean changes and the median does not.
-            found[f"{op}, p50", arm] = latency.p50 or float("nan")
+            values[f"{op}, p50", arm] = latency.p50 or float("nan")
         worker_s = sum(block.worker_cpu_s for block in record.blocks if block.arm == arm)
-        found["PS CPU a step", arm] = 1e6 * result.ps_cpu_s / result.steps
-        found["worker CPU a step", arm] = 1e6 * worker_s / result.steps
+        values["PS CPU a step", arm] = 1e6 * result.ps_cpu_s / result.steps
+        values["worker CPU a step", arm] = 1e6 * worker_s / result.steps
     for title, agent in (("memory of a PS", "ps-"), ("memory of a worker", "worker-")):
-        found[title, ""] = max(mb for name, mb in record.memory_mb.items() if name.startswith(agent))
-    return found
+        values[title, ""] = max(mb for name, mb in record.memory_mb.items() if name.startswith(agent))
+    return values
 
 
 def changes(passes: Sequence[dict[str, Figures]]) -> dict[str, dict[tuple[str, str], Change]]:
@@ -87,8 +87,8 @@ def changes(passes: Sequence[dict[str, Figures]]) -> dict[str, dict[tuple[str, s
     return {
         setting: {
             figure: _change(
-                np.array([found[setting][figure] for found in passes]),
-                np.array([found[WITHOUT][figure] for found in passes]),
+                np.array([each[setting][figure] for each in passes]),
+                np.array([each[WITHOUT][figure] for each in passes]),
             )
             for figure in passes[0][WITHOUT]
         }
@@ -112,12 +112,12 @@ def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
     folder = folder or Path(tempfile.mkdtemp(prefix="hotline-recovery-"))
     err = Console(stderr=True)
     passes_made = []
-    for found in make_passes(passes, rate, folder):
-        passes_made.append(found)
+    for figures_by_setting in make_passes(passes, rate, folder):
+        passes_made.append(figures_by_setting)
         err.print(f"pass {len(passes_made)} of {passes}, runs in {folder}", highlight=False)
     changes_by_setting = changes(passes_made)
     medians = {
-        figure: float(np.median([found[WITHOUT][figure] for found in passes_made]))
+        figure: float(np.median([each[WITHOUT][figure] for each in passes_made]))
         for figure in passes_made[0][WITHOUT]
     }
     if as_json:

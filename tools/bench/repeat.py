@@ -76,13 +76,13 @@ class Pair(NamedTuple):
 
 def tallies(summaries: Sequence[Summary]) -> list[Tally]:
     """Return the intervals of *repeat* in all runs, by load and metric, without those of width 0."""
-    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    outside_by_metric: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for summary in summaries:
-        for load, of_load in summary.loads.items():
-            for metric, each in of_load.differences.get(REPEAT.name, {}).items():
+        for load, load_summary in summary.loads.items():
+            for metric, each in load_summary.differences.get(REPEAT.name, {}).items():
                 if each.low is not None and each.high is not None and each.low < each.high:
-                    found[load, metric].append(not each.low <= 0 <= each.high)
-    return [Tally(*key, len(outside), sum(outside)) for key, outside in found.items()]
+                    outside_by_metric[load, metric].append(not each.low <= 0 <= each.high)
+    return [Tally(*key, len(outside), sum(outside)) for key, outside in outside_by_metric.items()]
 
 
 class ClaimCounts(NamedTuple):
@@ -95,26 +95,26 @@ class ClaimCounts(NamedTuple):
 
 def claims_of_null(summaries: Sequence[Summary]) -> list[ClaimCounts]:
     """Return claims with *repeat* in the place of *offload*, at every load; intervals decide alone."""
-    found: dict[str, list[bool]] = defaultdict(list)
+    claimed_by_metric: dict[str, list[bool]] = defaultdict(list)
     names = {metric.name for metric in answer_metrics()}
     for summary in summaries:
         for load in summary.loads:
             for metric, claim in claims(summary, load, REPEAT.name).items():
                 if metric in names:
-                    found[metric].append(claim.sign != 0)
+                    claimed_by_metric[metric].append(claim.sign != 0)
         learnt = claim_of_learning(summary, REPEAT.name)
         if learnt is not None:
-            found[LOSS.name].append(learnt.sign != 0)
-    return [ClaimCounts(metric, len(claimed), sum(claimed)) for metric, claimed in found.items()]
+            claimed_by_metric[LOSS.name].append(learnt.sign != 0)
+    return [ClaimCounts(metric, len(claimed), sum(claimed)) for metric, claimed in claimed_by_metric.items()]
 
 
 def missing_claims(summary: Summary, metrics: Sequence[Metric] = ALWAYS_CLAIMED) -> list[str]:
     """Return the labels of `metrics` in which a run claims no improvement by *offload* at its first load."""
-    found = claims(summary, next(iter(summary.loads)), OFFLOAD.name)
+    claim_by_metric = claims(summary, next(iter(summary.loads)), OFFLOAD.name)
     return [
         in_sentences(metric.label)
         for metric in metrics
-        if metric.name not in found or found[metric.name].tone != "better"
+        if metric.name not in claim_by_metric or claim_by_metric[metric.name].tone != "better"
     ]
 
 
@@ -123,43 +123,50 @@ def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair
     for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
         for load in [load for load in first.loads if load in second.loads]:
             for op in TRANSFERS:
-                both = [_estimate(summary, load, op, relative) for summary in (first, second)]
-                if both[0] is not None and both[1] is not None:
-                    (d1, h1), (d2, h2) = both[0], both[1]
-                    yield Pair((one, other), load, op, abs(d1 - d2), math.hypot(h1, h2))
+                estimates = [_estimate(summary, load, op, relative) for summary in (first, second)]
+                if estimates[0] is not None and estimates[1] is not None:
+                    (first_difference, first_half), (second_difference, second_half) = (
+                        estimates[0],
+                        estimates[1],
+                    )
+                    distance = abs(first_difference - second_difference)
+                    yield Pair((one, other), load, op, distance, math.hypot(first_half, second_half))
 
 
 def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[float, float] | None:
-    found = _offload_difference(summary, load, op)
-    if found is None or found.low is None or found.high is None:
+    comparison = _offload_difference(summary, load, op)
+    if comparison is None or comparison.low is None or comparison.high is None:
         return None
     if not relative:
-        return found.difference, (found.high - found.low) / 2
-    if found.ratio is None or found.half_width is None:
+        return comparison.difference, (comparison.high - comparison.low) / 2
+    if comparison.ratio is None or comparison.half_width is None:
         return None
-    return found.ratio, found.half_width
+    return comparison.ratio, comparison.half_width
 
 
 def _offload_difference(summary: Summary, load: str, op: str) -> Comparison | None:
-    of_load = summary.loads.get(load)
-    return None if of_load is None else of_load.differences.get(OFFLOAD.name, {}).get(f"{op}_mean")
+    load_summary = summary.loads.get(load)
+    return None if load_summary is None else load_summary.differences.get(OFFLOAD.name, {}).get(f"{op}_mean")
 
 
 def print_null(summaries: Sequence[Summary], console: Console) -> bool:
-    found = tallies(summaries)
+    all_tallies = tallies(summaries)
     by_metric: dict[str, dict[str, Tally]] = defaultdict(dict)
-    for tally in found:
+    for tally in all_tallies:
         by_metric[tally.metric][tally.load] = tally
-    loads = sorted({tally.load for tally in found})
+    loads = sorted({tally.load for tally in all_tallies})
     table = _table("intervals of repeat that leave out 0", *(f"load {load}" for load in loads))
-    for metric, of_load in by_metric.items():
-        table.add_row(metric, *(_tally_cell(of_load.get(load)) for load in loads))
+    for metric, tally_by_load in by_metric.items():
+        table.add_row(metric, *(_tally_cell(tally_by_load.get(load)) for load in loads))
     console.print(table)
-    intervals, left_out = sum(each.intervals for each in found), sum(each.left_out for each in found)
+    intervals, left_out = (
+        sum(each.intervals for each in all_tallies),
+        sum(each.left_out for each in all_tallies),
+    )
     if not intervals:
         console.print("No run has intervals.")
         return False
-    share, worst = left_out / intervals, max(each.left_out / each.intervals for each in found)
+    share, worst = left_out / intervals, max(each.left_out / each.intervals for each in all_tallies)
     is_met = NULL_SHARES[0] <= share <= NULL_SHARES[1] and worst <= MAX_METRIC_SHARE
     console.print(
         f"{left_out} of {pluralize(intervals, 'interval')} leave out 0: {share:.1%}, "
@@ -169,12 +176,12 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     return _print_claims(claims_of_null(summaries), console) and is_met
 
 
-def _print_claims(found: Sequence[ClaimCounts], console: Console) -> bool:
+def _print_claims(counts: Sequence[ClaimCounts], console: Console) -> bool:
     table = _table("with repeat in the place of offload", "sentences", "that claim a difference")
-    for each in found:
+    for each in counts:
         table.add_row(each.metric, str(each.sentences), str(each.claimed))
     console.print(table)
-    sentences, claimed = sum(each.sentences for each in found), sum(each.claimed for each in found)
+    sentences, claimed = sum(each.sentences for each in counts), sum(each.claimed for each in counts)
     is_met = claimed <= MAX_FALSE_CLAIMS * sentences
     console.print(
         f"{claimed} of {pluralize(sentences, 'sentence')} claim a difference: "
@@ -200,24 +207,24 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
     console.print(table)
     verdicts = []
     for unit, relative in (("µs", False), ("% of baseline", True)):
-        found = list(pairs(summaries, relative))
-        agree = sum(pair.agrees for pair in found)
-        verdicts.append(bool(found) and agree >= MIN_AGREEING * len(found))
+        compared_pairs = list(pairs(summaries, relative))
+        agree = sum(pair.agrees for pair in compared_pairs)
+        verdicts.append(bool(compared_pairs) and agree >= MIN_AGREEING * len(compared_pairs))
         console.print(
-            f"offload - baseline in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ "
+            f"offload - baseline in {unit}: {agree} of {pluralize(len(compared_pairs), 'comparison')} differ "
             "by at most √(h₁² + h₂²), "
-            f"at least {math.ceil(MIN_AGREEING * len(found))} wanted: {_verdict(verdicts[-1])}."
+            f"at least {math.ceil(MIN_AGREEING * len(compared_pairs))} wanted: {_verdict(verdicts[-1])}."
         )
     return _print_missing(summaries, console) and verdicts[0]
 
 
 def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
-    found = {number: missing_claims(summary) for number, summary in enumerate(summaries, start=1)}
-    without_claim = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
+    missing_by_run = {number: missing_claims(summary) for number, summary in enumerate(summaries, start=1)}
+    without_claim = [f"run {number}: {', '.join(names)}" for number, names in missing_by_run.items() if names]
     text = f" (not {'; '.join(without_claim)})" if without_claim else ""
     labels = " and ".join(in_sentences(metric.label) for metric in ALWAYS_CLAIMED)
     console.print(
-        f"{len(found) - len(without_claim)} of {pluralize(len(found), 'run')} claim that "
+        f"{len(missing_by_run) - len(without_claim)} of {pluralize(len(missing_by_run), 'run')} claim that "
         f"{labels} are less with offload{text}, all wanted: "
         f"{_verdict(not without_claim)}."
     )
@@ -236,11 +243,11 @@ def _tally_cell(tally: Tally | None) -> str:
     return "–" if tally is None else f"{tally.left_out} of {tally.intervals}"
 
 
-def _cell(found: Comparison | None) -> str:
-    if found is None or found.ratio is None:
+def _cell(comparison: Comparison | None) -> str:
+    if comparison is None or comparison.ratio is None:
         return "–"
-    text = f"{found.difference:+,.0f} µs, {found.ratio:+.1%}"
-    return text if found.half_width is None else f"{text} ±{found.half_width:.1%}"
+    text = f"{comparison.difference:+,.0f} µs, {comparison.ratio:+.1%}"
+    return text if comparison.half_width is None else f"{text} ±{comparison.half_width:.1%}"
 
 
 def make_runs(number: int, settings: Mapping[str, object], folder: Path, with_seeds: bool) -> Iterator[Path]:
