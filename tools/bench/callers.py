@@ -22,7 +22,7 @@ CALLERS = 4
 _TIMEOUT_NS = 500_000_000
 _SPINS = 4
 """Empty reads of the socket before the loop waits for it."""
-_NO_FD = -1
+_NO_FD = -1  # instead of a file descriptor
 
 
 class Trial(NamedTuple):
@@ -45,34 +45,39 @@ class Callers:
     def call(self, requests: Requests, count: int) -> Trial:
         """Issue `count` RPCs and await the answers; reuse `requests`, more than CALLERS * WINDOW, in turn."""
         first, self._issued = self._issued, self._issued + count
-        answered, ns = exchange(self._udp, self._wire, requests.rpcs, requests.octets, first, count)
+        answered, duration_ns = exchange(self._udp, self._wire, requests.rpcs, requests.octets, first, count)
         if answered != count:
             raise BenchError(f"{answered} of {count} RPCs were answered")
-        return Trial(answered, ns / 1e9)
+        return Trial(answered, duration_ns / 1e9)
 
 
 @entry_point
 def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count: int) -> tuple[int, int]:
     """Issue `count` RPCs, numbered from `first` on; return how many were answered, and the time in ns."""
     udp, wire = as_ref(udp), as_ref(wire)
-    fd, server, at = int64(wire.state.fd), int64(wire.peers.ctypes.data), int64(requests.ctypes.data)
-    begin = clock(udp, MONOTONIC)
+    fd, server, requests_address = (
+        int64(wire.state.fd),
+        int64(wire.peers.ctypes.data),
+        int64(requests.ctypes.data),
+    )
+    start_ns = clock(udp, MONOTONIC)
     issued, answered, spins = int64(0), int64(0), int64(0)
     while answered < count:
         while issued < min(count, answered + CALLERS * WINDOW) and udp.state.queued < BURST:
-            number, k = first + issued, issued % len(requests)
+            number, index = first + issued, issued % len(requests)
             turn, slot = number // (CALLERS * WINDOW), number % (CALLERS * WINDOW)
-            requests[k].seq = swap32((turn + 1) * WINDOW + slot % WINDOW)
-            requests[k].worker = swap16(FIRST_WORKER + slot // WINDOW)
-            queue(udp, at + k * BUFFER_BYTES, octets, server)
+            # The first turn of a slot is 1.
+            requests[index].seq = swap32((turn + 1) * WINDOW + slot % WINDOW)
+            requests[index].worker = swap16(FIRST_WORKER + slot // WINDOW)
+            queue(udp, requests_address + index * BUFFER_BYTES, octets, server)
             issued += 1
         flush(udp, fd)
-        n = take(udp, fd, BURST)
-        answered += n
-        spins = 0 if n else spins + 1
+        received = take(udp, fd, BURST)
+        answered += received
+        spins = 0 if received else spins + 1
         if spins > _SPINS:
-            before = clock(udp, MONOTONIC)
+            wait_start_ns = clock(udp, MONOTONIC)
             wait(wire, _TIMEOUT_NS)
-            if clock(udp, MONOTONIC) - before >= _TIMEOUT_NS:
+            if clock(udp, MONOTONIC) - wait_start_ns >= _TIMEOUT_NS:
                 break
-    return answered, clock(udp, MONOTONIC) - begin
+    return answered, clock(udp, MONOTONIC) - start_ns

@@ -12,12 +12,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}  # numbers of the system call
-_HARDWARE, _CACHE = 0, 3  # enum perf_type_id of linux/perf_event.h
+# Constants of linux/perf_event.h: types of events, an event of each, and the rest of a cache event.
+_HARDWARE, _CACHE = 0, 3
+_CACHE_MISSES = 3
 _DTLB, _READ, _MISS = 3, 0, 1
-EVENTS = {"cache misses": (_HARDWARE, 3), "TLB misses": (_CACHE, _DTLB | _READ << 8 | _MISS << 16)}
+EVENTS = {
+    "cache misses": (_HARDWARE, _CACHE_MISSES),
+    "TLB misses": (_CACHE, _DTLB | _READ << 8 | _MISS << 16),
+}
 _ATTRIBUTE_BYTES = 128
+_FLAGS_OFFSET = 40  # of the flags in struct perf_event_attr
 _DISABLED, _EXCLUDE_KERNEL = 1 << 0, 1 << 5
-_ENABLE, _DISABLE = 0x2400, 0x2401
+_ENABLE, _DISABLE = 0x2400, 0x2401  # requests of ioctl
+_THIS_THREAD, _ANY_CPU, _NO_GROUP, _NO_FLAGS = 0, -1, -1, 0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -38,16 +45,16 @@ def count_events(
 ) -> Iterator[dict[str, int]]:
     """Count the events of this thread in the block; the dictionary has the counts after its end."""
     counts: dict[str, int] = {}
-    opened = {name: _open(event) for name, event in events.items()} if is_enabled else {}
+    descriptors = {name: _open(event) for name, event in events.items()} if is_enabled else {}
     try:
-        for descriptor in opened.values():
+        for descriptor in descriptors.values():
             fcntl.ioctl(descriptor, _ENABLE)
         yield counts
-        for name, descriptor in opened.items():
+        for name, descriptor in descriptors.items():
             fcntl.ioctl(descriptor, _DISABLE)
             [counts[name]] = struct.unpack("Q", os.read(descriptor, 8))
     finally:
-        for descriptor in opened.values():
+        for descriptor in descriptors.values():
             os.close(descriptor)
 
 
@@ -55,10 +62,10 @@ def _open(event: tuple[int, int]) -> int:
     kind, config = event
     attribute = bytearray(_ATTRIBUTE_BYTES)
     struct.pack_into("IIQ", attribute, 0, kind, _ATTRIBUTE_BYTES, config)
-    struct.pack_into("Q", attribute, 40, _DISABLED | _EXCLUDE_KERNEL)
+    struct.pack_into("Q", attribute, _FLAGS_OFFSET, _DISABLED | _EXCLUDE_KERNEL)
     buffer = (ctypes.c_char * _ATTRIBUTE_BYTES).from_buffer(attribute)
     number = _PERF_EVENT_OPEN.get(platform.machine(), -1)
-    descriptor = int(_libc.syscall(number, buffer, 0, -1, -1, 0))
+    descriptor = int(_libc.syscall(number, buffer, _THIS_THREAD, _ANY_CPU, _NO_GROUP, _NO_FLAGS))
     if descriptor < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

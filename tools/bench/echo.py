@@ -20,7 +20,7 @@ from switch_bench.processes import pinned, thread_cpu_seconds
 
 _WAIT_NS = 1_000_000_000
 _ECHO = record("octets")
-_NO_FD = -1
+_NO_FD = -1  # instead of a file descriptor
 
 
 class Echo:
@@ -42,8 +42,9 @@ def echo_server(address: Address, core: int) -> Iterator[Echo]:
     try:
         with closing(open_udp(address)) as sock:
             udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, _NO_FD)
+            # This call ends at once. It compiles the loop, or loads it from the cache.
             os.eventfd_write(stop, 1)
-            echo(state, udp, wire)  # compiles, or loads from the cache
+            echo(state, udp, wire)
             os.eventfd_read(stop)
             thread = threading.Thread(target=echo, args=(state, udp, wire))
             with pinned({core}):
@@ -62,10 +63,10 @@ def echo(state: Any, udp: Udp, wire: Wire) -> None:
     udp, wire = as_ref(udp), as_ref(wire)
     fd, inbox = int64(wire.state.fd), int64(udp.inbox.ctypes.data)
     while True:
-        n = take(udp, fd, BURST)
-        for k in range(n):
-            queue(udp, inbox + k * BUFFER_BYTES, int64(state.octets), name_of(udp, k))
-        if n:
+        received = take(udp, fd, BURST)
+        for index in range(received):
+            queue(udp, inbox + index * BUFFER_BYTES, int64(state.octets), name_of(udp, index))
+        if received:
             flush(udp, fd)
-        elif wait(wire, _WAIT_NS):
+        elif wait(wire, _WAIT_NS):  # `stop` was written
             return

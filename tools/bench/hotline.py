@@ -19,8 +19,9 @@ from switch_bench.workload import INGRESS, MAX_RUN, CompiledProgram, Setup, Stam
 PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
 _JOB, _WORKER, PS_PORT = 1, 1, 2
-_COLD = 1 << 40  # keys from here on have no entry
+_FIRST_COLD_KEY = 1 << 40  # keys from here on have no entry
 _MAX_LANES = 64
+_LOW_HALF = 2  # offset of the low 16 bits of a field of 32 bits
 _FRAMES = 625  # together the frames hit every hot entry of 32 lanes
 
 
@@ -30,12 +31,12 @@ class _HotParam(HotParam):
 
 def hot_pushes(lanes: int = LANES, live: int | None = None) -> Workload:
     """Return pushes that the switch answers; `live` of a packet's lanes are filled, by default all."""
-    return _pushes("hit", lanes, live or lanes, 0, INGRESS)
+    return _pushes("hit", lanes, live or lanes, first_key=0, egress=INGRESS)
 
 
 def cold_pushes(lanes: int = LANES) -> Workload:
     """Return pushes that pass through to the parameter server: every lane looks up and misses."""
-    return _pushes("cold", lanes, lanes, _COLD, PS_PORT)
+    return _pushes("cold", lanes, lanes, first_key=_FIRST_COLD_KEY, egress=PS_PORT)
 
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
@@ -63,11 +64,15 @@ def job_rows(job: int, runs: int = 1) -> Iterator[Row]:
     host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
     yield Job(job, offload=True, proxy=True)
     yield Server(
-        job, 0, ps.mac, ps.address, HOTLINE_PORT, PS_PORT, service.mac, service.address, HOTLINE_PORT
-    )
+        job=job, ps=0, mac=ps.mac, addr=ps.address, udp_port=HOTLINE_PORT, port=PS_PORT,
+        service_mac=service.mac, service_addr=service.address, service_port=HOTLINE_PORT,
+    )  # fmt: skip
     udp_port = addressing.worker_udp_port(job)
     for run in range(1, runs + 1):
-        yield Worker(job, _WORKER, run, job, host.mac, host.address, udp_port, INGRESS)
+        yield Worker(
+            job=job, worker=_WORKER, epoch=run, row=job, mac=host.mac, addr=host.address,
+            udp_port=udp_port, port=INGRESS,
+        )  # fmt: skip
 
 
 def _hot_rows(lanes: int, slots: int) -> Iterator[Row]:
@@ -81,11 +86,11 @@ def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Wo
         push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
         for slot in range(_FRAMES)
     ]
-    # An answer repeats these fields of its request.
+    # An answer repeats these fields of its request. The epoch is the run, the iteration the egress port.
     run, seq, iteration, t0 = (
         FRAME_OVERHEAD + offset_of(field, lanes) for field in ("epoch", "seq", "iteration", "t0")
     )
-    stamp = Stamp(run=run, seq=seq, egress=iteration + 2, t0=t0)
+    stamp = Stamp(run=run, seq=seq, egress=iteration + _LOW_HALF, t0=t0)
     return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
 
 

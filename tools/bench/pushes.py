@@ -48,31 +48,31 @@ def hot_rows(jobs: int) -> list[Row]:
 
 def hot_pushes(jobs: int, count: int) -> Pushes:
     """Return pushes of the jobs in turn, whose lanes are all filled with hot keys."""
-    return _pushes(jobs, count, 0, INGRESS)
+    return _pushes(jobs, count, first_rank=0, egress=INGRESS)
 
 
 def repeated_pushes(jobs: int, count: int) -> Pushes:
     """Return pushes of the jobs in turn, where each job repeats one push, so that it has 32 keys only."""
-    one_a_job = hot_pushes(jobs, jobs)
+    push_by_job = hot_pushes(jobs, jobs)
     turns = np.arange(count) % jobs
-    return Pushes(one_a_job.frames[turns], one_a_job.ranks[turns])
+    return Pushes(push_by_job.frames[turns], push_by_job.ranks[turns])
 
 
 def cold_pushes(jobs: int, count: int) -> Pushes:
     """Return pushes like those of `hot_pushes`, but with keys that are not hot."""
-    return _pushes(jobs, count, R1.hot, hotline.PS_PORT)
+    return _pushes(jobs, count, first_rank=R1.hot, egress=hotline.PS_PORT)
 
 
-def _pushes(jobs: int, count: int, first: int, egress: int) -> Pushes:
-    keys, per_job = _keys(), -(-count // jobs)
+def _pushes(jobs: int, count: int, first_rank: int, egress: int) -> Pushes:
+    keys, per_job = _keys(), -(-count // jobs)  # rounded up
     frames, ranks = [], []
     for job in range(1, jobs + 1):
-        chosen = _ranks(per_job, _SEED + job) + first
+        hot_ranks = _ranks(per_job, _SEED + job)
         template = np.frombuffer(hotline.push(LANES, np.arange(LANES, dtype=np.uint64), egress, job), _PUSH)
         pushes = np.repeat(template, per_job)
-        pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[chosen]
+        pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[first_rank + hot_ranks]
         frames.append(pushes.view(np.uint8).reshape(per_job, -1))
-        ranks.append(chosen - first + (job - 1) * R1.hot)
+        ranks.append(hot_ranks + (job - 1) * R1.hot)
     return Pushes(_interleave(frames, count), _interleave(ranks, count))
 
 
@@ -88,10 +88,10 @@ def _keys() -> NDArray[np.uint64]:
 def _ranks(count: int, seed: int) -> NDArray[np.int64]:
     """Return the ranks of the hot keys of full RPCs, step by step: [count, LANES]."""
     law, draws = calibrate(R1)
-    random, keys = np.random.default_rng(seed), _keys()
+    rng, keys = np.random.default_rng(seed), _keys()
     rpcs: list[NDArray[np.int64]] = []
     while sum(map(len, rpcs)) < count:
-        ranks = np.unique(law.ranks(random.random(draws)))
+        ranks = np.unique(law.ranks(rng.random(draws)))
         ranks = ranks[ranks < R1.hot]
         position = pack_hashed(np.zeros(len(ranks), np.uint16), lanes_of(keys[ranks])).position
         rpcs.append(ranks[position[(position < len(ranks)).all(axis=1)]])

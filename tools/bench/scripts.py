@@ -23,6 +23,7 @@ from tools.bench.state_machines import batches_of
 from topologies.embedding_tables import Tables
 from topologies.rendezvous import Terms
 
+# The address depends on the process, so that several can run at the same time.
 HOST = f"127.88.{os.getpid() % 250 + 1}.1"
 SERVER: Address = (HOST, HOTLINE_PORT)
 
@@ -47,33 +48,36 @@ class Script:
         self._kv, self._batches = kv, batches_of(table.rows, rows)
         self._values = np.random.default_rng(1).normal(size=(rows, table.dim)).astype(np.float32)
         self._out = np.empty_like(self._values)
-        self._thread = next(t.native_id for t in threading.enumerate() if t.name == "hotline")
+        self._thread = next(thread.native_id for thread in threading.enumerate() if thread.name == "hotline")
 
     def run(self, steps: int) -> StepTimes:
         kv, values, out = self._kv, self._values, self._out
         assert self._thread is not None
-        library_cpu = thread_cpu_seconds(self._thread)
-        wall, script_cpu = time.perf_counter(), time.thread_time()
+        library_start_s = thread_cpu_seconds(self._thread)
+        wall_start_s, script_start_s = time.perf_counter(), time.thread_time()
         for step in range(steps):
             kv.wait(kv.push_pull(self._batches[step % len(self._batches)], values, out))
-        wall, script_cpu = time.perf_counter() - wall, time.thread_time() - script_cpu
-        library_cpu = thread_cpu_seconds(self._thread) - library_cpu
-        return StepTimes(*(each / steps * 1e6 for each in (wall, script_cpu, library_cpu)))
+        wall_s, script_cpu_s = time.perf_counter() - wall_start_s, time.thread_time() - script_start_s
+        library_cpu_s = thread_cpu_seconds(self._thread) - library_start_s
+        return StepTimes(*(seconds / steps * 1e6 for seconds in (wall_s, script_cpu_s, library_cpu_s)))
 
 
 class _OnePs:
     size = 1
 
     def __init__(self, core: int) -> None:
-        self._core, self._opened = core, ExitStack()
+        self._core, self._stack = core, ExitStack()
 
     async def begin(self, tables: Tables) -> Terms:
-        self._opened.enter_context(parameter_server(SERVER, tables.size, self._core))
+        self._stack.enter_context(parameter_server(SERVER, tables.size, self._core))
         worker = (HOST, addressing.worker_udp_port(JOB))
-        return Terms(JOB, EPOCH, "hotset", WINDOW, [SERVER], [worker], arm="here", seed=1)
+        return Terms(
+            job=JOB, epoch=EPOCH, design="hotset", window=WINDOW, servers=[SERVER], workers=[worker],
+            arm="here", seed=1,
+        )  # fmt: skip
 
     async def end(self) -> None:
-        self._opened.close()
+        self._stack.close()
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
 _REPEATS = 9
 _SCALE = 2.0**20
 _OPERATIONS = 50
-_MAX_GAP = 1 << 36
+_MAX_GAP = 1 << 36  # between two hashed keys
 
 
 def bytes_needed(parameters: int, hashed: bool) -> int:
@@ -53,7 +53,7 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
 
 def server_of(space: KeySpace, optimiser: str | None = None) -> Server:
     tables = [] if optimiser is None else [TableOptimiser(first=0, scale=_SCALE, optimiser=parse(optimiser))]
-    server = make_server(0, 1, space, [JOB], tables=tables)
+    server = make_server(ps=0, n_ps=1, space=space, jobs=[JOB], tables=tables)
     server.cells["number"] = 1  # allocates the pages now, and not while the time is measured
     return server
 
@@ -96,6 +96,7 @@ def handle_all(
         n = min(BURST, len(requests) - done)
         memcpy(inbox.ctypes.data, requests.ctypes.data + done * BUFFER_BYTES, n * BUFFER_BYTES)
         for k in range(n):
+            # The first turn of a slot is 1.
             inbox[k].seq = swap32(WINDOW + first + done + k)
         begin = cpu_ns(clock)
         for k in range(n):
@@ -112,7 +113,7 @@ def us_per_operation(op: Op, parameters: int, lanes: int) -> list[float]:
     clock, batches, times_us = np.zeros(2, np.int64), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
         issued, ns = issue_all(calls, op, batches, clock)
-        expected = len(batches) * -(-lanes // LANES)
+        expected = len(batches) * -(-lanes // LANES)  # rounded up
         if issued != expected:
             raise BenchError(f"{issued} RPCs were issued, not {expected}")
         times_us.append(ns / len(batches) / 1e3)
@@ -131,15 +132,15 @@ def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int
     """Issue an operation for each batch, ending each RPC at once; return their number and CPU time in ns."""
     calls = as_ref(calls)
     begin, issued = cpu_ns(clock), int64(0)
-    for k in range(len(batches)):
+    for operation in range(len(batches)):
         for i in range(batches.shape[1]):
-            calls.positions[i] = batches[k, i]
-        start(calls, op, k, batches.shape[1])
+            calls.positions[i] = batches[operation, i]
+        start(calls, op, operation, batches.shape[1])
         while True:
-            s = transmit(calls, begin)
-            if s == NOTHING:
+            slot = transmit(calls, begin)
+            if slot == NOTHING:
                 break
-            end_call(calls, calls.slots[s])
+            end_call(calls, calls.slots[slot])
             issued += 1
-        calls.header.pending = 0
+        calls.header.pending = 0  # the lanes of RPCs that end without an answer stay pending
     return issued, cpu_ns(clock) - begin

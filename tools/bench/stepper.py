@@ -69,17 +69,18 @@ class Stepper:
         self._rpcs += client.rpcs_of_operation
 
     def run(self, steps: int) -> Cost:
-        client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "baseline", 0, 0.0, 0)
+        client, writer = self._client, self._writer
+        origin = Origin(_WORKER, JOB, "baseline", round=0, load=0.0, measured_from=0)
         self._operations_begun, self._operations, self._rpcs = 0, 2 * steps, 0
         writer.begin(client)
-        process_s, thread_s = cpu_seconds(os.getpid()), time.thread_time()
+        process_start_s, thread_start_s = cpu_seconds(os.getpid()), time.thread_time()
         try:
             self._job_socket.run(self, client, lambda: None, lambda: writer.swap(client, origin))
         finally:
-            thread_s = time.thread_time() - thread_s
+            loop_s = time.thread_time() - thread_start_s
             writer.end(client, origin)
-        process_s = cpu_seconds(os.getpid()) - process_s
-        return Cost(thread_s / self._rpcs * 1e6, process_s / self._rpcs * 1e6)
+        process_s = cpu_seconds(os.getpid()) - process_start_s
+        return Cost(loop_s / self._rpcs * 1e6, process_s / self._rpcs * 1e6)
 
 
 @contextmanager

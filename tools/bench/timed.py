@@ -24,11 +24,13 @@ Run = Callable[[Pushes, int, bool], NDArray[np.int64]]
 
 EVICTED_BYTES = 4 << 20
 """Memory that is written between packets to evict caches: twice a core's private cache."""
-_LINE = 64
-_MONOTONIC = 1
+_LINE_BYTES = 64
+_WORD_BYTES = 8  # of int64
+_MONOTONIC = 1  # clock of clock_gettime
+_NS_PER_S = 1_000_000_000
 _OUT_BYTES = 1 << 17
 _FRAME_BYTES = 2048
-_EVICTION_BUFFER = np.ones(EVICTED_BYTES // 8, np.int64)
+_EVICTION_BUFFER = np.ones(EVICTED_BYTES // _WORD_BYTES, np.int64)
 _NO_BUFFER = np.ones(0, np.int64)
 
 _ATTRIBUTE_BYTES = 160
@@ -73,7 +75,7 @@ def kernel_run(pipeline: OnLoopback) -> Run:
 
 def c_loop_run(size: int) -> Run:
     """Return a lower bound: a loop that adds to one of `size` cache lines for each of a packet's lanes."""
-    lines = np.zeros((size, _LINE // 8), np.int64)
+    lines = np.zeros((size, _LINE_BYTES // _WORD_BYTES), np.int64)
 
     def run(pushes: Pushes, first: int, evict: bool) -> NDArray[np.int64]:
         times_ns = np.zeros(len(pushes.ranks), np.int64)
@@ -91,10 +93,10 @@ def check_count(times_ns: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
 
 @compiled
 def evict_caches(eviction_buffer: NDArray[np.int64]) -> Any:
-    total = int64(0)
-    for at in range(0, len(eviction_buffer), _LINE // 8):
-        eviction_buffer[at] += 1
-        total += eviction_buffer[at]
+    total = int64(0)  # returned, so that no optimization removes the loop
+    for index in range(0, len(eviction_buffer), _LINE_BYTES // _WORD_BYTES):
+        eviction_buffer[index] += 1
+        total += eviction_buffer[index]
     return total
 
 
@@ -105,9 +107,9 @@ def set_seq(frame: NDArray[np.uint8], seq: int) -> None:
 
 
 @compiled
-def ns(clock: NDArray[np.int64]) -> Any:
+def monotonic_ns(clock: NDArray[np.int64]) -> Any:
     clock_gettime(_MONOTONIC, clock.ctypes.data)
-    return clock[0] * 1_000_000_000 + clock[1]
+    return clock[0] * _NS_PER_S + clock[1]
 
 
 @entry_point
@@ -115,7 +117,7 @@ def time_calls(
     process: int,
     state: int,
     frames: NDArray[np.uint8],
-    first: int,
+    first_seq: int,
     eviction_buffer: NDArray[np.int64],
     frame: NDArray[np.uint8],
     out: NDArray[np.uint8],
@@ -125,13 +127,13 @@ def time_calls(
     clock, size, sent = np.zeros(2, np.int64), frames.shape[1], int64(0)
     for k in range(len(frames)):
         evict_caches(eviction_buffer)
-        set_seq(frames[k], first + k)
+        set_seq(frames[k], first_seq + k)
         memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
-        begin = ns(clock)
+        start_ns = monotonic_ns(clock)
         sent += call_process(
             process, state, INGRESS, frame.ctypes.data, size, _ARRIVAL_US, _NOW_US, out.ctypes.data, len(out)
         )
-        times_ns[k] = ns(clock) - begin
+        times_ns[k] = monotonic_ns(clock) - start_ns
     return sent
 
 
@@ -143,7 +145,7 @@ def time_runs(
     frame: int,
     redirected: int,
     frames: NDArray[np.uint8],
-    first: int,
+    first_seq: int,
     eviction_buffer: NDArray[np.int64],
     times_ns: NDArray[np.int64],
 ) -> int:
@@ -153,7 +155,7 @@ def time_runs(
     capacity = words[_DATA_SIZE_OUT]
     for k in range(len(frames)):
         evict_caches(eviction_buffer)
-        set_seq(frames[k], first + k)
+        set_seq(frames[k], first_seq + k)
         memcpy(frame, frames[k].ctypes.data, frames.shape[1])
         words[_DATA_SIZE_OUT] = capacity
         _syscall(syscall_number, command, attribute, _ATTRIBUTE_BYTES)
@@ -172,7 +174,7 @@ def time_lines(
     clock = np.zeros(2, np.int64)
     for k in range(len(ranks)):
         evict_caches(eviction_buffer)
-        begin = ns(clock)
+        start_ns = monotonic_ns(clock)
         for rank in ranks[k]:
             lines[rank, 0] += 1
-        times_ns[k] = ns(clock) - begin
+        times_ns[k] = monotonic_ns(clock) - start_ns

@@ -45,6 +45,7 @@ _RPCS = 40_000
 _TRIALS = 3
 _WARMUP_RPCS = 10_000
 _RPCS_PER_SECOND = 100_000  # approximate rate, to choose the number of RPCs of a trial
+_SEED = 2
 _ECHO_PORT = PS_RPC_PORT + 1
 _CALLERS_PORT, _WORKER_PORT = 20_000, 20_001
 
@@ -87,7 +88,7 @@ def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
     if needed < available_bytes():
         space = space_of(parameters, hashed)
         server = server_of(space)
-        positions = np.random.default_rng(2).integers(parameters, size=(_RPCS, LANES))
+        positions = np.random.default_rng(_SEED).integers(parameters, size=(_RPCS, LANES))
         keys = space.keys(positions)
         del space
     for op in _OPS:
@@ -148,9 +149,9 @@ class _Server(NamedTuple):
 
     def call(self, requests: Requests, count: int) -> ServerTrial:
         self.expect(requests)
-        before = self.cpu_seconds()
+        start_s = self.cpu_seconds()
         trial = self.callers.call(requests, count)
-        return ServerTrial(trial.rate, (self.cpu_seconds() - before) / trial.rpcs * 1e6)
+        return ServerTrial(trial.rate, (self.cpu_seconds() - start_s) / trial.rpcs * 1e6)
 
 
 @contextmanager
@@ -183,12 +184,13 @@ def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
 
 def _requests(op: Op) -> Requests:
     return make_requests(
-        op, KeySpace(_KEYS).keys(np.random.default_rng(2).integers(_KEYS, size=(_RPCS, LANES)))
+        op, KeySpace(_KEYS).keys(np.random.default_rng(_SEED).integers(_KEYS, size=(_RPCS, LANES)))
     )
 
 
 def _steps(rpcs: int) -> int:
-    return max(1, round(rpcs / 2 / (_STEP_KEYS / LANES)))
+    rpcs_per_step = 2 * _STEP_KEYS / LANES  # pulls and pushes
+    return max(1, round(rpcs / rpcs_per_step))
 
 
 def _name(op: Op) -> str:

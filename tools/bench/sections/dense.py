@@ -40,7 +40,7 @@ def schedulers_of_bert_large() -> None:
 
 
 def frames_of_resnet50() -> None:
-    compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])
+    compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, workers=[4])
 
 
 WORKLOADS: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (
@@ -55,7 +55,7 @@ def _compile() -> None:
     toy = Layers(("in", "out"), np.array([8, 8]), np.array([1.0, 1.0]))
     best(toy, AlphaBetaModel())
     optimum(toy, AlphaBetaModel())
-    simulate_rings(np.array([8]), np.array([1.0]), 2, 10.0)
+    simulate_rings(np.array([8]), np.array([1.0]), workers=2, gbit=10.0)
 
 
 def _measure(stage: Stage, what: str, work: Callable[[], None], goals: tuple[Goal, ...]) -> Result:

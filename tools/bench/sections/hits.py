@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from controller.tables import Row
+from foundation.protocol.header import WINDOW
 from hosts.workload.generator import R1
 from simulator.row_writer import RowWriter
 from softswitch.compiled import CompiledPipeline
@@ -28,6 +29,7 @@ from tools.bench import counters, hotline, pushes, timed
 _LOG = logging.getLogger("bench")
 _JOBS = (1, 4)
 _SAME, _HIT, _COLD = "the same 32 keys", "hit", "cold"
+_CALLS_PER_PACKET = 80  # fewer packets than the scale has calls, because evicting caches takes long
 _ROUNDS = 5
 """Rounds of this section per round of the scale, because its rounds are short."""
 
@@ -44,7 +46,8 @@ def hits(stage: Stage) -> list[Result]:
 def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
     name = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
     stage.announce(f"hits, {name}")
-    packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole multiples of a caller's window
+    windows = stage.scale.calls // _CALLS_PER_PACKET // (WINDOW * jobs)
+    packets = windows * WINDOW * jobs  # whole windows of each job's caller
     workloads = {
         _SAME: pushes.repeated_pushes(jobs, packets),
         _HIT: pushes.hot_pushes(jobs, packets),
@@ -54,12 +57,12 @@ def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
     samples: dict[tuple[str, bool], dict[str, list[float]]] = {case: {} for case in cases}
     misses: dict[str, list[float]] = {}
     with _targets(stage, jobs) as targets:
-        first = dict.fromkeys(targets, 0)
+        first_by_target = dict.fromkeys(targets, 0)  # number of the next packet
         for what, evict in cases * _ROUNDS * stage.scale.rounds:
             for target in stage.order.sample(list(targets), len(targets)):
                 with counters.count_events(has_counters and not evict and target == SOFTSWITCH) as events:
-                    times_ns = targets[target](workloads[what], first[target], evict)
-                first[target] += packets
+                    times_ns = targets[target](workloads[what], first_by_target[target], evict)
+                first_by_target[target] += packets
                 samples[what, evict].setdefault(target, []).append(float(np.median(times_ns)))
                 for event, count in events.items():
                     misses.setdefault(f"{what}: {event}", []).append(count / packets)
@@ -76,7 +79,7 @@ def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
 
 def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> dict[str, list[float]]:
     return {
-        target: [a / b for a, b in zip(hit[target], cold[target], strict=True)]
+        target: [hit_ns / cold_ns for hit_ns, cold_ns in zip(hit[target], cold[target], strict=True)]
         for target in hit
         if target != C_LOOP
     }

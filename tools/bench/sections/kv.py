@@ -22,7 +22,8 @@ _ROWS = 3_000
 _DIMS = (16, 64)
 _REPEATS = 3
 _WARMUP_STEPS = 50
-_VALUES_A_SECOND = 1_000_000  # about, both ways
+_MIN_STEPS = 2
+_VALUES_PER_SECOND = 1_000_000  # approximate rate, each pushed and pulled
 _WORKER_PORT = 20_002
 
 
@@ -36,16 +37,16 @@ def kv(stage: Stage) -> list[Result]:
 
 def _measure_alternating(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
     times: dict[str, list[StepTimes]] = defaultdict(list)
-    with ExitStack() as opened:
-        scripts = opened.enter_context(script(_PARAMETERS, 1, _ROWS, stage.cores.softswitch))
-        sock = opened.enter_context(closing(open_udp((HOST, _WORKER_PORT))))
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        stepper = opened.enter_context(stepping(sock, SERVER, _PARAMETERS, _ROWS, folder))
+    with ExitStack() as stack:
+        scripts = stack.enter_context(script(_PARAMETERS, dim=1, rows=_ROWS, core=stage.cores.softswitch))
+        sock = stack.enter_context(closing(open_udp((HOST, _WORKER_PORT))))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stepper = stack.enter_context(stepping(sock, SERVER, _PARAMETERS, _ROWS, folder))
         scripts.run(_WARMUP_STEPS)
         stepper.run(_WARMUP_STEPS)
         for target in stage.shuffled([LIBRARY, BUILT_IN], _REPEATS):
             stage.announce(f"{target}: {_ROWS:,} keys a step")
-            steps = _steps(stage, 1)
+            steps = _steps(stage, dim=1)
             times[target].append(
                 scripts.run(steps) if target == LIBRARY else _measure_stepper(stepper, steps)
             )
@@ -54,33 +55,34 @@ def _measure_alternating(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
 
 def _measure_stepper(stepper: Stepper, steps: int) -> StepTimes:
     """Return step times without the CPU time of the log-writer thread, as a script writes no log."""
-    wall, cpu = time.perf_counter(), time.thread_time()
+    wall_start_s, cpu_start_s = time.perf_counter(), time.thread_time()
     stepper.run(steps)
-    return StepTimes((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)
+    wall_s, cpu_s = time.perf_counter() - wall_start_s, time.thread_time() - cpu_start_s
+    return StepTimes(wall_s / steps * 1e6, cpu_s / steps * 1e6, library_cpu=0)
 
 
 def _measure_library(stage: Stage, dim: int) -> list[StepTimes]:
     stage.announce(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
     with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as scripts:
-        scripts.run(2)
+        scripts.run(_MIN_STEPS)
         return [scripts.run(_steps(stage, dim)) for _ in range(stage.scale.rounds)]
 
 
 def _steps(stage: Stage, dim: int) -> int:
-    return max(2, round(stage.scale.latency_seconds * _VALUES_A_SECOND / _ROWS / dim))
+    return max(_MIN_STEPS, round(stage.scale.latency_seconds * _VALUES_PER_SECOND / _ROWS / dim))
 
 
 def results_of(times: Mapping[str, Sequence[StepTimes]]) -> Iterator[Result]:
     what = f"push_pull of {_ROWS:,} keys, 1 value each"
     yield _result(
-        what, "µs", {target: [t.wall for t in rounds] for target, rounds in times.items()}, LIBRARY_COST
+        what, "µs", {target: [each.wall for each in rounds] for target, rounds in times.items()}, LIBRARY_COST
     )
-    cpu = {target: [t.cpu for t in rounds] for target, rounds in times.items()}
+    cpu = {target: [each.cpu for each in rounds] for target, rounds in times.items()}
     yield _result(f"{what}: CPU time", "µs", cpu, LIBRARY_COST)
     library = times[LIBRARY]
-    yield _result(f"{what}: CPU time, calls", "µs", {LIBRARY: [t.script_cpu for t in library]})
-    yield _result(f"{what}: CPU time, library", "µs", {LIBRARY: [t.library_cpu for t in library]})
-    yield _rate(1, library)
+    yield _result(f"{what}: CPU time, calls", "µs", {LIBRARY: [each.script_cpu for each in library]})
+    yield _result(f"{what}: CPU time, library", "µs", {LIBRARY: [each.library_cpu for each in library]})
+    yield _rate(dim=1, times=library)
 
 
 def _rate(dim: int, times: Sequence[StepTimes]) -> Result:

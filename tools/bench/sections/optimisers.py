@@ -13,7 +13,7 @@ from tools.bench.requests import make_requests
 from tools.bench.results import ADDITION, OPTIMISER, OPTIMISER_COST, OPTIMISER_TARGETS
 from tools.bench.state_machines import server_of, us_per_rpc
 
-_KEYS, _RPCS = 900_000, 40_000
+_KEYS, _RPCS, _SEED = 900_000, 40_000, 2
 OPTIMISERS = ("sgd(lr=0.1)", "adagrad", "ftrl", "adam")
 
 
@@ -26,7 +26,7 @@ def _cost(stage: Stage, text: str) -> Result:
     name = text.partition("(")[0]
     stage.announce(f"PS with {name}")
     space = KeySpace(_KEYS)
-    positions = np.random.default_rng(2).integers(_KEYS, size=(_RPCS, LANES))
+    positions = np.random.default_rng(_SEED).integers(_KEYS, size=(_RPCS, LANES))
     requests = make_requests(Op.PUSH, space.keys(positions))
     samples: dict[str, list[float]] = {OPTIMISER: [], ADDITION: []}
     servers = {OPTIMISER: server_of(space, text), ADDITION: server_of(space)}

@@ -21,7 +21,7 @@ from switch_bench.scale import Scale
 from switch_bench.stage import Stage
 from tools.bench.results import ONE_CORE, ONE_CORE_TARGETS, POLICY_RATE
 
-_SIZE = 20_000
+_HOT_KEYS = 20_000
 
 
 def policy_steps(scale: Scale) -> int:
@@ -39,17 +39,17 @@ def policies(stage: Stage) -> list[Result]:
 
 def _log(folder: Path, steps: int) -> Log:
     parts = write_parts(LogSpec(R1, steps), folder, lambda done, total: None)
-    return prepare(parts, folder, 0.5, ReadOptions(), lambda done, total: None)
+    return prepare(parts, folder, train_share=0.5, options=ReadOptions(), progress=lambda done, total: None)
 
 
 def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:
-    sizes: Sequence[int] = Settings().sizes if spec.one_pass else (_SIZE,)
+    sizes: Sequence[int] = Settings().sizes if spec.one_pass else (_HOT_KEYS,)
     stage.announce(f"policies: {spec.title}")
     rates = []
     for _ in range(stage.scale.rounds):
         result = replay(log, spec, sizes, Settings().period(log.steps))
         rates.append(result.accesses_replayed / result.cpu_s)
-    what = "ten sizes in one pass" if spec.one_pass else f"{_SIZE:,} keys"
+    what = "ten sizes in one pass" if spec.one_pass else f"{_HOT_KEYS:,} keys"
     samples = {ONE_CORE: rates}
     return Result(
         "policies", f"policy {spec.title}, {what}", "updates/s", samples, POLICY_RATE, ONE_CORE_TARGETS
