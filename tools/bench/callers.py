@@ -55,11 +55,8 @@ class Callers:
 def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count: int) -> tuple[int, int]:
     """Issue `count` RPCs, numbered from `first` on; return how many were answered, and the time in ns."""
     udp, wire = as_ref(udp), as_ref(wire)
-    fd, server, requests_address = (
-        int64(wire.state.fd),
-        int64(wire.peers.ctypes.data),
-        int64(requests.ctypes.data),
-    )
+    fd, server = int64(wire.state.fd), int64(wire.peers.ctypes.data)
+    requests_address = int64(requests.ctypes.data)
     start_ns = clock(udp, MONOTONIC)
     issued, answered, spins = int64(0), int64(0), int64(0)
     while answered < count:

@@ -39,6 +39,7 @@ SyntheticArms = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
 """Called with a generator, rounds and arms; yields the estimates of arms that do not differ."""
 
 RESAMPLES = 2000
+_LOW_TAIL, _HIGH_TAIL = 0.025, 0.975  # quantiles that bound a 95 % interval
 BLOCK = 3
 """Number of consecutive rounds in a block of the block bootstrap."""
 ROUNDS = (6, 10, 20, 40)
@@ -52,14 +53,14 @@ EFFECTS = (0.0, 0.1, 0.2, 0.5)
 
 def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the plain bootstrap interval of the ratio of sums."""
-    return _quantiles(_resampled_ratios(arm, baseline), 0.025)
+    return _quantiles(_resampled_ratios(arm, baseline), _LOW_TAIL)
 
 
 def expanded(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the percentile interval expanded to the width of Student's t (Hesterberg 2015)."""
     n = len(arm)
     return _quantiles(
-        _resampled_ratios(arm, baseline), norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
+        _resampled_ratios(arm, baseline), norm.cdf(student.ppf(_LOW_TAIL, n - 1) * np.sqrt(n / (n - 1)))
     )
 
 
@@ -70,7 +71,10 @@ def bca(arm: Rounds, baseline: Rounds) -> Bounds:
     jackknife = (arm.sum() - arm) / (baseline.sum() - baseline)
     spread = jackknife.mean() - jackknife
     acceleration = (spread**3).sum() / (6 * max((spread**2).sum(), 1e-300) ** 1.5)
-    tails = [norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in norm.ppf([0.025, 0.975])]
+    tails = [
+        norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z)))
+        for z in norm.ppf([_LOW_TAIL, _HIGH_TAIL])
+    ]
     low, high = np.quantile(ratios, tails)
     return float(low), float(high)
 
@@ -78,7 +82,7 @@ def bca(arm: Rounds, baseline: Rounds) -> Bounds:
 def student_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of Student's t on the rounds' log ratios."""
     logs = np.log(arm / baseline)
-    half = student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+    half = student.ppf(_HIGH_TAIL, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 
@@ -87,7 +91,7 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     logs, n = np.log(arm / baseline), len(arm)
     starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))  # rounded up
     indices = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
-    tail = norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
+    tail = norm.cdf(student.ppf(_LOW_TAIL, n - 1) * np.sqrt(n / (n - 1)))
     low, high = _quantiles(logs[indices].mean(axis=1), tail)
     return float(np.exp(low)), float(np.exp(high))
 

@@ -123,12 +123,11 @@ def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair
     for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
         for load in [load for load in first.loads if load in second.loads]:
             for op in TRANSFERS:
-                estimates = [_estimate(summary, load, op, relative) for summary in (first, second)]
-                if estimates[0] is not None and estimates[1] is not None:
-                    (first_difference, first_half), (second_difference, second_half) = (
-                        estimates[0],
-                        estimates[1],
-                    )
+                first_estimate = _estimate(first, load, op, relative)
+                second_estimate = _estimate(second, load, op, relative)
+                if first_estimate is not None and second_estimate is not None:
+                    first_difference, first_half = first_estimate
+                    second_difference, second_half = second_estimate
                     distance = abs(first_difference - second_difference)
                     yield Pair((one, other), load, op, distance, math.hypot(first_half, second_half))
 

@@ -1,8 +1,7 @@
 """Fuzz the switch with frames: the interpreter and the compiled code must agree.
 
-Line coverage of the interpreter guides the search.
-The parts of an input are frames, the first byte of each selects its port. Whatever the switch aggregates or
-forwards as an RPC must be one for the agents' codec too.
+The interpreter's lines guide the search. Parts of an input are frames, whose first byte selects the port.
+Whatever the switch aggregates or forwards as an RPC must be one for the agents' codec too.
 """
 
 from __future__ import annotations
