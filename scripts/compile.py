@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 _REFRESH_S = 0.25
-_INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
+_INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ _TERMINAL_INTERVAL_S, _FILE_INTERVAL_S = 0.2, 60.0
 _WIDTH = 78  # of a line of progress
 _SHOWN_LINES = 30  # last lines of the log of a command that fails
 _MAX_FILE_NAME = 60  # characters of a command in the name of its log
-_INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
+_INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 
 # Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. The shell is the
 # first process of its namespaces, so it runs the command as a child. Ubuntu 26.04 has the program

@@ -16,7 +16,7 @@ from threading import Thread
 _REFRESH_S = 0.2
 _WIDTH = 78  # of the line of progress
 _SHOWN_LINES = 30  # last lines of the output of a pip that fails
-_INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
+_INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 # First word of a line of pip's output -> what the line of progress says.
 _STEPS = {
     "Collecting": "looking up",
