@@ -25,7 +25,7 @@ from simulator.ledger import PushLedger
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
-BINS = 50
+BINS = 50  # of a loss curve
 
 
 class LossCurve(Strict):
@@ -83,8 +83,8 @@ def train_closed_loop(
     trainers = [
         Trainer(
             index + 1, client, trace, models[index], ledger.for_worker(),
-            Schedule(steps.start, len(steps), 0, 0), clocks[index].read, compute_costs[index],
-            clocks[index].spin,
+            Schedule(steps.start, len(steps), start_ns=0, period_ns=0), clocks[index].read,
+            compute_costs[index], clocks[index].spin,
         )
         for index, client in enumerate(simulated_network.clients)
     ]  # fmt: skip

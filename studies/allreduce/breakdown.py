@@ -1,12 +1,12 @@
-"""The breakdown of an all-reduce's time into parts, from runs of which each adds one source of delay.
+"""The parts of an all-reduce's time, computed from runs that each add one source of delay.
 
 The parts add up to the time of the last run:
 
 - *values*: transmission of the values alone on the busiest link, by calculation;
 - *headers*: transmission of headers, acknowledgements, preambles and gaps on that link;
 - *filling up*: the time until all links are busy, if cables and the switch have no delay;
-- *a round trip*: the delay of at most one, from a worker to the switch or host that answers, by calculation;
-- *the window*: the rest of the delay of cables and switch: workers with a full window wait for results;
+- *a round trip*: the delay to the switch or host that answers, and back, by calculation;
+- *the window*: any further delay of cables and switch, since workers with a full window wait for results;
 - *hosts*: the agents' measured time per packet;
 - *retransmissions*: the delay by lost frames.
 """
@@ -21,7 +21,8 @@ from studies.allreduce.schemes import scheme_of
 
 PARTS = ("values", "headers", "filling up", "a round trip", "the window", "hosts", "retransmissions")
 COLOURS = ("#3b7dd8", "#9ecae1", "#8c6d31", "#2c9a57", "#e07b1a", "#9467bd", "#c44e52")
-LINK_PARTS = PARTS[:5]
+LINK_PARTS = PARTS[:5]  # without the parts by hosts and loss
+# From host to host, over two cables and the switch; the way to the switch and back is as long.
 ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 
 

@@ -12,7 +12,8 @@ from studies.allreduce.plan import MEMORY
 from studies.allreduce.schemes import scheme_of
 from studies.allreduce.training import ARMS
 
-_MILLIONS = 1e-6
+_TO_MILLIONS = 1e-6
+_SOLID, _DOTTED = 0, 2  # indices in `DASHES`
 _MIN_LOSS = 0.00001
 """Value drawn on a logarithmic axis for runs without loss."""
 
@@ -22,18 +23,18 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
     goodput = Axis("million values/s of a worker", is_log=True)
     yield Figure(
         "allreduce-workers", "Goodput against workers", Axis("workers", is_log=True), goodput,
-        list(_panels(numbers.goodput_by_workers, _MILLIONS)),
+        list(_panels(numbers.goodput_by_workers, _TO_MILLIONS)),
         caption=f"An all-reduce of {length}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
     yield Figure(
         "allreduce-packets", "Goodput against packet size", Axis("values of a packet"), goodput,
-        list(_panels(numbers.goodput_by_packet, _MILLIONS)), kind="points",
+        list(_panels(numbers.goodput_by_packet, _TO_MILLIONS)), kind="points",
         caption=f"{length}, {workers}. SwitchML has packets of 64 values here.",
     )  # fmt: skip
     yield Figure(
         "allreduce-loss", "Goodput against loss",
         Axis("share of the frames that are lost", is_log=True), goodput,
-        list(_panels(numbers.goodput_by_loss, _MILLIONS)), kind="points",
+        list(_panels(numbers.goodput_by_loss, _TO_MILLIONS)), kind="points",
         caption=f"{length}, {workers}. The leftmost points are without loss. Median of the seeds, and their "
         "range. Lost packets are sent again after 20 ms or more, or after the published time-outs: "
         "in SwitchML 1 ms, in ATP 0.2 ms without any packet.",
@@ -41,7 +42,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
     yield Figure(
         "allreduce-taken", "Goodput with another job at the switch",
         Axis("share of the switch's memory that the other job has"), goodput,
-        list(_panels(numbers.goodput_by_taken, _MILLIONS)), kind="points",
+        list(_panels(numbers.goodput_by_taken, _TO_MILLIONS)), kind="points",
         caption=f"{length}, {workers}. SwitchML cannot run without memory in the switch.",
     )  # fmt: skip
     yield Figure(
@@ -81,9 +82,9 @@ def _jobs_panels(rows: Sequence[JobsRow], column: str) -> Iterator[Panel]:
         yield Panel(f"{slots:,} slots" if question == MEMORY else question, [
             Series(
                 row.scheme, np.array(row.jobs, np.float64),
-                np.array(getattr(row, column)) * (_MILLIONS if column == "goodput" else 1),
+                np.array(getattr(row, column)) * (_TO_MILLIONS if column == "goodput" else 1),
                 hotset.OFFLOAD.colour if row.scheme == hotset.NAME else scheme_of(row.scheme).colour,
-                0 if row.scheme == hotset.NAME else scheme_of(row.scheme).dash,
+                _SOLID if row.scheme == hotset.NAME else scheme_of(row.scheme).dash,
             )
             for row in rows if (row.question, row.slots) == (question, slots)
         ])  # fmt: skip
@@ -124,7 +125,7 @@ def _loss_curves(training: Sequence[TrainingRow]) -> Iterator[Figure]:
                 Panel(question, [
                     Series(
                         each.arm, np.array(each.loss_curve[column]), np.array(each.loss_curve["loss"]),
-                        ARMS[each.arm].colour, dash=0 if each.waits else 2,
+                        ARMS[each.arm].colour, dash=_SOLID if each.waits else _DOTTED,
                     )
                     for each in rows
                 ])

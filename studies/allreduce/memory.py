@@ -12,8 +12,10 @@ from hosts.atp import packet as atp_packet
 from hosts.atp.packet import CELLS
 from hosts.switchml.packet import SLOTS, VALUES
 
-_OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since", "claim.tensors")
+_TIMEOUT_REGISTER = "slot_timeout.since"
+_OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", _TIMEOUT_REGISTER, "claim.tensors")
 """Registers of optional settings, which the published SwitchML and ATP lack."""
+_VALUE_BYTES = 4
 
 
 class Memory(Strict):
@@ -31,10 +33,10 @@ class Memory(Strict):
 def memories() -> list[Memory]:
     switchml_registers = _register_bytes(switchml.DESIGN)
     checked_registers = {
-        name: size for name, size in switchml_registers.items() if "slot_timeout.since" not in name
+        name: size for name, size in switchml_registers.items() if _TIMEOUT_REGISTER not in name
     }
     hotset_registers = _register_bytes(hotset.DESIGN)
-    entries = 2 * SLOTS
+    entries = 2 * SLOTS  # the pool has two sets of slots
     return [
         _memory("switchml", _without_optional_registers(switchml_registers), "value_", entries, VALUES),
         _memory("switchml-checked", checked_registers, "value_", entries, VALUES),
@@ -50,11 +52,11 @@ def memories() -> list[Memory]:
             "offload",
             hotset_registers,
             "aggregate_",
-            sum(".values" in name for name in hotset_registers) * _slots_of(hotset_registers),
-            1,
+            slots=sum(".values" in name for name in hotset_registers) * _slots_of(hotset_registers),
+            values=1,
         ),
         *(
-            _memory(each.name, _register_bytes(each), "", 0, 0)
+            _memory(each.name, _register_bytes(each), value_prefix="", slots=0, values=0)
             for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)
         ),
     ]
@@ -69,13 +71,14 @@ def _without_optional_registers(registers: dict[str, int]) -> dict[str, int]:
 
 
 def _memory(arm: str, registers: dict[str, int], value_prefix: str, slots: int, values: int) -> Memory:
+    # An empty prefix stands for a design that stores no values.
     value_bytes = sum(size for name, size in registers.items() if value_prefix and f".{value_prefix}" in name)
     other_bytes = sum(registers.values()) - value_bytes
     return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
 
 
 def _slots_of(registers: dict[str, int]) -> int:
-    return registers["HotlineIngress.aggregate_00.values"] // 4
+    return registers["HotlineIngress.aggregate_00.values"] // _VALUE_BYTES
 
 
 class _Register(TypedDict):

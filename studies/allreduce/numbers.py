@@ -223,13 +223,13 @@ def _line(
 def _loss_line(
     scheme: Scheme, gbit: float, points: Sequence[Sequence[AllReducePoint]], result_of: ResultLookup
 ) -> Line:
-    rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
+    sorted_rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
     return Line(
         scheme=scheme.name, gbit=gbit,
         x=[seeds[0].loss for seeds in points],
-        y=[each[len(each) // 2] for each in rates],
-        low=[each[0] for each in rates],
-        high=[each[-1] for each in rates],
+        y=[each[len(each) // 2] for each in sorted_rates],  # the medians
+        low=[each[0] for each in sorted_rates],
+        high=[each[-1] for each in sorted_rates],
     )  # fmt: skip
 
 

@@ -18,8 +18,7 @@ _HOW_TO_READ = (
     "A simulation with the P4 programs and agents of real runs. The dedicated switch delays a frame by "
     f"{SWITCH_US:g} µs and takes {SWITCH_MPPS:,.0f} million frames a second. A cable delays a frame by "
     f"{DELAY_US:g} µs, and up to {QUEUE_KB:,.0f} KiB wait before it.",
-    "Unless stated otherwise, hosts take no time, so that only links do. A worker has up to 64 packets under "
-    "way.",
+    "Unless stated otherwise, only links take time, hosts take none. A worker has up to 64 packets under way.",
     "atp has one server, which takes no share of the values while cells of the switch are free. Another job "
     "that has a share of the memory keeps it: SwitchML's window is smaller by that share, and ATP's packets "
     "go to the server until they have found a free cell.",
@@ -51,10 +50,12 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     sections: list[tuple[str, Sequence[Table]]] = [
         ("Goodput", [
             goodput_table("Million values/s of a worker, by workers", numbers.goodput_by_workers),
-            goodput_table("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
+            goodput_table(
+                "Million values/s of a worker, by frames lost", numbers.goodput_by_loss, is_share=True
+            ),
             goodput_table(
                 "Million values/s of a worker, by the share of the memory that another job has",
-                numbers.goodput_by_taken, "%",
+                numbers.goodput_by_taken, is_share=True,
             ),
         ]),
         ("Several jobs", list(jobs_tables(numbers))),
@@ -68,14 +69,14 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     return sections
 
 
-def goodput_table(title: str, lines: Sequence[Line], unit: str = "") -> Table:
+def goodput_table(title: str, lines: Sequence[Line], is_share: bool = False) -> Table:
     columns = sorted({x for line in lines for x in line.x})
     rows: list[Row] = []
     for line in lines:
         rates = dict(zip(line.x, line.y, strict=True))
         texts = (_three_digits(1e-6 * rates[x]) if x in rates else "-" for x in columns)
         rows.append((f"{line.scheme}, {line.gbit:g} Gbit/s", *map(plain, texts)))
-    head = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in columns)
+    head = (f"{100 * x:g} %" if is_share else f"{x:,g}" for x in columns)
     return Table(title, ("", *head), rows)
 
 

@@ -29,6 +29,7 @@ SLOTS = (20_000, 2_000, 500, 128, 0)
 """Slots or cells that are left for the jobs that share a switch."""
 VECTOR_FACTOR = 10
 """Length of a vector, as a multiple of the values that a worker pushes to a hot set."""
+# Questions of jobs that share a switch: the resource for which they compete.
 MEMORY, UPLINK = "the switch's memory", "one uplink"
 BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
 
@@ -36,8 +37,8 @@ BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
 @dataclass(frozen=True, slots=True)
 class Plan:
     workers: tuple[int, ...]  # numbers of workers
-    values: int
-    lengths: tuple[int, ...]
+    values: int  # length of the vector unless a question varies it
+    lengths: tuple[int, ...]  # numbers of values
     seeds: int  # number of seeds of an all-reduce with lost frames
     steps: int  # steps of each worker in a training
     jobs: tuple[int, ...]  # numbers of jobs that share a switch
@@ -48,9 +49,13 @@ class Plan:
 
 
 FULL = Plan(
-    (2, 4, 8, 16, 32), 500_000, (1_000, 10_000, 100_000, 1_000_000), 3, 100, (1, 2, 4, 8), 200_000, "resnet50"
-)
-QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, (1, 4), 40_000, None)
+    workers=(2, 4, 8, 16, 32), values=500_000, lengths=(1_000, 10_000, 100_000, 1_000_000), seeds=3,
+    steps=100, jobs=(1, 2, 4, 8), shared_values=200_000, model="resnet50",
+)  # fmt: skip
+QUICK = Plan(
+    workers=(2, 8, 32), values=100_000, lengths=(1_000, 10_000, 100_000), seeds=1, steps=40,
+    jobs=(1, 4), shared_values=40_000, model=None,
+)  # fmt: skip
 
 
 def make_base_point(plan: Plan, scheme: Scheme, gbit: float) -> AllReducePoint:
@@ -70,6 +75,7 @@ def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReduce
 
 def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     smallest, largest = scheme.subject.chunk_sizes
+    # The smallest size is the largest size in designs with a fixed size.
     sizes = [size for size in SIZES if smallest < largest] or [largest]
     return [_change_point(make_base_point(plan, scheme, gbit), chunk_size=size) for size in sizes]
 
@@ -80,7 +86,7 @@ def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[AllRedu
     return [
         [
             _change_point(make_base_point(plan, scheme, gbit), loss=loss, seed=seed)
-            for seed in (seeds if loss else (1,))
+            for seed in (seeds if loss else (1,))  # without loss all seeds have the same result
         ]
         for loss in LOSSES
     ]
@@ -126,6 +132,7 @@ def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint
     if model is None or scheme.is_checked:
         return []
     values = model.layers.bytes // VALUE_BYTES
+    # `max_values` is None for a scheme without a limit.
     if values > (scheme.subject.max_values or values):
         return []
     return [_change_point(make_base_point(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
@@ -148,10 +155,10 @@ def trainings(plan: Plan) -> dict[str, list[TrainingPoint]]:
     return {
         "10 Gbit/s": points(10),
         "100 Gbit/s": points(100),
-        "10 Gbit/s, with the agents' measured time": points(10, "measured"),
-        f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": points(10, "ideal", COMPUTE_US),
+        "10 Gbit/s, with the agents' measured time": points(10, hosts="measured"),
+        f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": points(10, compute_us=COMPUTE_US),
         f"the same, one worker {STRAGGLER_FACTOR:g} times as slow": points(
-            10, "ideal", COMPUTE_US, STRAGGLER_FACTOR
+            10, compute_us=COMPUTE_US, straggler=STRAGGLER_FACTOR
         ),
     }
 

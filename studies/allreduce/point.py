@@ -28,6 +28,7 @@ from studies.allreduce.training_result import TrainingResult
 
 DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
 """One-way delay of a cable, delay and rate of the dedicated switch, size of the queue before a cable."""
+_PACKETS_PER_STEP, _VALUES_PER_PACKET = 300, 64  # for estimates of cost
 
 
 class AllReducePoint(Strict):
@@ -95,7 +96,7 @@ class TrainingPoint(Training):
 
     @property
     def cost(self) -> float:
-        return self.workers * self.steps * 300
+        return self.workers * self.steps * _PACKETS_PER_STEP
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ class SharingPoint(Strict):
 
     @property
     def cost(self) -> float:
-        return self.jobs * self.workers * self.values / 64
+        return self.jobs * self.workers * self.values / _VALUES_PER_PACKET
 
     @property
     def modules(self) -> tuple[str, ...]:

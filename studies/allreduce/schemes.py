@@ -23,11 +23,13 @@ class Scheme:
     subject: Subject
     workers_per_server: int | None
     """Workers per server; None for designs whose servers are idle, which have one server."""
-    dash: int = 0
+    dash: int = 0  # index in `analysis.figures.model.DASHES`
     memory: SwitchMemory = SwitchMemory.NONE
 
     def server_count(self, workers: int) -> int:
-        return 1 if self.workers_per_server is None else -(-workers // self.workers_per_server)
+        if self.workers_per_server is None:
+            return 1
+        return -(-workers // self.workers_per_server)  # rounded up
 
     @property
     def is_checked(self) -> bool:
@@ -39,16 +41,18 @@ class Scheme:
 
 
 SCHEMES = (
-    Scheme("switchml", switchml.PUBLISHED, None, memory=SwitchMemory.REQUIRED),
-    Scheme("switchml-checked", switchml.CHECKED, None, dash=1),
-    Scheme("atp", atp.PUBLISHED, None, memory=SwitchMemory.OPTIONAL),
-    Scheme("psdense", PSDENSE, 1),
-    Scheme("psdense, 4 workers a server", PSDENSE, 4, dash=1),
-    Scheme("ring", RING, None),
+    Scheme("switchml", switchml.PUBLISHED, workers_per_server=None, memory=SwitchMemory.REQUIRED),
+    Scheme("switchml-checked", switchml.CHECKED, workers_per_server=None, dash=1),
+    Scheme("atp", atp.PUBLISHED, workers_per_server=None, memory=SwitchMemory.OPTIONAL),
+    Scheme("psdense", PSDENSE, workers_per_server=1),
+    Scheme("psdense, 4 workers a server", PSDENSE, workers_per_server=4, dash=1),
+    Scheme("ring", RING, workers_per_server=None),
 )
 WITH_PUBLISHED_TIMERS = (
-    Scheme("switchml, 1 ms", switchml.with_published_timers(switchml.PUBLISHED), None, dash=2),
-    Scheme("atp, 0.2 ms", atp.with_published_timers(atp.PUBLISHED), None, dash=2),
+    Scheme(
+        "switchml, 1 ms", switchml.with_published_timers(switchml.PUBLISHED), workers_per_server=None, dash=2
+    ),
+    Scheme("atp, 0.2 ms", atp.with_published_timers(atp.PUBLISHED), workers_per_server=None, dash=2),
 )
 """Schemes with the time-outs of their published code; results differ only if frames are lost."""
 _BY_NAME = {each.name: each for each in (*SCHEMES, *WITH_PUBLISHED_TIMERS)}

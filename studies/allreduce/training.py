@@ -94,6 +94,7 @@ def restrict_to_hot_keys(trace: Trace, size: int) -> Trace:
     new_position[hot_positions] = np.arange(len(hot_positions))
     positions = new_position[trace.position]
     is_hot = positions >= 0
+    # An entry is a sample's feature; its `column` counts from its mini-batch's first access (`starts`).
     # The number of hot positions before each position of the trace.
     hot_before = np.append(0, np.cumsum(is_hot))
     samples, starts = trace.samples, trace.key_start
@@ -127,5 +128,6 @@ def _make_simulation(
         hot_keys=trace.space.all() if has_hot_set else None,
     )  # fmt: skip
     if design.name in SYNCHRONOUS:
+        # The number of workers that add up, as a client's `join` sets it.
         simulated_network.world.calls.header.workers = job.workers
     return simulated_network

@@ -3,6 +3,7 @@ from __future__ import annotations
 from foundation.settings import Strict
 from studies.simulated_training import LossCurve
 
+_LAST_SHARE = 0.1  # share of a loss curve whose mean is `last_loss`
 SMOOTHED_BINS = 5
 """Bins of a loss curve that are averaged, since the losses of few mini-batches are noisy."""
 
@@ -20,13 +21,13 @@ class TrainingResult(Strict):
     packets_per_step: float
     server_packets_per_step: float
     retransmissions: int
-    chance_loss: float
+    chance_loss: float  # loss of a model that knows only the labels' frequencies
     loss_curve: LossCurve
 
     @property
     def last_loss(self) -> float:
         losses = self.loss_curve.loss
-        last_losses = losses[-max(1, len(losses) // 10) :]
+        last_losses = losses[-max(1, int(_LAST_SHARE * len(losses))) :]
         return sum(last_losses) / len(last_losses)
 
     def ms_to_loss(self, loss: float) -> float | None:

@@ -295,7 +295,7 @@ def test_the_plans_are_what_docs_say() -> None:
 
 def test_rates_have_three_digits_and_no_powers_of_ten() -> None:
     lines = [Line(scheme="ring", gbit=100, x=[0.0, 0.0001, 0.01], y=[1_321_000_000.0, 22.94e6, 734_900.0])]
-    table = zoo_page.goodput_table("lost", lines, "%")
+    table = zoo_page.goodput_table("lost", lines, is_share=True)
     assert list(table.columns) == ["", "0 %", "0.01 %", "1 %"]
     [row] = table.rows
     assert [str(cell) for cell in row[1:]] == [str(plain(message)) for message in ("1,320", "22.9", "0.735")]
