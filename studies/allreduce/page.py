@@ -18,7 +18,8 @@ _HOW_TO_READ = (
     "A simulation with the P4 programs and agents of real runs. The dedicated switch delays a frame by "
     f"{SWITCH_US:g} µs and takes {SWITCH_MPPS:,.0f} million frames a second. A cable delays a frame by "
     f"{DELAY_US:g} µs, and up to {QUEUE_KB:,.0f} KiB wait before it.",
-    "Unless stated otherwise, only links take time, hosts take none. A worker has up to 64 packets under way.",
+    "Unless stated otherwise, only links take time, hosts take none. A worker has up to 64 packets "
+    "under way.",
     "atp has one server, which takes no share of the values while cells of the switch are free. Another job "
     "that has a share of the memory keeps it: SwitchML's window is smaller by that share, and ATP's packets "
     "go to the server until they have found a free cell.",

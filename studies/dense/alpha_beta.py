@@ -159,6 +159,7 @@ def drain(
     work: Values, under_way: Ints, active_count: int, now: float, network: Constants, end_times: Values
 ) -> float:
     while active_count:
+        # The limit is ignored.
         now, active_count = advance(work, under_way, active_count, now, now, True, network, end_times)
     return now
 
@@ -168,11 +169,11 @@ def advance(
     work: Values, under_way: Ints, active_count: int, now: float, limit: float, ignores_limit: bool,
     network: Constants, end_times: Values,
 ) -> tuple[float, int]:  # fmt: skip
-    """Advance to the next end of a phase, or to an earlier `limit`; return the time and the number left."""
-    transferring = 0
+    """Advance to the end of a start-up or transfer, or an earlier `limit`; return time and number left."""
+    transfer_count = 0
     for k in range(active_count):
-        transferring += work[k, STARTUP] <= 0.0
-    us_per_byte = network.beta_us * (1.0 + network.sharing * (transferring - 1))
+        transfer_count += work[k, STARTUP] <= 0.0
+    us_per_byte = network.beta_us * (1.0 + network.sharing * (transfer_count - 1))
     step = np.inf
     for k in range(active_count):
         step = min(step, work[k, STARTUP] if work[k, STARTUP] > 0.0 else work[k, BYTES] * us_per_byte)
@@ -180,17 +181,18 @@ def advance(
         step, now = limit - now, limit
     else:
         now += step
-    count = 0
+    # Move the remaining all-reduces to the front of `work` and `under_way`.
+    count_left = 0
     for k in range(active_count):
         if work[k, STARTUP] > 0.0:
             startup = work[k, STARTUP] - step
-            work[count, STARTUP], work[count, BYTES] = max(startup, 0.0), work[k, BYTES]
+            work[count_left, STARTUP], work[count_left, BYTES] = max(startup, 0.0), work[k, BYTES]
         elif work[k, BYTES] * us_per_byte <= step:
-            if len(end_times):
+            if len(end_times):  # the searches pass an empty array, as they need no times of buffers
                 end_times[under_way[k]] = now
             continue
         else:
-            work[count, STARTUP], work[count, BYTES] = 0.0, work[k, BYTES] - step / us_per_byte
-        under_way[count] = under_way[k]
-        count += 1
-    return now, count
+            work[count_left, STARTUP], work[count_left, BYTES] = 0.0, work[k, BYTES] - step / us_per_byte
+        under_way[count_left] = under_way[k]
+        count_left += 1
+    return now, count_left

@@ -54,6 +54,7 @@ class Requirements(Strict):
 def _format_requirement(value: float | None, unit: str, minimum: float, maximum: float) -> str:
     if value is None:
         return f"more than {maximum:g}{unit}"
+    # A ratio of 1× is exact: no compression. A smaller bandwidth might suffice, but is not searched.
     return f"at most {minimum:g}{unit}" if value == minimum and not unit else f"{value:.3g}{unit}"
 
 

@@ -45,6 +45,7 @@ def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
     inputs, side = 64, 56
     for stage, (count, width) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 1):
         for block in range(count):
+            # In v1.5 the 3 × 3 convolution of a stage's first block halves the image.
             input_side, side = side, side // 2 if stage > 1 and block == 0 else side
             prefix = f"layer{stage}.{block}"
             net.conv(f"{prefix}.conv1", inputs, width, (1, 1), input_side)
@@ -70,8 +71,8 @@ def vgg16() -> list[Tensor]:
             net.conv(f"features.{index}", inputs, width, (3, 3), side)
             net.add(f"features.{index}.bias", width)
             net.norm(f"features.{index + 1}", width, side**2)
-            inputs, index = width, index + 3
-        index, side = index + 1, side // 2
+            inputs, index = width, index + 3  # convolution, normalisation, ReLU
+        index, side = index + 1, side // 2  # pooling
     net.linear("classifier.0", 512 * 7 * 7, 4096)
     net.linear("classifier.3", 4096, 4096)
     net.linear("classifier.6", 4096, 1000)
@@ -224,13 +225,13 @@ def dlrm() -> list[Tensor]:
 
 
 ARCHITECTURES: dict[str, Callable[[], list[Tensor]]] = {
-    "resnet50": lambda: resnet((3, 4, 6, 3)),
-    "resnet101": lambda: resnet((3, 4, 23, 3)),
-    "resnet152": lambda: resnet((3, 8, 36, 3)),
+    "resnet50": lambda: resnet(blocks=(3, 4, 6, 3)),
+    "resnet101": lambda: resnet(blocks=(3, 4, 23, 3)),
+    "resnet152": lambda: resnet(blocks=(3, 8, 36, 3)),
     "vgg16": vgg16,
     "densenet201": densenet201,
     "inceptionv4": inception_v4,
-    "bert-base": lambda: bert(12, 768, 128),
-    "bert-large": lambda: bert(24, 1024, 128),
+    "bert-base": lambda: bert(layers=12, hidden=768, sequence_length=128),
+    "bert-large": lambda: bert(layers=24, hidden=1024, sequence_length=128),
     "dlrm": dlrm,
 }

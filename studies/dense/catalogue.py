@@ -10,7 +10,8 @@ from foundation.text import shortened
 from studies.dense import DenseError
 from studies.dense.layers import SUFFIXES, Layers, read_layers
 
-FOLDER = Path(__file__).parent / "models"
+MODELS_FOLDER = Path(__file__).parent / "models"
+_STEP_TOLERANCE = 1e-9  # relative rounding error of a step's time
 BACKWARD_SHARE = 2 / 3
 """Share of backward in an estimated step: backward has two products for each product of forward."""
 
@@ -33,38 +34,46 @@ _LAMBDA_SOURCE = (
     "{} images/s on a V100, FP32 (Lambda, RTX 2080 Ti Deep Learning Benchmarks with TensorFlow, 2019)"
 )
 ORIGINS = {
-    "resnet50": Origin("ResNet-50", 128_085.80219559176, 32, _BOTTLENECK, is_estimate=False),
-    "resnet101": Origin("ResNet-101", 192_005.99479476405, 32, _BOTTLENECK, is_estimate=False),
-    "vgg16": Origin("VGG-16", 194_523.52295080985, 32, _BOTTLENECK, is_estimate=False),
-    "resnet152": Origin("ResNet-152", 1e6 * 32 / 155, 32, _LAMBDA_SOURCE.format(155)),
+    "resnet50": Origin(
+        "ResNet-50", step_us=128_085.80219559176, batch=32, source=_BOTTLENECK, is_estimate=False
+    ),
+    "resnet101": Origin(
+        "ResNet-101", step_us=192_005.99479476405, batch=32, source=_BOTTLENECK, is_estimate=False
+    ),
+    "vgg16": Origin("VGG-16", step_us=194_523.52295080985, batch=32, source=_BOTTLENECK, is_estimate=False),
+    "resnet152": Origin("ResNet-152", step_us=1e6 * 32 / 155, batch=32, source=_LAMBDA_SOURCE.format(155)),
     "densenet201": Origin(
         "DenseNet-201",
-        125_276.0,
-        12,
-        "125.276 ms for 12 images on a V100, FP32 (aisensiy/pytorch-gpu-benchmark, median of 50)",
+        step_us=125_276.0,
+        batch=12,
+        source="125.276 ms for 12 images on a V100, FP32 (aisensiy/pytorch-gpu-benchmark, median of 50)",
     ),
-    "inceptionv4": Origin("Inception-v4", 1e6 * 32 / 112, 32, _LAMBDA_SOURCE.format(112)),
+    "inceptionv4": Origin(
+        "Inception-v4", step_us=1e6 * 32 / 112, batch=32, source=_LAMBDA_SOURCE.format(112)
+    ),
     "bert-base": Origin(
         "BERT-Base",
-        1e6 * 32 / 119.60,
-        32,
-        "119.60 sequences/s of 128 on a V100, FP32, PyTorch (Oneflow-Inc/DLPerf, report v1)",
+        step_us=1e6 * 32 / 119.60,
+        batch=32,
+        source="119.60 sequences/s of 128 on a V100, FP32, PyTorch (Oneflow-Inc/DLPerf, report v1)",
     ),
     "bert-large": Origin(
         "BERT-Large",
-        1e6 * 32 / 40.32,
-        32,
-        "40.32 sequences/s of 128 on a V100, FP32 (NVIDIA/DeepLearningExamples, PyTorch BERT, DGX-1 32G)",
+        step_us=1e6 * 32 / 40.32,
+        batch=32,
+        source="40.32 sequences/s of 128 on a V100, FP32 "
+        "(NVIDIA/DeepLearningExamples, PyTorch BERT, DGX-1 32G)",
     ),
     "dlrm": Origin(
         "DLRM, dense part",
-        1e6 * 32_768 / 494_000,
-        32_768,
-        "494,000 samples/s on a V100, FP32, embeddings included (NVIDIA/DeepLearningExamples, PyTorch DLRM)",
+        step_us=1e6 * 32_768 / 494_000,
+        batch=32_768,
+        source="494,000 samples/s on a V100, FP32, embeddings included "
+        "(NVIDIA/DeepLearningExamples, PyTorch DLRM)",
     ),
 }
 """Sources of the built-in models by name, the three of [BOTTLENECK] first."""
-MEASURED = tuple(name for name, origin in ORIGINS.items() if not origin.is_estimate)
+MEASURED_MODELS = tuple(name for name, origin in ORIGINS.items() if not origin.is_estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,7 @@ def open_model(name: str, step_us: float | None = None) -> Model:
     if name not in ORIGINS:
         return _open_table(Path(name), step_us)
     origin = ORIGINS[name]
-    layers = read_layers(FOLDER / f"{name}.csv")
+    layers = read_layers(MODELS_FOLDER / f"{name}.csv")
     if origin.is_estimate and step_us is not None:
         layers = layers.scale_times(step_us / origin.step_us)
     return _make_model(
@@ -132,7 +141,7 @@ def _make_model(
     is_estimate: bool = False,
 ) -> Model:  # fmt: skip
     backward_us = layers.total_backward_us
-    if step_us < backward_us * (1 - 1e-9):
+    if step_us < backward_us * (1 - _STEP_TOLERANCE):
         raise DenseError(
             f"{name}: a step of {step_us / 1e3:g} ms is shorter than its backward, {backward_us / 1e3:.4g} ms"
         )

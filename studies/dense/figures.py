@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from analysis.figures.model import DASHES, Axis, Figure, Panel, Series, colour_of
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
 from studies.dense.catalogue import Model
 from studies.dense.fusion import Fusion
@@ -24,7 +24,9 @@ from studies.dense.whatif import TARGET, scaling_factor
 
 GRID = 41  # points on each axis of the map
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-_STRIPES = ("#3b7dd8", "#9ecae1")
+_STRIPE_COLOURS = ("#3b7dd8", "#9ecae1")  # of neighbouring spans in a row, which alternate
+_RIGHT_MARGIN = 1.02
+_TOLERANCE_US = 1e-9
 
 
 def map_axes() -> tuple[Values, Values]:
@@ -78,7 +80,7 @@ def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion
                 for worker_count in WORKERS
             ]
             x, name = np.array(WORKERS, dtype=np.float64), AGGREGATION_TITLES[aggregation]
-            lines.append(Series(name, x, np.array(factors), colour_of(name, index), dash=index % 4))
+            lines.append(Series(name, x, np.array(factors), colour_of(name, index), dash=index % len(DASHES)))
         panels.append(Panel(model.label, lines))
     return Figure(
         "scaling-by-workers",
@@ -97,7 +99,7 @@ def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule
     return Figure(
         f"timeline-{model.name}",
         f"One backward pass of {model.label}, and what is sent",
-        Axis("ms since backward began", limits=(0.0, 1.02 * longest_ms)),
+        Axis("ms since backward began", limits=(0.0, _RIGHT_MARGIN * longest_ms)),
         Axis(""),
         [
             Panel(_panel_title(schedule, model, network), _spans(model, network, schedule))
@@ -130,7 +132,7 @@ def _spans(model: Model, network: AlphaBetaModel, schedule: Schedule) -> list[Se
         count[row[0]] += 1
     return [
         _series(name, colour, rows_of_stripe)
-        for name, colour, rows_of_stripe in zip(("odd", "even"), _STRIPES, stripes, strict=True)
+        for name, colour, rows_of_stripe in zip(("odd", "even"), _STRIPE_COLOURS, stripes, strict=True)
         if rows_of_stripe
     ]
 
@@ -145,7 +147,8 @@ def _lanes(start_times: Values, end_times: Values) -> list[int]:
     free_times, lanes = list[float](), list[int]()
     for start, end in zip(start_times.tolist(), end_times.tolist(), strict=True):
         lane = next(
-            (k for k, free_time in enumerate(free_times) if free_time <= start + 1e-9), len(free_times)
+            (k for k, free_time in enumerate(free_times) if free_time <= start + _TOLERANCE_US),
+            len(free_times),
         )
         if lane == len(free_times):
             free_times.append(end)

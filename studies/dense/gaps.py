@@ -13,9 +13,11 @@ from studies.dense.layers import Layers
 from studies.dense.schedulers import SCHEDULERS
 from studies.dense.search import MAX_LAYERS, optimum
 
-MODELS = 1_000
-_BYTES = (1e3, 5e7)
-_BACKWARD_US = (10.0, 2e4)
+MODELS = 1_000  # number of random models
+_MIN_LAYERS = 2
+_BYTES_RANGE = (1e3, 5e7)
+_BACKWARD_US_RANGE = (10.0, 2e4)
+_OPTIMAL_GAP = 1e-9  # largest gap that counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Gap:
     mean: float
     p99: float
     largest: float
-    optimal: float  # share of models for which the scheduler finds the optimum
+    optimal_share: float  # share of models for which the scheduler finds the optimum
 
 
 def gaps(
@@ -46,12 +48,12 @@ def random_models(models: int, seed: int) -> Iterator[Layers]:
     """Yield models of 2 to 12 layers of 1 kB to 50 MB and 10 µs to 20 ms, drawn log-uniformly."""
     random = np.random.default_rng(seed)
     for _ in range(models):
-        layer_count = int(random.integers(2, MAX_LAYERS + 1))
-        sizes = np.rint(_log_uniform(random, layer_count, _BYTES)).astype(np.int64)
+        layer_count = int(random.integers(_MIN_LAYERS, MAX_LAYERS + 1))
+        sizes = np.rint(_log_uniform(random, layer_count, _BYTES_RANGE)).astype(np.int64)
         yield Layers(
             tuple(f"layer{i}" for i in range(layer_count)),
             sizes,
-            _log_uniform(random, layer_count, _BACKWARD_US),
+            _log_uniform(random, layer_count, _BACKWARD_US_RANGE),
         )
 
 
@@ -75,5 +77,5 @@ def _summarize(gaps: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Gap:
         float(gaps.mean()),
         float(np.quantile(gaps, 0.99)),
         float(gaps.max()),
-        float((gaps < 1e-9).mean()),
+        float((gaps < _OPTIMAL_GAP).mean()),
     )

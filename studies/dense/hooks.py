@@ -19,7 +19,7 @@ from studies.dense.layers import Layers
 EXPECTED = (
     "expected a script with `model`, a torch.nn.Module, and `loss()`, which runs it forward on a mini-batch"
 )
-_US = 1e6
+_US_PER_S = 1e6
 
 
 class _Loss(Protocol):
@@ -89,7 +89,7 @@ def layers_of(
     with _time_with_hooks(model, parameters, clock, forward, backward):
         for step in range(warm_up + steps):
             progress(step, warm_up + steps)
-            if step == warm_up:
+            if step == warm_up:  # forget the times of the warm-up
                 for times in (forward, backward):
                     times.update(dict.fromkeys(parameters, 0.0))
             for each in parameters.values():
@@ -105,8 +105,8 @@ def layers_of(
     return Layers(
         tuple(order),
         np.array([parameters[name].numel() * parameters[name].element_size() for name in order], np.int64),
-        np.array([_US * backward[name] / steps for name in order]),
-        np.array([_US * forward[name] / steps for name in order]),
+        np.array([_US_PER_S * backward[name] / steps for name in order]),
+        np.array([_US_PER_S * forward[name] / steps for name in order]),
     )
 
 

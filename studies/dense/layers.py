@@ -20,7 +20,7 @@ from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 COLUMNS = ("layer", "bytes", "backward_us", "forward_us")
 MAX_US = 1e9
 """Longest plausible time of a layer's backward or forward; a longer time is probably in another unit."""
-MAX_BYTES = 2**40
+MAX_BYTES = 2**40  # of a layer
 MAX_LAYERS = 20_000
 SUFFIXES = (".csv", ".parquet")
 
@@ -53,7 +53,7 @@ class Layers:
 
     def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         sizes, ready_times = self.sizes_and_ready_times()
-        return sizes[sizes > 0], ready_times[sizes > 0]
+        return sizes[sizes > 0], ready_times[sizes > 0]  # layers without bytes send nothing
 
     def scale_times(self, factor: float) -> Layers:
         forward = None if self.forward_us is None else factor * self.forward_us
@@ -96,9 +96,9 @@ def read_layers(path: Path) -> Layers:
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path}: has a column of an unexpected type: {first_line(error)}") from error
     lacks_forward = bool(empty.all())
-    _check_values(
-        path, raw_table, typed_table, COLUMNS[:3] if lacks_forward else COLUMNS, 1 if log.is_parquet else 2
-    )
+    checked_columns = COLUMNS[:-1] if lacks_forward else COLUMNS
+    first_row_number = 1 if log.is_parquet else 2  # the first line of a CSV has the names
+    _check_values(path, raw_table, typed_table, checked_columns, first_row_number)
     forward = None if lacks_forward else typed_table["forward_us"].to_numpy()
     return Layers(
         tuple(typed_table["layer"]),

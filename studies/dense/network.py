@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from foundation.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 from foundation.settings import Strict
-from studies.dense.catalogue import FOLDER
+from studies.dense.catalogue import MODELS_FOLDER
 from studies.dense.layers import Values
 
 Aggregation = Literal["ring", "tree", "servers", "switch"]
@@ -78,7 +78,7 @@ def reduce_us(
     one_way = 8 * size / (1e3 * rate * utilisation_at(network, rate) * ratio)
     n = network.workers
     if n == 1:
-        return 0 * one_way
+        return 0 * one_way  # a zero of the same shape
     if network.aggregation == "ring":
         # Reduce-scatter and all-gather: n - 1 steps each, of 1/n of the buffer.
         return 2 * one_way * (n - 1) / n + (n - 1) * addition_us(size / n) + 2 * (n - 1) * network.startup_us
@@ -114,7 +114,7 @@ def _interpolate(positions: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
 
 @cache
 def _addition_table() -> tuple[Values, Values]:
-    table = pl.read_csv(FOLDER / "additions.csv")
+    table = pl.read_csv(MODELS_FOLDER / "additions.csv")
     return table["bytes"].to_numpy().astype(np.float64), table["us"].to_numpy()
 
 
@@ -128,7 +128,8 @@ def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
     points: list[tuple[float, float]] = []
-    for line, texts in enumerate(table.iter_rows(), 2):
+    # The first line has the names.
+    for line, texts in enumerate(table.iter_rows(), start=2):
         rate, share = (
             _parse_number(path, line, column, text) for column, text in zip(columns, texts, strict=True)
         )

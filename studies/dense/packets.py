@@ -30,8 +30,9 @@ GOODPUT_SHARE = PAYLOAD / (PAYLOAD + HEAD_BYTES + WIRE_OVERHEAD)
 MIN_LINK_GBIT, MAX_LINK_GBIT = 0.001, 1000.0
 """Range of the simulated links' rates, limited by the resolution of simulated time, 1 ns."""
 WORKERS = (4, 8, 16)
-NODES = 8
-_QUEUE_KB = 1e6
+NODES = 8  # of the measurements behind `AlphaBetaModel`
+_QUEUE_KB = 1e6  # large enough that no frame is lost
+_MIN_FRAMES_PER_HOST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,15 @@ def _make_rings(
     delay_us: float,
 ) -> Rings:
     link_settings = LinkSettings(rate_mbit=gbit * 1e3, delay_us=delay_us, queue_kb=_QUEUE_KB)
-    frames_in_flight = 16 + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
+    # Frames on a host's two cables, and some in queues.
+    frames_in_flight = _MIN_FRAMES_PER_HOST + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
     frame_count, buffers = workers * frames_in_flight, len(part_bytes)
     header = records(1, WORLD_HEADER)[0]
     header.free = frame_count
     shape = (buffers, workers)
     return Rings(
         header=header,
+        # Room for two events per frame, one READY or DUE per buffer and host, and a few per host.
         heap=records(2 * frame_count + (buffers + 4) * workers, EVENT),
         frames=records(frame_count, FRAME),
         free=np.arange(frame_count),
@@ -132,12 +135,12 @@ class FormulaComparison(Strict):
 
 def compare_with_formula(
     model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
-    step: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[FormulaComparison]:  # fmt: skip
     sizes, ready_times = fuse(model.layers, fusion)
     comparisons = []
     for done, worker_count in enumerate(workers):
-        step(done, len(workers))
+        progress(done, len(workers))
         ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring", "utilisation": 1.0})
         result = simulate_rings(
             sizes,

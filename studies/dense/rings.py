@@ -19,16 +19,17 @@ from studies.compile import entry_point
 
 DUE, FREE, AT_SWITCH, AT_HOST, READY = range(5)
 """Events: a step may be sent, a link is free, a frame reached the switch or a host, a buffer is ready."""
+_NO_FRAME = 0  # frame of an event that has none
 FRAME = record(("head", np.uint8, (HEAD_BYTES,)), "length", "buffer")
 
 
 class Rings(NamedTuple):
     """State of n hosts, b buffers and f frames, in ns; `simulator.links` uses the first four fields."""
 
-    header: Any
-    heap: Any
+    header: Any  # WORLD_HEADER
+    heap: Any  # EVENT[events]: scheduled events, the next first
     frames: Any  # FRAME[f]: frames on links and in queues
-    free: Any
+    free: Any  # int64[f]: the first header.free are unused frames
     up: Any  # LINK[n]: links from hosts to the switch
     down: Any  # LINK[n]: links from the switch to hosts
     ready_times: Any  # int64[b]: time at which each host has a buffer's gradients
@@ -53,7 +54,7 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
         for h in range(len(rings.up)):
             push_event(rings, int64(rings.ready_times[b]), READY, h, b)
     while header.events:
-        # For DUE, the event's `frame` is a buffer.
+        # For READY and DUE, the event's `frame` is a buffer.
         now, kind = int64(heap[0].time), int64(heap[0].kind)
         h, f = int64(heap[0].target), int64(heap[0].frame)
         pop_event(rings)
@@ -95,6 +96,7 @@ def _begin_buffers(rings: Any, h: int, now: int, startup: int, at_once: int) -> 
 def _send_frame(rings: Any, h: int, now: int, payload: int) -> None:
     buffer_count = len(rings.ready_times)
     rings.is_sending[h] = 0
+    # Round-robin: search from the buffer after that of the last frame.
     b = int64(rings.last_buffer[h])
     for _ in range(buffer_count):
         b = (b + 1) % buffer_count
@@ -114,7 +116,7 @@ def _send_frame(rings: Any, h: int, now: int, payload: int) -> None:
     frame.buffer = b
     send_over_link(rings, rings.up[h], f, now, AT_SWITCH, h)
     rings.is_sending[h] = 1
-    push_event(rings, int64(rings.up[h].free_at), FREE, h, 0)
+    push_event(rings, int64(rings.up[h].free_at), FREE, h, _NO_FRAME)
 
 
 @compiled
@@ -124,6 +126,7 @@ def _receive_frame(rings: Any, b: int, h: int, now: int, payload: int, startup: 
     frames_per_step = _count_frames_per_step(rings, b, payload)
     if rings.received_frames[b, h] % frames_per_step:
         return
+    # The first n - 1 steps reduce and scatter; the others gather sums, to which nothing is added.
     steps = rings.received_frames[b, h] // frames_per_step
     add_ns = int64(rings.add_times[b]) if steps <= hosts - 1 else int64(0)
     if steps < 2 * (hosts - 1):

@@ -26,6 +26,7 @@ def wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 
 def fixed_buffers(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20") -> Schedule:
+    # Gradients and buffers are matched by the bytes up to their ends.
     sizes = layers.gradients()[0].cumsum().tolist()
     end_sizes = fuse(layers, PRESETS[preset])[0].cumsum().tolist()
     return Schedule("fixed buffers", tuple(sizes.index(end) for end in end_sizes))

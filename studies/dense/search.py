@@ -10,7 +10,17 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 from studies.compile import entry_point
 from studies.dense import DenseError
-from studies.dense.alpha_beta import AlphaBetaModel, Constants, Schedule, admit, constants, drain, simulate
+from studies.dense.alpha_beta import (
+    BYTES,
+    STARTUP,
+    AlphaBetaModel,
+    Constants,
+    Schedule,
+    admit,
+    constants,
+    drain,
+    simulate,
+)
 from studies.dense.layers import Layers, Values
 
 MAX_LAYERS = 12
@@ -19,6 +29,7 @@ MIN_WIDTH, MAX_WIDTH, _SEARCH_STEPS = 8, 64, 2_000_000
 """Bounds of the beam's width, and the target number of search steps, which are width · n² for n layers."""
 _TIE_WEIGHTS = (0.0, 1e-6)
 """Weights of a state's own end, which breaks ties; the search runs with both, as neither is always better."""
+_NO_BUFFER = 0  # buffer whose times are not recorded
 _TOLERANCE = 1e-6
 """Largest difference, in µs or bytes, of states that count as equal."""
 
@@ -80,7 +91,7 @@ def _try_all(ready_times: Values, sizes: Values, at_once: int, network: Constant
                     ready_times[i],
                     network,
                     no_times,
-                    0,
+                    _NO_BUFFER,
                     buffered,
                 )
                 buffered = 0.0
@@ -111,6 +122,7 @@ def _extend_states(
     work, trial_work = np.zeros((at_once, 2)), np.zeros((at_once, 2))
     under_way, no_times = np.zeros(at_once, np.int64), np.zeros(0)
     states.ends[0, 0] = 0.0
+    # Add a buffer of gradients i to j - 1 to each state w in which the gradients before i are sent.
     for j in range(1, n + 1):
         for i in range(j):
             for w in range(width):
@@ -119,7 +131,7 @@ def _extend_states(
                 work[:] = states.work[i, w]
                 now, active_count = admit(
                     work, under_way, states.active_counts[i, w], at_once, states.times[i, w],
-                    ready_times[j - 1], network, no_times, 0, sums[j] - sums[i],
+                    ready_times[j - 1], network, no_times, _NO_BUFFER, sums[j] - sums[i],
                 )  # fmt: skip
                 trial_work[:] = work
                 end = drain(trial_work, under_way, active_count, now, network, no_times)
@@ -127,7 +139,7 @@ def _extend_states(
                     trial_work[:] = work
                     start, active_count_later = admit(
                         trial_work, under_way, active_count, at_once, now, ready_times[n - 1], network,
-                        no_times, 0, sums[n] - sums[j],
+                        no_times, _NO_BUFFER, sums[n] - sums[j],
                     )  # fmt: skip
                     end = (
                         drain(trial_work, under_way, active_count_later, start, network, no_times)
@@ -145,7 +157,7 @@ def _is_duplicate(states: _States, j: int, now: float, active_count: int, work: 
         if states.active_counts[j, k] == active_count and abs(states.times[j, k] - now) <= _TOLERANCE:
             difference = 0.0
             for a in range(active_count):
-                for b in range(2):
+                for b in (STARTUP, BYTES):
                     difference = max(difference, abs(states.work[j, k, a, b] - work[a, b]))
             if difference <= _TOLERANCE:
                 return True
@@ -154,7 +166,14 @@ def _is_duplicate(states: _States, j: int, now: float, active_count: int, work: 
 
 @compiled
 def _insert(
-    states: _States, j: int, end: float, now: float, active_count: int, work: Values, i: int, w: int
+    states: _States,
+    j: int,
+    end: float,
+    now: float,
+    active_count: int,
+    work: Values,
+    parent_prefix: int,
+    parent_place: int,
 ) -> None:
     place = states.ends.shape[1] - 1
     while place > 0 and states.ends[j, place - 1] > end:
@@ -167,4 +186,4 @@ def _insert(
         place -= 1
     states.ends[j, place], states.times[j, place], states.active_counts[j, place] = end, now, active_count
     states.work[j, place] = work
-    states.parents[j, place, 0], states.parents[j, place, 1] = i, w
+    states.parents[j, place, 0], states.parents[j, place, 1] = parent_prefix, parent_place

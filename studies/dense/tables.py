@@ -13,7 +13,7 @@ import numpy as np
 
 from studies.dense import DenseError
 from studies.dense.architectures import ARCHITECTURES
-from studies.dense.catalogue import BACKWARD_SHARE, FOLDER, ORIGINS
+from studies.dense.catalogue import BACKWARD_SHARE, MODELS_FOLDER, ORIGINS
 from studies.dense.layers import Layers, write_layers
 
 VALUE_BYTES = 4
@@ -47,9 +47,10 @@ def convert_log(name: str, log: Path) -> Layers:
 def main(arguments: list[str]) -> None:
     for name, origin in ORIGINS.items():
         if origin.is_estimate:
-            write_layers(estimate(name), FOLDER / f"{name}.csv")
+            write_layers(estimate(name), MODELS_FOLDER / f"{name}.csv")
         elif arguments:
-            write_layers(convert_log(name, Path(arguments[0]) / f"{name}.bk.log"), FOLDER / f"{name}.csv")
+            layers = convert_log(name, Path(arguments[0]) / f"{name}.bk.log")
+            write_layers(layers, MODELS_FOLDER / f"{name}.csv")
 
 
 if __name__ == "__main__":

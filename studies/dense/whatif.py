@@ -9,7 +9,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import ArrayLike
 
-from studies.dense.catalogue import MEASURED, Model, open_model
+from studies.dense.catalogue import MEASURED_MODELS, Model, open_model
 from studies.dense.fusion import PRESETS, Fusion, fuse
 from studies.dense.layers import Values
 from studies.dense.network import (
@@ -25,7 +25,7 @@ PAPER_FUSION = PRESETS["horovod-0.20"]
 TARGET = 0.9
 CLAIMED_COMPRESSION = (2.0, 5.0)
 """Range of compression that suffices at 10 Gbit/s according to [BOTTLENECK]."""
-_BISECTIONS = 60
+_BISECTIONS = 60  # halvings of the range, after which only rounding errors remain
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Setup:
 
 SETUPS = (
     *(Setup(gbit) for gbit in (100.0, 40.0, 25.0, 10.0, 1.0)),
-    *(Setup(10.0, compression) for compression in (2.0, 5.0, 10.0)),
+    *(Setup(gbit=10.0, compression=compression) for compression in (2.0, 5.0, 10.0)),
 )
-SMALL_SETUP = Setup(10.0, workers=16)
+SMALL_SETUP = Setup(gbit=10.0, workers=16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def exposed_us(
     return np.maximum(end_time - model.layers.total_backward_us, 0.0)
 
 
-def table(models: tuple[str, ...] = MEASURED) -> Iterator[ModelRow]:
+def table(models: tuple[str, ...] = MEASURED_MODELS) -> Iterator[ModelRow]:
     """Yield the rows of [BOTTLENECK]'s table: 64 workers in a ring, with the paper's logs and fusion rule."""
     for name in models:
         model = open_model(name)

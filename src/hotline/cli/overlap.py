@@ -208,4 +208,4 @@ def _print_gaps(network: AlphaBetaModel, as_json: bool) -> None:
 
 
 def _format_gap(gap: Gap) -> tuple[str, str, str, str]:
-    return f"{gap.mean:.2%}", f"{gap.p99:.2%}", f"{gap.largest:.2%}", f"{gap.optimal:.1%}"
+    return f"{gap.mean:.2%}", f"{gap.p99:.2%}", f"{gap.largest:.2%}", f"{gap.optimal_share:.1%}"

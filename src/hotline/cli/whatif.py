@@ -120,7 +120,7 @@ def whatif(
     default is the three models of Zhang et al. (NetAI 2020), whose table is then printed, too.
     """
     from studies.dense.answers import requirements_of
-    from studies.dense.catalogue import MEASURED, open_models
+    from studies.dense.catalogue import MEASURED_MODELS, open_models
     from studies.dense.page import write_whatif
 
     if packets and aggregation != "ring":
@@ -130,7 +130,7 @@ def whatif(
     fusion_rule = _make_fusion(fusion, cycle_ms, buffer_mib)
     with one_line_errors():
         network = _make_network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
-        loaded_models = open_models(models or MEASURED, step_ms and step_ms * 1e3)
+        loaded_models = open_models(models or MEASURED_MODELS, step_ms and step_ms * 1e3)
         requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, fusion_rule, target))
         comparisons = _compare_packets(loaded_models, network, fusion_rule) if packets else []
         # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
@@ -239,7 +239,7 @@ def _compare_packets(models: list[Model], network: Network, fusion: Fusion) -> l
             lambda: [
                 each
                 for model in models
-                for each in compare_with_formula(model, network, fusion, step=progress)
+                for each in compare_with_formula(model, network, fusion, progress=progress)
             ]
         )
 

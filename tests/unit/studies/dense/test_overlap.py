@@ -222,7 +222,7 @@ def test_gaps_are_added_up() -> None:
     assert set(found) == set(SCHEDULERS) and expected[-1] == (19, 20)
     assert found["wfbp"].mean == pytest.approx(np.mean(each))
     assert found["wfbp"].largest == pytest.approx(max(each))
-    assert found["wfbp"].optimal == pytest.approx(np.mean(np.array(each) < 1e-9))
+    assert found["wfbp"].optimal_share == pytest.approx(np.mean(np.array(each) < 1e-9))
 
 
 def test_every_gradient_is_sent_once_by_every_scheduler() -> None:
