@@ -19,18 +19,23 @@ from hosts.workload.trace import MiniBatch, Samples, Trace, distinct_columns
 
 Floats: TypeAlias = NDArray[np.float64]
 
-NUMBERS, DIM, BOTTOM, TOP = 4, 8, 16, 16
-"""Dense features of a sample, length of an embedding, and units of the hidden layers."""
+NUMBERS, DIM, BOTTOM_UNITS, TOP_UNITS = 4, 8, 16, 16
+"""Dense features of a sample, length of an embedding, and units of the MLPs' hidden layers."""
 ROWS = tuple(round(20 * 2.5**k) for k in range(8))
 """Number of embeddings of each category: from 20 to 12,207."""
-_EMBEDDING_STD, _LABEL_STD = 0.3, 0.8
-"""Standard deviations of initial embeddings, and of the labels' logits by category value."""
+_EMBEDDING_STD, _LABEL_STD, _NUMBER_WEIGHT_STD = 0.3, 0.8, 0.5
+"""Standard deviations of initial embeddings, and of the labels' logits by category value and by number."""
+_LABEL_BIAS = -1  # mean logit: fewer samples are clicks than not
 
 
 def _shapes(categories: int) -> list[tuple[int, ...]]:
+    # Weights and biases of the bottom MLP, then of the top MLP. Its inputs are a vector and dot products.
     vectors = categories + 1
     inputs = DIM + vectors * (vectors - 1) // 2
-    return [(NUMBERS, BOTTOM), (BOTTOM,), (BOTTOM, DIM), (DIM,), (inputs, TOP), (TOP,), (TOP, 1), (1,)]
+    return [
+        (NUMBERS, BOTTOM_UNITS), (BOTTOM_UNITS,), (BOTTOM_UNITS, DIM), (DIM,),
+        (inputs, TOP_UNITS), (TOP_UNITS,), (TOP_UNITS, 1), (1,),
+    ]  # fmt: skip
 
 
 def dense_size(rows: Sequence[int] = ROWS) -> int:
@@ -48,11 +53,12 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
     batches, mlp_size, categories = workers * steps, dense_size(rows), len(rows)
     n = batches * batch
     numbers = random.normal(size=(n, NUMBERS))
+    # The n-th most popular value of a category is 1 / n times as frequent as the first.
     popularities = [1 / np.arange(1, size + 1) for size in rows]
     category_values = np.stack(
         [random.choice(len(popularity), n, p=popularity / popularity.sum()) for popularity in popularities], 1
     )
-    logit = numbers @ random.normal(0, 0.5, NUMBERS) - 1
+    logit = numbers @ random.normal(0, _NUMBER_WEIGHT_STD, NUMBERS) + _LABEL_BIAS
     for k, size in enumerate(rows):
         logit += random.normal(0, _LABEL_STD, size)[category_values[:, k]]
     first_positions = mlp_size + DIM * (np.cumsum((0, *rows[:-1])) + category_values)
@@ -62,6 +68,7 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
     )
     sizes, positions, columns = distinct_columns(batch_positions)
     entries = np.zeros((n, categories + NUMBERS), np.uint32)
+    # Each embedding has DIM columns, of which the first is its entry's.
     entries[:, :categories] = columns[:, mlp_size::DIM].reshape(n, categories)
     x = np.ones(entries.shape, np.float32)
     x[:, categories:] = numbers
@@ -105,7 +112,7 @@ class DLRM:
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """Return the deltas, or gradients, and the mean log loss in nats."""
-        if self._rate is None:
+        if self._rate is None:  # servers that optimise store float32 values
             server_values = values.view(np.float32).astype(np.float64)
         else:
             server_values = values.view(np.int32) / self._scale

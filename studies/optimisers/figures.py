@@ -9,9 +9,10 @@ from studies.optimisers.numbers import Curve, Numbers
 from studies.optimisers.plan import ARMS, TITLES
 
 _COLOURS = {arm.label: arm.colour for arm in ARMS}
-_DASHES = {arm.label: 1 if arm.way.startswith("sgd") else 0 for arm in ARMS}
-_TIME, _UPDATES = Axis("ms, simulated"), Axis("mini-batches of all workers")
-_MAX_LOSS = 1.1
+_SOLID, _DASHED = 0, 1  # indices in `analysis.figures.model.DASHES`
+_DASHES = {arm.label: _DASHED if arm.way.startswith("sgd") else _SOLID for arm in ARMS}
+_TIME_AXIS, _UPDATES_AXIS = Axis("ms, simulated"), Axis("mini-batches of all workers")
+_MAX_LOSS_RATIO = 1.1
 """Largest loss that is drawn, as a multiple of the loss by chance."""
 METRIC_TITLES = {
     "servers": "servers' CPU for a step",
@@ -30,19 +31,20 @@ def loss_figure(numbers: Numbers) -> Figure:
     return Figure(
         "optimisers-loss",
         "Loss against time and against updates",
-        _TIME,
+        _TIME_AXIS,
         Axis("log loss, nats"),
         list(_loss_panels(numbers)),
         caption="Mean log loss of each fiftieth of the mini-batches, before their updates; a sample is "
         "trained once. Left: against simulated time, with workers that begin a step as soon as their last "
-        "step ends. Right: against the mini-batches of all workers. Each curve has its best learning rate of "
-        "the same number of rates. Losses above 1.1 times the loss by chance are drawn at that value.",
+        "step ends. Right: against the mini-batches of all workers. Each curve has the best of the learning "
+        f"rates that were tried, as many for each. Losses above {_MAX_LOSS_RATIO:g} times the loss by chance "
+        "are drawn at that value.",
     )
 
 
 def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
     for data in numbers.data:
-        for title, axis, x_field in (("time", _TIME, "ms"), ("updates", _UPDATES, "step")):
+        for title, axis, x_field in (("time", _TIME_AXIS, "ms"), ("updates", _UPDATES_AXIS, "step")):
             series = [_series(curve, x_field) for curve in numbers.curves_of(data)]
             yield Panel(f"{TITLES[data]}: {title}", series, axis)
 
@@ -50,7 +52,7 @@ def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
 def _series(curve: Curve, x_field: str) -> Series:
     loss_curve = curve.result.loss_curve
     x = np.array(loss_curve.ms if x_field == "ms" else loss_curve.step)
-    loss = np.minimum(loss_curve.loss, _MAX_LOSS * curve.result.chance_loss)
+    loss = np.minimum(loss_curve.loss, _MAX_LOSS_RATIO * curve.result.chance_loss)
     return Series(curve.label, x, loss, _COLOURS[curve.label], _DASHES[curve.label])
 
 

@@ -11,8 +11,9 @@ from simulator.config import SimulationConfig
 from simulator.experiment import quiet_reporter, temporary_run
 from studies.optimisers.training import SERVERS, WORKERS
 
-_LOAD, _ROUNDS = 0.5, 2
-_DIFFERENCES = {
+_LOAD, _ROUNDS, _LEARNING_RATE = 0.5, 2, 0.1
+_PROFILED_STEPS_DIVISOR = 4  # the hot set is chosen from the first quarter of the trace
+_DIFFERENCES = {  # metrics of `analysis.metrics` by field of `OffloadChanges`
     "servers": "ps_cpu_us_per_step",
     "packets": "ps_packets_per_step",
     "pull": "pull_mean",
@@ -46,7 +47,7 @@ class OffloadChanges(Strict):
     step: float
     """Time of a step in a closed loop, the reciprocal of the capacity."""
     p50_ms: float
-    """Ages of published values, ms."""
+    """Median age of published values."""
     p99_ms: float
     late: float
     """Share of values that were older than the bound."""
@@ -60,8 +61,9 @@ def simulate_changes(job: Offload) -> OffloadChanges:
     shape = job.shape.model_copy(update={"hot_share": job.hit_share})
     settings = {
         "design": COLLECT.design, "workers": WORKERS, "servers": SERVERS, "rounds": _ROUNDS,
-        "trace_steps": job.steps, "loads": (_LOAD,), "optimiser": Adagrad(lr=0.1), "workload": shape,
-        "top_k": shape.hot_parameters, "profile_lanes": job.steps * WORKERS * shape.keys_per_step // 4,
+        "trace_steps": job.steps, "loads": (_LOAD,), "optimiser": Adagrad(lr=_LEARNING_RATE),
+        "workload": shape, "top_k": shape.hot_parameters,
+        "profile_lanes": job.steps * WORKERS * shape.keys_per_step // _PROFILED_STEPS_DIVISOR,
         "collection": job.budget,
         "calibration_s": job.calibration_s, "block_ms": job.block_ms,
     }  # fmt: skip

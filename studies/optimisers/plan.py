@@ -17,9 +17,10 @@ BUDGETS = tuple(
     Collection(staleness_ms=ms, share_of_server=share)
     for ms, share in ((20, 0.5), (50, 0.2), (200, 0.1), (1000, 0.05))
 )
-TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])
+TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])  # those with curves of the loss
 FACTORS = (0.5, 1.0, 2.0)
 """Learning rates of the tuning, as multiples of the middle rate."""
+# Middle learning rates of the tuning.
 _SGD_RATES: dict[DataName, float] = {"clicks": 8.0, "ratings": 1.0, "dlrm": 0.8}
 _ADAGRAD_RATES: dict[DataName, float] = {"clicks": 0.2, "ratings": 0.2, "dlrm": 0.1}
 TITLES: dict[DataName, str] = {
@@ -27,7 +28,7 @@ TITLES: dict[DataName, str] = {
     "ratings": "ratings, logistic regression",
     "dlrm": "synthetic clicks, DLRM",
 }
-RATINGS_BATCH = 8
+RATINGS_BATCH = 8  # samples of a mini-batch
 _R1 = WorkloadShape()
 
 
@@ -44,8 +45,9 @@ class Plan:
     calibration_s: float = 0.5
 
 
-FULL = Plan({"clicks": 400, "ratings": 2_000, "dlrm": 500}, (0.1, 0.5, 0.9), 600)
-QUICK = Plan({"clicks": 200, "ratings": 400, "dlrm": 300}, (0.1, 0.5, 0.9), 200)
+_HIT_SHARES = (0.1, 0.5, 0.9)
+FULL = Plan(steps={"clicks": 400, "ratings": 2_000, "dlrm": 500}, hit_shares=_HIT_SHARES, offload_steps=600)
+QUICK = Plan(steps={"clicks": 200, "ratings": 400, "dlrm": 300}, hit_shares=_HIT_SHARES, offload_steps=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
     clicks = Data(name="clicks", hot_keys=plan.shape.hot_parameters, shape=plan.shape)
     data = [(clicks, plan.steps["clicks"])]
     if ratings is not None:
+        # Half of the ratings are for tuning, the others for reporting.
         steps = min(plan.steps["ratings"], count_ratings(ratings) // (2 * WORKERS * RATINGS_BATCH))
         data.append((Data(name="ratings", file=ratings, batch=RATINGS_BATCH), steps))
     return [*data, (Data(name="dlrm", rows=plan.rows), plan.steps["dlrm"])]

@@ -12,6 +12,7 @@ from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace, distinct_columns
 
 _USER, _ITEM, _RATING = "user_id:token", "item_id:token", "rating:float"
+_FEATURES = 3  # features of a sample
 MIN_CLICK_RATING = 4.0
 """Lowest rating that counts as a click."""
 
@@ -37,6 +38,7 @@ def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:
         raise DataError(f"{file}: expected at least {workers * batch:,} ratings, got {len(rows):,}")
     order = np.random.default_rng(seed).permutation(len(rows))[: workers * steps * batch]
     users, items = (rows[name].rank("dense").to_numpy()[order] - 1 for name in (_USER, _ITEM))
+    # Position 0 is the constant's; users and then items follow.
     parameters = 1 + rows[_USER].n_unique() + rows[_ITEM].n_unique()
     features = np.stack([np.zeros_like(users), 1 + users, 1 + rows[_USER].n_unique() + items], 1)
     batches = workers * steps
@@ -52,8 +54,8 @@ def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:
         samples=Samples(
             batch_start=starts,
             label=(rows[_RATING].to_numpy()[order] >= MIN_CLICK_RATING).astype(np.uint8),
-            length=np.full(len(order), 3, np.uint32),
-            entry_start=3 * starts,
+            length=np.full(len(order), _FEATURES, np.uint32),
+            entry_start=_FEATURES * starts,
             column=columns.ravel(),
             x=None,
         ),

@@ -33,6 +33,7 @@ WORKERS, SERVERS = 4, 2
 Way = Literal["sgd", "sgd-hotset", "adagrad", "collect"]
 DataName = Literal["clicks", "ratings", "dlrm"]
 _SEED = 1
+_LAST_SHARE = 0.2  # share of the mini-batches whose mean loss is `last_loss`
 
 
 class Placement(NamedTuple):
@@ -116,7 +117,7 @@ class DataSet:
 
 @cache
 def load(data: Data, steps: int) -> DataSet:
-    """Load data; the first half is for tuning, and determines the hot set. Raises `DataError`."""
+    """Load data; its first `steps` are for tuning, and determine the hot set. Raises `DataError`."""
     make_model: Callable[[float, float | None], Model] = LogisticRegression
     if data.name == "clicks":
         trace = generate(data.shape.shape(), WORKERS, 2 * steps, _SEED)
@@ -174,7 +175,7 @@ def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
         keys_per_step=trace.lanes / (WORKERS * trace.steps),
         hot_share=data.hot_share,
         mean_loss=float(losses.mean()),
-        last_loss=float(losses[-max(1, len(losses) // 5) :].mean()),
+        last_loss=float(losses[-max(1, int(_LAST_SHARE * len(losses))) :].mean()),
         steps_per_s=result.steps_per_s,
         server_us_per_step=simulated_network.server_used_ns() / 1e3 / (WORKERS * job.steps),
         ages=_ages(simulated_network),

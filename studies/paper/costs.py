@@ -23,7 +23,7 @@ METRICS = {
     "pull": "pull_mean",
     "push": "push_mean",
 }
-_OPERATIONS_PER_STEP = 2
+_OPERATIONS_PER_STEP = 2  # a pull and a push
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
             (point.without_offload[quantity], point.with_offload[quantity]),
             strict=True,
         ):
+            # Divided by the measured value, errors are relative.
             rows.append(features / measured)
             targets.append(1.0)
     costs: Values = nnls(np.array(rows), np.array(targets))[0]

@@ -31,7 +31,8 @@ TITLES = {
     "pull": "time of a pull",
     "push": "time of a push",
 }
-_SERVERS = 2
+SERVERS = 2
+_RUN_COLOUR, _MARKER_COLOUR = "#222222", "#7030a0"
 _CAPTION = (
     "Skew is the share of the updates that the top 2 % of the parameters take. Green is a decrease "
     "and red an increase, in % of the value without offload. Dots are measured runs. Between them RPCs are "
@@ -57,8 +58,8 @@ class DataMarker(Marker):
 
 
 def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
-    trace = files.load(data, 1, options, note)
-    packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), _SERVERS)
+    trace = files.load(data, workers=1, options=options, note=note)
+    packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), SERVERS)
     return DataMarker(data.name, skew_of(trace), packing.keys, packing)
 
 
@@ -122,7 +123,7 @@ def _figure(
                     _surface(quantity, facts),
                     *_measured_series(quantity, runs, points),
                     *(
-                        Series(marker.name, np.array([marker.skew]), np.array([marker.keys]), "#7030a0")
+                        Series(marker.name, np.array([marker.skew]), np.array([marker.keys]), _MARKER_COLOUR)
                         for marker in markers
                     ),
                 ],
@@ -150,7 +151,7 @@ def _measured_series(
             f"{point.ratio(quantity) - 1:+.0%}",
             np.array([run.config.workload.hot_share]),
             np.array([run.config.workload.keys_per_step], dtype=np.float64),
-            "#222222",
+            _RUN_COLOUR,
         )
         for run, point in zip(runs, points, strict=True)
     ]

@@ -16,9 +16,9 @@ from hosts.workload.trace import Trace
 
 PARAMETERS = R1.parameters
 TOP_SHARE = 0.02
-TOP = round(TOP_SHARE * PARAMETERS)
-_PROFILE_LANES = 1_000_000
-_MEASURED_BATCHES = 60
+TOP_PARAMETERS = round(TOP_SHARE * PARAMETERS)
+_PROFILE_LANES = 1_000_000  # updates from which the hot set is chosen
+_MEASURED_BATCHES = 60  # mini-batches at the end of the trace whose RPCs are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Packing:
     hot_share: float  # share of the keys that the switch holds
     rpcs: float
     """Mean RPCs of an operation without offload, all of which reach servers."""
-    rpcs_with_offload: float
+    rpcs_with_offload: float  # RPCs to servers or to the switch only
     server_rpcs_with_offload: float  # RPCs that reach servers
 
 
@@ -61,12 +61,13 @@ def _mean_rpcs(
 
 
 def shape_of(skew: float, keys_per_step: int) -> Shape:
-    return Shape("clicks", PARAMETERS, TOP, skew, keys_per_step, R1.features_per_sample)
+    return Shape("clicks", PARAMETERS, TOP_PARAMETERS, skew, keys_per_step, R1.features_per_sample)
 
 
-def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP) -> Packing:
+def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP_PARAMETERS) -> Packing:
     batches = max(_MEASURED_BATCHES, _PROFILE_LANES // keys_per_step) + _MEASURED_BATCHES
-    return pack_trace(generate(shape_of(skew, keys_per_step), 1, batches, seed=1), top_k, servers)
+    trace = generate(shape_of(skew, keys_per_step), workers=1, steps=batches, seed=1)
+    return pack_trace(trace, top_k, servers)
 
 
 def skew_of(trace: Trace) -> float:

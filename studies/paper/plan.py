@@ -8,7 +8,7 @@ from itertools import product
 
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.hotset import NAME
-from studies.paper.packing import PARAMETERS, TOP
+from studies.paper.packing import PARAMETERS, TOP_PARAMETERS
 
 _ARMS = measured_arms(NAME)
 _ALL_ARMS = [arm.name for arm in _ARMS]
@@ -46,7 +46,7 @@ class Stage:
     seconds: float
     """Duration on two cores of an AMD EPYC, from which the remaining time is estimated."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    is_run: bool = True
+    is_run: bool = True  # False for the measurement of Fig. 9
 
 
 def all_stages(quick: bool) -> list[Stage]:
@@ -58,11 +58,13 @@ def map_stages(quick: bool) -> list[Stage]:
 
 
 def _main_stages(quick: bool) -> Iterator[Stage]:
-    yield Stage("r1", 55, {**_QUICK_RUN, "arms": _ALL_ARMS}) if quick else Stage("r1", 155)
+    r1_quick = Stage("r1", seconds=55, settings={**_QUICK_RUN, "arms": _ALL_ARMS})
+    yield r1_quick if quick else Stage("r1", seconds=155)
     if not quick:
-        yield Stage("r2", 110, {**_SHORT_RUN, "arms": _ALL_ARMS, "trace_steps": 1000, "workload": _R2})
+        settings = {**_SHORT_RUN, "arms": _ALL_ARMS, "trace_steps": 1000, "workload": _R2}
+        yield Stage("r2", seconds=110, settings=settings)
     fig_9 = {"rounds": 1, "max-connections": 1024} if quick else {"rounds": 6, "max-connections": 4096}
-    yield Stage("connections", 50 if quick else 340, fig_9, is_run=False)
+    yield Stage("connections", seconds=50 if quick else 340, settings=fig_9, is_run=False)
 
 
 def _map_stages(quick: bool) -> Iterator[Stage]:
@@ -71,9 +73,13 @@ def _map_stages(quick: bool) -> Iterator[Stage]:
     if not quick:
         points.append((0.5, 1_200))
     for skew, keys in points:
-        shape = {"parameters": PARAMETERS, "hot_parameters": TOP, "hot_share": skew, "keys_per_step": keys}
+        shape = {
+            "parameters": PARAMETERS, "hot_parameters": TOP_PARAMETERS,
+            "hot_share": skew, "keys_per_step": keys,
+        }  # fmt: skip
+        # With fewer keys per step more steps make a trace of as many updates.
         steps = min(_STEPS, _TRACE_STEPS * _KEYS // keys)
-        settings = {**base, "top_k": TOP, "trace_steps": steps, "workload": shape}
+        settings = {**base, "top_k": TOP_PARAMETERS, "trace_steps": steps, "workload": shape}
         yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
 
 

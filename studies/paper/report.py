@@ -17,7 +17,7 @@ from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
 from studies.paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
 from studies.paper.connections.waiting import WAYS
-from studies.paper.map import Marker, OffloadMap, draw_map
+from studies.paper.map import SERVERS, Marker, OffloadMap, draw_map
 from studies.paper.measured import MeasuredRun, read_measured
 from studies.paper.plan import Stage
 from studies.paper.stages import result_path
@@ -34,9 +34,10 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
     progress("figures of the logs")
     log_figures = list(figures(sources))
     progress("map")
-    offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
+    offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], SERVERS, markers)
     fig_9 = delay_against_connections(result_path(_find_stage(stages, "connections"), folder))
     all_figures = [*log_figures, fig_9, offload_map.figure, *sweeps(runs)]
+    # The paper's figures come first.
     ordered_figures = sorted(
         all_figures, key=lambda figure: (not figure.name.startswith("fig-"), figure.name)
     )
@@ -128,7 +129,7 @@ def write_map(
     runs: Mapping[str, MeasuredRun], folder: Path, markers: Sequence[Marker]
 ) -> tuple[OffloadMap, Path]:
     scale_runs = [run for name, run in runs.items() if name.startswith("scale-")]
-    offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
+    offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], SERVERS, markers)
     map_figures = [offload_map.figure, *([changes_by_workers(scale_runs)] if scale_runs else [])]
     write_figures(map_figures, folder)
     page = folder / "map.html"

@@ -97,7 +97,7 @@ def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], Non
             _terminate(process)
             raise
     if process.returncode != 0:
-        config.unlink()
+        config.unlink()  # without it `is_done` is False, even if an earlier run left a result
         lines = (stage_folder / _LOG).read_text(errors="replace").strip().splitlines()
         last_line = lines[-1] if lines else "no output"
         raise StageFailed(

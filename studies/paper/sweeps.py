@@ -46,6 +46,7 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
 def _runs_along_map_axes(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
     largest_keys = max(map(_keys, map_runs))
     skew_counts = Counter(map(_skew, map_runs))
+    # The skew with the most runs; of several such skews, the largest.
     skew = max(skew_counts, key=lambda each: (skew_counts[each], each))
     return [run for run in map_runs if _keys(run) == largest_keys], [
         run for run in map_runs if _skew(run) == skew
@@ -116,6 +117,7 @@ def sweep(
 
 def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Series]:
     comparisons = [run.difference(metric) for run in runs]
+    # An end that is unknown is drawn at the baseline's value.
     bounds = [
         np.array(
             [each.reference * (1 + (bound or 0.0)) for each, bound in zip(comparisons, ratios, strict=True)]

@@ -42,7 +42,7 @@ def main(output: Path, rounds: int, max_connections: int) -> int:
 
     logging.getLogger("finsy").setLevel(logging.ERROR)
     connections = [number for number in CONNECTIONS if number < max_connections] + [max_connections]
-    logs, interfaces = output.with_suffix(".logs"), switch_interfaces(1, 1)
+    logs, interfaces = output.with_suffix(".logs"), switch_interfaces(workers=1, servers=1)
     try:
         logs.mkdir(parents=True, exist_ok=True)
         with hold_run_lock(interfaces), progress_bar("connections") as progress:

@@ -24,6 +24,7 @@ from studies.paper.connections.waiting import PollFd, make_poll_fds
 
 _TIMEOUT_S = 2
 _POLLIN = 1
+_SERVICE = 0  # index of the destination in `udp.state.names`
 
 
 class ClientConfig(ProcessConfig):
@@ -48,16 +49,16 @@ def call_each(
     number of each caller's next RPC.
     """
     udp, request = as_ref(udp), as_ref(request)
-    timespec = np.zeros(2, np.int64)
+    timespec = np.zeros(2, np.int64)  # s and ns
     timespec[0] = _TIMEOUT_S
     for k in range(len(order)):
         caller = int64(order[k])
         fd = int64(fds[caller])
-        request[0].worker = swap16(caller + 1)
+        request[0].worker = swap16(caller + 1)  # workers are numbered from 1
         request[0].seq = swap32(int64(sequence_numbers[caller]))
         sequence_numbers[caller] += 1
         start = clock(udp, MONOTONIC)
-        queue(udp, int64(request.ctypes.data), HEADER_BYTES, name_of(udp, 0))
+        queue(udp, int64(request.ctypes.data), HEADER_BYTES, name_of(udp, _SERVICE))
         flush(udp, fd)
         poll_fd[0].fd, poll_fd[0].events = fd, _POLLIN
         if int64(ppoll(poll_fd.ctypes.data, 1, timespec.ctypes.data, 0)) <= 0:
@@ -87,7 +88,7 @@ class ClientProcess:
         for caller in range(config.callers):
             self._sockets.append(open_udp((config.address, config.first_port + caller)))
         # The destination. Receiving overwrites it with the datagram's source, which is the same address.
-        self._udp.state.names[0] = np.frombuffer(socket_name(config.service), np.uint8)
+        self._udp.state.names[_SERVICE] = np.frombuffer(socket_name(config.service), np.uint8)
 
     def close(self) -> None:
         for each in self._sockets:
@@ -97,7 +98,7 @@ class ClientProcess:
         """Send `rpcs` RPCs from the first `callers` callers in random order; return latencies in µs."""
         fds = np.array([each.fileno() for each in self._sockets], np.int64)
         rng = np.random.default_rng(seed)
-        rounds = -(-rpcs // callers)
+        rounds = -(-rpcs // callers)  # rounded up
         order = np.concatenate([rng.permutation(callers) for _ in range(rounds)])[:rpcs].astype(np.int64)
         latencies_ns = np.zeros(rpcs, np.int64)
         answer_count = call_each(

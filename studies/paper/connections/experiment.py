@@ -45,7 +45,7 @@ async def run(
     rounds: int, connections: Sequence[int], log_dir: Path, progress: Callable[[int, int], None]
 ) -> pl.DataFrame:
     config = Config(workers=1, servers=1)
-    placement = place(config.placement, 1, 1)
+    placement = place(config.placement, servers=1, workers=1)
     shuffled_settings, measurements, rng = settings(connections), list[Measurement](), random.Random(1)
     with network(config, placement, log_dir) as net:
         async with (

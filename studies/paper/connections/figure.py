@@ -12,10 +12,10 @@ import polars as pl
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
 from analysis.record import AnalysisError
 from analysis.statistics import MIN_ROUNDS, interval
-from studies.paper.connections.settings import ARMS
+from studies.paper.connections.settings import ACTIVE_CALLERS, ARMS
 from studies.paper.connections.waiting import WAYS
 
-ACTIVITIES = {True: "all call", False: "16 call, the others are idle"}
+ACTIVITIES = {True: "all call", False: f"{ACTIVE_CALLERS} call, the others are idle"}
 PANELS = [(active, arm) for arm in ARMS for active in ACTIVITIES if active or not arm.settings.aggregates]
 
 
@@ -43,9 +43,11 @@ def delay_against_connections(file: Path) -> Figure:
 
 def _select(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
     is_curve = (pl.col("way") == way) & (pl.col("arm") == arm)
-    # With up to 16 connections all of them call, so both curves share these points.
+    # With so few connections all of them call, so both curves share these points.
     is_point_of_curve = (
-        pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
+        pl.col("active") == active
+        if active
+        else ~pl.col("active") | (pl.col("connections") <= ACTIVE_CALLERS)
     )
     return rows.filter(is_curve & is_point_of_curve).sort("connections", "round")
 

@@ -28,7 +28,7 @@ class ServerProcess:
         self._config = config
         self._commands = commands
         self._core: ParameterServer[Address] = ParameterServer(
-            0, 1, KeySpace(1), {config.job: config.epoch}, time.monotonic_ns
+            ps=0, n_ps=1, space=KeySpace(1), epochs={config.job: config.epoch}, clock=time.monotonic_ns
         )
         self._udp = make_udp(clock_offset())
         self._service = make_service()

@@ -23,8 +23,9 @@ from nativekit.records import Int32, Records, check_field_names, dtype_of, recor
 from nativekit.reference import as_ref
 
 WAYS = ("scan", "poll", "epoll", "shared")
-COMMAND, NEEDS_ROOM = 0, 1
+COMMAND, NEEDS_ROOM = 0, 1  # why a loop returns: a command has arrived, or a burst needs more room
 _POLLIN = 1
+_POLL_FD_BYTES = 8
 _CHECK_EVERY = 64
 """Scans of all sockets between two checks of standard input."""
 
@@ -52,7 +53,7 @@ def has_input(wait_set: WaitSet) -> bool:
     stdin_index = len(wait_set.poll_fds) - 1
     timespec = np.zeros(2, np.int64)
     address = int64(wait_set.poll_fds.ctypes.data)
-    return int64(ppoll(address + stdin_index * 8, 1, timespec.ctypes.data, 0)) > 0
+    return int64(ppoll(address + stdin_index * _POLL_FD_BYTES, 1, timespec.ctypes.data, 0)) > 0
 
 
 @entry_point
@@ -67,7 +68,7 @@ def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
             if needs_room(server, BURST):
                 return NEEDS_ROOM
         scans += 1
-        # Check after every scan of many sockets, since such a scan takes long.
+        # Check after every scan of many sockets, which takes long, and without sockets (`warm_up`).
         if (scans % _CHECK_EVERY == 0 or sockets >= _CHECK_EVERY or sockets == 0) and has_input(wait_set):
             return COMMAND
 
