@@ -11,9 +11,11 @@ from nativekit.records import Ints, Words
 from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Accesses, Log
 
-_WINDOWS = 16
-_TOP = 20_000
+_WINDOWS = 16  # at most 32, the bits of a word of `top_windows`
+_MIN_WINDOWS = 3  # a fit needs two lags
+_MAX_TOP_KEYS = 20_000
 _MIN_KEYS_PER_TOP_KEY = 10
+_MIN_LEAD_SHARE = 0.1  # smallest share of the first lead that the fit takes into account
 _RECOVERED_SHARE = 0.95
 _MIN_LEAD_LOSS = 0.02
 """Share of its lead that a top k must lose between the first and the last window to count as drift."""
@@ -25,16 +27,17 @@ def half_life(log: Log) -> float | None:
     # window have, minus the share of k random keys. The lead falls with the time between the windows; the
     # half-life results from an exponential fitted to the mean lead by lag.
     windows = min(_WINDOWS, log.steps // 2)
-    if windows < 3:
+    if windows < _MIN_WINDOWS:
         return None
     window_starts = [log.starts[log.steps * index // windows] for index in range(windows + 1)]
-    top_count = min(_TOP, max(1, len(log.keys) // _MIN_KEYS_PER_TOP_KEY))
+    top_count = min(_MAX_TOP_KEYS, max(1, len(log.keys) // _MIN_KEYS_PER_TOP_KEY))
     top_windows = np.zeros(len(log.keys), np.uint32)
     for window in range(windows):
         counts = np.zeros(len(log.keys), np.int64)
         for chunk in log.chunks(int(window_starts[window]), int(window_starts[window + 1])):
             _count(chunk, counts)
         top_windows[np.argsort(-counts, kind="stable")[:top_count]] |= np.uint32(1 << window)
+    # Updates in each window of the top k of each window; the last column counts all updates.
     hits = np.zeros((windows, windows + 1), np.int64)
     for window in range(windows):
         for chunk in log.chunks(int(window_starts[window]), int(window_starts[window + 1])):
@@ -44,8 +47,8 @@ def half_life(log: Log) -> float | None:
     if lead[-1] > (1 - _MIN_LEAD_LOSS) * lead[0]:
         return None
     # Leads near zero are noise, and their logarithms would dominate the fit.
-    points = [(lag, value) for lag, value in enumerate(lead, 1) if value > 0.1 * lead[0]]
-    if len(points) < 2:
+    points = [(lag, value) for lag, value in enumerate(lead, 1) if value > _MIN_LEAD_SHARE * lead[0]]
+    if len(points) < 2:  # the lead is lost within a window
         return log.steps / windows
     slope = np.polyfit([lag for lag, _ in points], np.log2([value for _, value in points]), 1)[0]
     return float(-log.steps / windows / slope)

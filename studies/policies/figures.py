@@ -12,8 +12,9 @@ from studies.policies.rules import POLICIES
 
 SHOWN_SIZE = 20_000
 """Size at which shares are drawn over time: the hot set of [DDL] Fig. 10."""
-_COLOURS = 7
-_OPTIMUM, _RANDOM = ("belady", "#d6278c"), ("random", "#9a9a9a")
+_COLOUR_COUNT = 7
+_OPTIMUM = "belady"
+_BOUND_COLOURS = {_OPTIMUM: "#d6278c", "random": "#9a9a9a"}
 _MIN_MOVES = 0.001
 """Value drawn on a logarithmic axis for a policy without moves."""
 
@@ -31,8 +32,8 @@ def figures_of(study: Study) -> list[Figure]:
 def _series(outcomes: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
     name = outcomes[0].policy
     policy_index = [spec.name for spec in POLICIES].index(name)
-    colour = dict((_OPTIMUM, _RANDOM)).get(name) or colour_of("", policy_index % _COLOURS)
-    dash = 0 if name == _OPTIMUM[0] else policy_index // _COLOURS % len(DASHES)
+    colour = _BOUND_COLOURS.get(name) or colour_of("", policy_index % _COLOUR_COUNT)
+    dash = 0 if name == _OPTIMUM else policy_index // _COLOUR_COUNT % len(DASHES)
     return Series(outcomes[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
 
 

@@ -20,6 +20,7 @@ from hosts.workload.trace import distinct_columns
 Progress = Callable[[int, int], None]
 _STEPS_PER_PART = 100
 _EXCHANGES_PER_HALF_LIFE = 50
+_SHIFTED_SHARE = 0.5  # share of the hottest keys that a shift exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]
             )
         if end == spec.shift_at:
             is_moved_rank = np.zeros(len(key_of_rank), np.bool_)
-            is_moved_rank[: spec.shape.hot] = random.random(spec.shape.hot) < 0.5
+            is_moved_rank[: spec.shape.hot] = random.random(spec.shape.hot) < _SHIFTED_SHARE
             cold_ranks = random.choice(
                 np.arange(spec.shape.hot, len(is_moved_rank)), np.count_nonzero(is_moved_rank), replace=False
             )

@@ -19,7 +19,7 @@ from nativekit.records import Ints, Words
 from studies.compile import entry_point
 
 NO_NEXT_ACCESS = 2**32 - 1
-_CHUNK = 1 << 18
+_CHUNK = 1 << 18  # accesses read at once
 
 
 @dataclass(frozen=True)

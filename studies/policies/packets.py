@@ -13,7 +13,7 @@ from hosts.hotset.worker.counting import RpcCounts, count_operations
 from hosts.keys import KeySpace
 from studies.policies.log import PULL, Log
 
-SAMPLE_SIZE = 40
+SAMPLE_SIZE = 40  # steps
 _SEED = 1
 
 
@@ -38,9 +38,8 @@ def sample_steps(log: Log) -> Sample:
     edges = np.linspace(log.training_steps, log.steps, section_count + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
     keys = {step: log.keys[_updated_keys(log, step)] for step in steps}
-    space = KeySpace(0, np.unique(np.concatenate(list(keys.values()))))
-    assert space.sparse is not None
-    space = KeySpace(len(space.sparse), space.sparse)
+    distinct_keys = np.unique(np.concatenate(list(keys.values())))
+    space = KeySpace(len(distinct_keys), distinct_keys)
     positions = {step: space.positions(keys_of_step) for step, keys_of_step in keys.items()}
     return Sample(steps, space, positions, max(map(len, positions.values())))
 
@@ -65,6 +64,7 @@ def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
 def rpcs_with_policy(
     sample: Sample, servers: int, log: Log, sampled_levels: Mapping[int, NDArray[np.uint8]], size_index: int
 ) -> RpcMeans:
+    # A level is the smallest size that has the key, and larger sizes have it, too.
     hits = {
         step: (levels <= size_index)[_accesses_of(log, step) < PULL]
         for step, levels in sampled_levels.items()

@@ -51,6 +51,7 @@ def replay(
     policy = spec.make(log, sizes)
     cpu_s, accesses_replayed = time.thread_time() - start_s, 0
     scored_steps = log.steps - log.training_steps
+    # Accesses by bin, kind and level; the last level is that of misses.
     tally = np.zeros((min(BINS, scored_steps), 2, len(sizes) + 1), np.int64)
     table_tally = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
     sampled_levels: dict[int, NDArray[np.uint8]] = {}
@@ -97,6 +98,7 @@ def updates_by_table(log: Log) -> NDArray[np.int64]:
 
 
 def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
+    # A first replay of three accesses compiles all functions, so that `cpu_s` has no compilation.
     log = make_log([[1, 2], [1]])
     policy = spec.make(log, sizes)
     policy.serve(log.accesses, np.empty(len(log.accesses), np.uint8))

@@ -58,8 +58,8 @@ class Facts(Strict):
     period: int  # steps
     half_life: float | None
     """Steps after which the top k of a window have lost half of their lead; None without drift."""
-    without: RpcMeans
-    shift_at: int | None = None
+    without: RpcMeans  # without offload
+    shift_at: int | None = None  # step of a generated log
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Outcome(Strict):
     installs: int
     evictions: int
     over_time: tuple[float, ...]  # share of the updates that hit, by section of the scored part
-    packed: RpcMeans
+    packed: RpcMeans  # with this policy's keys in the switch
     spared: float  # share of the packets without offload that servers are spared
     seconds: float  # duration of the scored part at the rate of `Settings`
     follows: bool | None  # result of `can_follow`

@@ -26,7 +26,8 @@ from studies.policies.replay import PULLS, UPDATES, ReplayResult, replay, update
 from studies.policies.results import Facts, Outcome, Settings, Study, can_follow
 from studies.policies.rules import BY_NAME, POLICIES
 
-StudyProgress = Callable[[str, int, int], None]
+StudyProgress = Callable[[str, int, int], None]  # activity, work done and total
+_MIN_CPU_S = 1e-9  # resolution of the clock
 
 
 class _CachedPart(Strict):
@@ -191,7 +192,7 @@ def _make_outcome(
         seconds=seconds,
         follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
         table_hits=tuple(result.table_hits[size_index].tolist()),
-        updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, 1e-9),
+        updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, _MIN_CPU_S),
         follows_after=_steps_to_follow(over_time, facts),
     )
 

@@ -11,8 +11,9 @@ from studies.policies.results import Outcome, Study
 _COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
 _SHIFT_COLUMN = "steps to follow"
 _FOLLOWS = {True: "follows", False: "too slow", None: "not needed"}
-_WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)
-_ROW_HEIGHT = 0.24
+_WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)  # inches of each column
+_ROW_HEIGHT = 0.24  # inches
+_HEAD_ROWS = 3  # height of the column titles and margins, in rows
 _DPI = 150
 
 
@@ -113,7 +114,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
         for each in study.at(size).values()
     ]
     widths = _WIDTHS[: len(rows[0])]
-    figure = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + 3)))
+    figure = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + _HEAD_ROWS)))
     try:
         axis = figure.add_axes((0, 0, 1, 1))
         axis.set_axis_off()

@@ -15,8 +15,8 @@ from studies.policies.miss_ratio.reuse import reuse_histograms
 Progress = Callable[[int, int], None]
 ALL = "all"
 POINTS_PER_DECADE = 20
-_BINS = 1000
-_CHUNK = 1 << 18
+_BINS = 1000  # bins of sizes from 0 to all keys, for TorchRec
+_CHUNK = 1 << 18  # accesses read at once
 SUBSAMPLES = 8
 """Number of parts of a sample; the error is estimated from the standard deviation of their curves."""
 _Z = 1.96
@@ -82,6 +82,7 @@ def _curves(
         histograms = list(reuse_histograms(_chunks(steps, report, group_of, accesses), group_of, groups))
         for group, name in enumerate(names):
             sizes = sizes_up_to(int(keys[group]))
+            # Element 0 of a histogram counts first accesses, which miss.
             ratio = (
                 1
                 - np.cumsum(histograms[group])[sizes] / accesses[group]
@@ -109,6 +110,7 @@ def _sampled_curves(
     sample_ids = np.cumsum(is_sampled, dtype=np.uint32) - 1
     groups, keys = len(names), np.bincount(group_of, minlength=len(names))
     sampled_groups = group_of[is_sampled]
+    # Keys are hashed again, as all sampled keys have small hashes.
     part_of_key = (mix(key_hashes[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
     accesses = np.zeros(groups, np.int64)
 

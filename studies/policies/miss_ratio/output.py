@@ -17,7 +17,7 @@ from studies.policies.miss_ratio.curve import MissRatioCurve, MissRatios, bin_ed
 from studies.policies.miss_ratio.top_k import TopKShares
 
 SUFFIXES = (".csv", ".json", ".pdf", ".png", ".svg")
-_MAX_DRAWN = 8
+_MAX_DRAWN = 8  # tables with the most accesses, besides the curve of all keys
 
 
 def check_suffix(path: Path) -> None:
@@ -95,6 +95,7 @@ def torchrec_of(curve: MissRatioCurve) -> dict[str, object]:
         },
         "cache_params": {
             "algorithm": "LRU",
+            # The size whose share of the hits exceeds its share of the keys most.
             "load_factor": float(load_factors[np.argmax(1 - miss_shares - load_factors)]),
         },
     }

@@ -20,10 +20,11 @@ from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses
 
 _NEVER = -1
-_BITS = 6
-_WORD = (1 << _BITS) - 1
+_BITS = 6  # a word has 2^6 bits
+_BIT_MASK = (1 << _BITS) - 1
 _MIN_WORDS = 4
-_NEXT, _KEYS_ACCESSED = 0, 1
+_TIMES_PER_KEY = 2  # so that a group of n keys is renumbered after n accesses or more
+_NEXT, _KEYS_ACCESSED = 0, 1  # rows of `clock`
 
 
 class _Reuse(NamedTuple):
@@ -50,7 +51,7 @@ def reuse_histograms(
     hit in d + 1 slots. `group_of` is the group of each key: [keys].
     """
     sizes = np.bincount(group_of, minlength=groups)
-    words = np.maximum(-(-2 * sizes // (_WORD + 1)), _MIN_WORDS)
+    words = np.maximum(-(-_TIMES_PER_KEY * sizes // (1 << _BITS)), _MIN_WORDS)
     first_word, first_key = (np.append(0, np.cumsum(each)).astype(np.int64) for each in (words, sizes))
     state = _Reuse(
         np.zeros(first_word[-1], np.uint64),
@@ -97,7 +98,7 @@ def _count_distances(state: _Reuse, accesses: Accesses) -> None:
 def _flip_bit(state: _Reuse, group: int, time: int, change: int) -> None:
     begin, end = state.first_word[group], state.first_word[group + 1]
     word = time >> _BITS
-    state.words[begin + word] ^= np.uint64(1) << np.uint64(time & _WORD)
+    state.words[begin + word] ^= np.uint64(1) << np.uint64(time & _BIT_MASK)
     node = word + 1
     while node <= end - begin:
         state.tree[begin + node - 1] += change
@@ -108,7 +109,7 @@ def _flip_bit(state: _Reuse, group: int, time: int, change: int) -> None:
 def _rank(state: _Reuse, group: int, time: int) -> int:
     """Return the number of keys of a group whose last access was at `time` or before."""
     begin, node = state.first_word[group], time >> _BITS
-    shift = np.uint64(_WORD - (time & _WORD))
+    shift = np.uint64(_BIT_MASK - (time & _BIT_MASK))  # drops the bits of later times
     rank = _popcount(state.words[begin + node] << shift)
     while node > 0:
         rank += int64(state.tree[begin + node - 1])
@@ -118,6 +119,7 @@ def _rank(state: _Reuse, group: int, time: int) -> int:
 
 @compiled
 def _popcount(word: np.uint64) -> int:
+    # Add up neighbouring bits, pairs and nibbles; the product adds up the bytes in its highest byte.
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -137,9 +139,10 @@ def _renumber(state: _Reuse, group: int) -> None:
     state.words[begin:end] = np.uint64(0)
     state.tree[begin:end] = 0
     for time in range(live_keys):
-        state.words[begin + (time >> _BITS)] |= np.uint64(1) << np.uint64(time & _WORD)
+        state.words[begin + (time >> _BITS)] |= np.uint64(1) << np.uint64(time & _BIT_MASK)
     for word in range(end - begin):
         state.tree[begin + word] += _popcount(state.words[begin + word])
+        # A node of the tree passes its sum on to its parent; nodes are numbered from 1.
         parent = word + 1 + ((word + 1) & -(word + 1))
         if parent <= end - begin:
             state.tree[begin + parent - 1] += state.tree[begin + word]

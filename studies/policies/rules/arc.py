@@ -20,6 +20,7 @@ from studies.policies.rules.linked_lists import Links, length, make_lists, push,
 T1, T2, B1, B2 = 0, 1, 2, 3
 """The paper's lists: cached keys accessed once, cached keys accessed more often, and the ghosts of both."""
 _ABSENT = -1
+_NOT_IN_B2 = False
 
 
 class _ArcState(NamedTuple):
@@ -34,7 +35,7 @@ class _ArcState(NamedTuple):
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     state = _ArcState(
-        *make_lists(distinct, 4),
+        *make_lists(distinct, count=4),
         np.full(distinct, _ABSENT, np.int8),
         np.array([size], np.int64),
         np.zeros(1),
@@ -102,15 +103,15 @@ def _admit(state: _ArcState, key: int) -> None:
     if length(state.lists, T1) + length(state.lists, B1) == size:
         if length(state.lists, T1) < size:
             _drop(state, B1)
-            _replace(state, False)
+            _replace(state, _NOT_IN_B2)
         else:
-            _drop(state, T1)
+            _drop(state, T1)  # B1 is empty
             state.moves[EVICTIONS, 0] += 1
     elif cached + length(state.lists, B1) + length(state.lists, B2) >= size:
         if cached + length(state.lists, B1) + length(state.lists, B2) == 2 * size:
             _drop(state, B2)
         if cached == size:
-            _replace(state, False)
+            _replace(state, _NOT_IN_B2)
     _move(state, key, T1)
     state.moves[INSTALLS, 0] += 1
 

@@ -24,8 +24,9 @@ from studies.compile import entry_point
 from studies.policies.log import KEY, NO_NEXT_ACCESS, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 
-_BITS = 6
-_WORD = (1 << _BITS) - 1
+_BITS = 6  # a word has 2^6 bits
+_BIT_MASK = (1 << _BITS) - 1
+_NO_TIME = -1  # time of an access that does not come
 
 
 class Times(NamedTuple):
@@ -58,7 +59,7 @@ def belady(log: Log, sizes: Sequence[int], may_bypass: bool) -> Policy:
     def serve(accesses: Accesses, levels: Levels) -> None:
         nonlocal position
         next_times = np.array(next_access[position : position + len(accesses)]).astype(np.int64)
-        next_times = np.where(next_times == NO_NEXT_ACCESS, -1, next_times - log.training_accesses)
+        next_times = np.where(next_times == NO_NEXT_ACCESS, _NO_TIME, next_times - log.training_accesses)
         _serve(times, position - log.training_accesses, next_times, levels)
         position += len(accesses)
 
@@ -82,7 +83,7 @@ def _first_accesses(log: Log, limit: int) -> Ints:
 def make_times(span: int, sizes: Ints, moves: Ints, may_bypass: bool) -> Times:
     counts = [span]
     while counts[-1] > 1 or len(counts) == 1:
-        counts.append((counts[-1] + _WORD) >> _BITS)
+        counts.append((counts[-1] + _BIT_MASK) >> _BITS)
     tiers = np.cumsum([0, *counts[1:]])
     return Times(
         np.zeros((tiers[-1], len(sizes)), np.uint64),
@@ -122,10 +123,10 @@ def _serve(times: Times, first_time: int, next_access: Ints, levels: Levels) -> 
         time, next_time = first_time + i, next_access[i]
         levels[i] = sizes
         for size in range(sizes):
-            if times.words[time >> _BITS, size] >> np.uint64(time & _WORD) & np.uint64(1):
+            if times.words[time >> _BITS, size] >> np.uint64(time & _BIT_MASK) & np.uint64(1):
                 levels[i] = min(levels[i], size)
                 remove_time(times, size, time)
-                if next_time >= 0:
+                if next_time != _NO_TIME:
                     insert_time(times, size, next_time)
                 elif times.may_bypass[0]:
                     times.moves[EVICTIONS, size] += 1
@@ -133,7 +134,7 @@ def _serve(times: Times, first_time: int, next_access: Ints, levels: Levels) -> 
                     times.idle_keys[size] += 1
             elif not times.may_bypass[0]:
                 _install(times, size, next_time)
-            elif next_time >= 0:
+            elif next_time != _NO_TIME:
                 _install_or_bypass(times, size, next_time)
 
 
@@ -157,7 +158,7 @@ def _install(times: Times, size: int, next_time: int) -> None:
         else:
             remove_time(times, size, latest_time(times, size))
         times.moves[EVICTIONS, size] += 1
-    if next_time >= 0:
+    if next_time != _NO_TIME:
         insert_time(times, size, next_time)
     else:
         times.idle_keys[size] += 1
@@ -170,8 +171,8 @@ def insert_time(times: Times, size: int, time: int) -> None:
     for tier in range(len(times.tiers)):
         word = times.tiers[tier] + (time >> _BITS)
         old_word = times.words[word, size]
-        times.words[word, size] = old_word | np.uint64(1) << np.uint64(time & _WORD)
-        if old_word:
+        times.words[word, size] = old_word | np.uint64(1) << np.uint64(time & _BIT_MASK)
+        if old_word:  # its bit in the next tier is set
             return
         time >>= _BITS
 
@@ -181,8 +182,8 @@ def remove_time(times: Times, size: int, time: int) -> None:
     times.time_counts[size] -= 1
     for tier in range(len(times.tiers)):
         word = times.tiers[tier] + (time >> _BITS)
-        times.words[word, size] &= ~(np.uint64(1) << np.uint64(time & _WORD))
-        if times.words[word, size]:
+        times.words[word, size] &= ~(np.uint64(1) << np.uint64(time & _BIT_MASK))
+        if times.words[word, size]:  # its bit in the next tier stays
             return
         time >>= _BITS
 

@@ -32,6 +32,7 @@ def _serve(
         levels[i] = not is_cached[key]
         if is_cached[key]:
             continue
+        # Places are filled in turn, so the next place has the key that was installed first.
         place = moves[INSTALLS, 0] % len(ring)
         if ring[place] != _FREE:
             is_cached[ring[place]] = False

@@ -16,7 +16,7 @@ from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicyS
 from studies.policies.rules.sketch import hash_key, to_bucket
 
 _FREE = -1
-_SEED = 17
+_SEED = 17  # of the hash
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:

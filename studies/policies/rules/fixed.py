@@ -31,16 +31,16 @@ def make_random(log: Log, sizes: Sequence[int]) -> Policy:
 
 def _make_fixed_policy(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
     """Make nested sets: each size has the first keys in this order, so a key's rank gives its level."""
-    level = np.full(len(log.keys), len(sizes), np.uint8)
+    level_of = np.full(len(log.keys), len(sizes), np.uint8)
     ranks = np.arange(min(len(order), sizes[-1]))
-    level[order[: len(ranks)]] = np.searchsorted(sizes, ranks, side="right")
-    return Policy(partial(_look_up, level), zero_moves(sizes))
+    level_of[order[: len(ranks)]] = np.searchsorted(sizes, ranks, side="right")
+    return Policy(partial(_look_up, level_of), zero_moves(sizes))
 
 
 @entry_point
-def _look_up(level: Octets, accesses: Accesses, levels: Levels) -> None:
+def _look_up(level_of: Octets, accesses: Accesses, levels: Levels) -> None:
     for i in range(len(accesses)):
-        levels[i] = level[int64(accesses[i]) & KEY]
+        levels[i] = level_of[int64(accesses[i]) & KEY]
 
 
 TOP_K = PolicySpec(

@@ -15,8 +15,8 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
 
-_FIRST, _FREE = 0, 1
-_LOWER, _HIGHER, _COUNT = 0, 1, 2
+_FIRST, _FREE = 0, 1  # elements of `meta`
+_LOWER, _HIGHER, _COUNT = 0, 1, 2  # columns of `order`
 
 
 class FrequencyLists(NamedTuple):
@@ -29,7 +29,7 @@ class FrequencyLists(NamedTuple):
 
 
 def make_frequency_lists(slots: int) -> FrequencyLists:
-    list_count = slots + 1
+    list_count = slots + 1  # `increment` may add a list before it removes one
     links, lists = make_lists(slots, list_count)
     order = np.full((list_count, 3), NONE, np.int64)
     meta = np.array([NONE, list_count], np.int64)
@@ -48,7 +48,7 @@ def count_of(state: FrequencyLists, slot: int) -> int:
 
 @compiled
 def add(state: FrequencyLists, slot: int) -> None:
-    _insert(state, slot, 1, NONE)
+    _insert(state, slot, 1, NONE)  # with a count of 1, before the list of any larger count
 
 
 @compiled
@@ -94,6 +94,7 @@ def halve(state: FrequencyLists) -> None:
 
 @compiled
 def _insert(state: FrequencyLists, slot: int, count: int, lower: int) -> None:
+    # The list of `count` is after the list `lower`, and is added if it is not there.
     higher = state.meta[_FIRST] if lower == NONE else state.order[lower, _HIGHER]
     if higher == NONE or state.order[higher, _COUNT] != count:
         state.meta[_FREE] -= 1

@@ -31,7 +31,7 @@ from studies.policies.rules.sketch import HASH_BITS, hash_key, to_bucket
 
 ROWS = 2
 BASE = 1.08
-_SEED, _DRAW_SEED = 18, 32
+_SEED, _DRAW_SEED = 18, 32  # seeds of hashes: of cells (one per row), and of random draws
 _HASHES = 1 << HASH_BITS
 DECAYS = np.array([int(_HASHES * BASE**-count) for count in range(256)], np.int64)
 """Probability that a count decays, by count, in units of 2^-31; larger counts do not decay."""

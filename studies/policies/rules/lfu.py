@@ -30,8 +30,8 @@ from studies.policies.rules.frequency_lists import (
 )
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, make_slot_map, slot_of
 
-MAX_MEAN = 10
-_USED, _SUM = 0, 1
+MAX_MEAN_COUNT = 10
+_USED, _SUM = 0, 1  # elements of `totals`
 
 
 class _LfuState(NamedTuple):
@@ -43,7 +43,7 @@ class _LfuState(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    return lfu(log, sizes, MAX_MEAN)
+    return lfu(log, sizes, MAX_MEAN_COUNT)
 
 
 def lfu(log: Log, sizes: Sequence[int], max_mean: int) -> Policy:

@@ -15,8 +15,8 @@ from nativekit.records import Ints
 Links = NDArray[np.int32]
 
 NONE = -1
-_PREVIOUS, _NEXT = 0, 1
-_HEAD, _TAIL, _LENGTH = 0, 1, 2
+_PREVIOUS, _NEXT = 0, 1  # rows of `links`
+_HEAD, _TAIL, _LENGTH = 0, 1, 2  # columns of `lists`
 
 
 def make_lists(slots: int, count: int) -> tuple[Links, Ints]:

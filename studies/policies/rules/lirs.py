@@ -23,7 +23,9 @@ from studies.policies.rules.linked_lists import Links, length, make_lists, push,
 
 STACK, QUEUE, GHOSTS = 0, 1, 2
 """The paper's S and Q, and the keys of S that are not cached, the last evicted first."""
-_HIR_SHARE = 0.01
+_HIR_SHARE, _STACK_FACTOR = 0.01, 2  # share of the cache, and stack keys per slot of the cache
+_COUNT, _LIMIT = 0, 1  # elements of `lir_count`
+_QUEUE_SLOTS, _CACHE_SLOTS = 0, 1  # elements of `size`
 _OUTSIDE, _LIR, _HIR, _GHOST = 0, 1, 2, 3
 _NO_LIST = -1
 
@@ -49,7 +51,7 @@ def lirs(log: Log, sizes: Sequence[int], *, has_demotions: bool) -> Policy:
     (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     queue = max(1, int(_HIR_SHARE * size))
     state = _LirsState(
-        *make_lists(2 * distinct, 3),
+        *make_lists(2 * distinct, count=3),
         np.zeros(distinct, np.int8),
         np.full(distinct, _NO_LIST, np.int8),
         np.array([0, size - queue], np.int64),
@@ -63,10 +65,11 @@ def lirs(log: Log, sizes: Sequence[int], *, has_demotions: bool) -> Policy:
 @entry_point
 def _serve(state: _LirsState, accesses: Accesses, levels: Levels) -> None:
     state = as_ref(state)
+    max_stack_keys = _STACK_FACTOR * state.size[_CACHE_SLOTS]
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         levels[i] = not _access(state, key)
-        while length(state.lists, STACK) > 2 * state.size[1] and length(state.lists, GHOSTS) > 0:
+        while length(state.lists, STACK) > max_stack_keys and length(state.lists, GHOSTS) > 0:
             _remove_from_stack(state, tail(state.lists, GHOSTS) - len(state.status))
 
 
@@ -80,7 +83,7 @@ def _access(state: _LirsState, key: int) -> bool:
     push(state.links, state.lists, STACK, key)
     if status == _LIR:
         _prune(state)
-    elif status in (_HIR, _GHOST) and state.lir_count[1] > 0:
+    elif status in (_HIR, _GHOST) and state.lir_count[_LIMIT] > 0:
         _move(state, key, _NO_LIST)
         _become_lir(state, key)
     elif is_queued:
@@ -88,7 +91,7 @@ def _access(state: _LirsState, key: int) -> bool:
         if state.has_demotions[0]:
             _demote(state)
         state.status[key] = _HIR
-    elif state.lir_count[0] < state.lir_count[1]:
+    elif state.lir_count[_COUNT] < state.lir_count[_LIMIT]:
         _become_lir(state, key)
     else:
         _evict(state)
@@ -101,17 +104,17 @@ def _access(state: _LirsState, key: int) -> bool:
 def _become_lir(state: _LirsState, key: int) -> None:
     _demote(state)
     state.status[key] = _LIR
-    state.lir_count[0] += 1
+    state.lir_count[_COUNT] += 1
 
 
 @compiled
 def _demote(state: _LirsState) -> None:
     """Move the LIR key at the bottom of the stack to the queue unless there is room for another LIR key."""
-    if state.lir_count[0] < state.lir_count[1] or state.lir_count[1] == 0:
+    if state.lir_count[_COUNT] < state.lir_count[_LIMIT] or state.lir_count[_LIMIT] == 0:
         return
     key = tail(state.lists, STACK)
     _remove_from_stack(state, key)
-    state.lir_count[0] -= 1
+    state.lir_count[_COUNT] -= 1
     _evict(state)
     _move(state, key, QUEUE)
     _prune(state)
@@ -120,7 +123,7 @@ def _demote(state: _LirsState) -> None:
 @compiled
 def _evict(state: _LirsState) -> None:
     """Evict the last key of the queue if the queue is full."""
-    if length(state.lists, QUEUE) < state.size[0]:
+    if length(state.lists, QUEUE) < state.size[_QUEUE_SLOTS]:
         return
     key = tail(state.lists, QUEUE) - len(state.status)
     is_in_stack = state.status[key] != _OUTSIDE

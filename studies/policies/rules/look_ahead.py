@@ -25,7 +25,7 @@ from studies.policies.rules.linked_lists import Links, length, make_lists, push,
 STEPS = 100
 """Number of known mini-batches after the current mini-batch."""
 _ABSENT, _UNKNOWN, _KNOWN = 0, 1, 2
-_INDEX, _STEP, _END = 0, 1, 2
+_INDEX, _STEP, _END = 0, 1, 2  # elements of `position`
 _ONLY = 0  # index of the only size, and of the only list
 
 
@@ -49,7 +49,7 @@ def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
     distinct, moves = len(log.keys), zero_moves(sizes)
     state = _State(
         make_times(len(log.accesses), np.array(sizes, np.int64), moves, may_bypass=True),
-        *make_lists(distinct, 1),
+        *make_lists(distinct, count=1),
         np.zeros(distinct, np.int8),
         np.array(log.starts),
         np.array([0, -1, 0], np.int64),

@@ -48,7 +48,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     distinct, moves = len(log.keys), zero_moves(sizes)
     stack = _Stack(
         np.array(sizes, np.int64),
-        *make_lists(distinct, 1),
+        *make_lists(distinct, count=1),
         np.full(distinct, len(sizes), np.uint8),
         np.full(len(sizes), NONE, np.int64),
         moves,

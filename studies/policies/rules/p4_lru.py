@@ -17,12 +17,13 @@ from studies.policies.rules.sketch import hash_key, to_bucket
 
 PLACES = 3
 _SEED = 16
+_FREE = -1
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make as many whole buckets as fit into the size, and at least one."""
     (size,), moves = sizes, zero_moves(sizes)
-    buckets = np.full((max(size // PLACES, 1), min(PLACES, size)), -1, np.int32)
+    buckets = np.full((max(size // PLACES, 1), min(PLACES, size)), _FREE, np.int32)
     return Policy(partial(_serve, buckets, moves), moves)
 
 
@@ -39,7 +40,8 @@ def _serve(buckets: NDArray[np.int32], moves: Ints, accesses: Accesses, levels: 
         if place == places:
             place = places - 1
             moves[INSTALLS, 0] += 1
-            moves[EVICTIONS, 0] += bucket[place] >= 0
+            moves[EVICTIONS, 0] += bucket[place] != _FREE
+        # The keys accessed more recently move one place on, and the key moves to the front.
         while place > 0:
             bucket[place] = bucket[place - 1]
             place -= 1

@@ -66,5 +66,6 @@ def _apply_selection(
         if key_set.state[key] < _SELECTED:
             key_set.moves[EVICTIONS, 0] += key_set.state[key] == HOT
             key_set.state[key] = COLD
+    # Remove the flag: a hot key stays hot, any other key is pending.
     for key in selected:
         key_set.state[key] = max(key_set.state[key] & ~_SELECTED, PENDING)

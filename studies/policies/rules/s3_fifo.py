@@ -27,7 +27,7 @@ _ABSENT = -1
 SMALL_SHARE, GHOST_SHARE = 0.1, 0.9
 TO_MAIN = 2
 """Minimum number of accesses in the small queue for a key to move to the main queue."""
-_MAX_COUNT = 3
+_MAX_COUNT = 3  # of a counter of two bits
 _HAS_EVICTED = 3  # index in `capacities`
 
 
@@ -49,7 +49,7 @@ def capacities(size: int) -> tuple[int, int, int]:
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     state = _S3State(
-        *make_lists(distinct, 3),
+        *make_lists(distinct, count=3),
         np.full(distinct, _ABSENT, np.int8),
         np.zeros(distinct, np.int8),
         np.array([*capacities(size), 0], np.int64),

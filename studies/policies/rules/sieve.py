@@ -34,7 +34,7 @@ class _SieveState(NamedTuple):
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     distinct, moves = len(log.keys), zero_moves(sizes)
     state = _SieveState(
-        *make_lists(distinct, 1),
+        *make_lists(distinct, count=1),
         np.zeros(distinct, np.int8),
         np.full(1, NONE, np.int64),
         np.array(sizes, np.int64),

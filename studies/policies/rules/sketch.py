@@ -23,6 +23,7 @@ ROWS = 4
 _COUNTERS_PER_KEY = 4
 ACCESSES_PER_KEY = 10
 """Accesses between two halvings for each key of the policy's size."""
+_SINCE_HALVING, _HALVING_PERIOD = 0, 1  # elements of `progress`
 MAX_COUNT = 15
 """Largest value of a counter, which has four bits."""
 
@@ -57,9 +58,9 @@ def count_access(state: Sketch, key: int) -> None:
     for row in range(ROWS):
         place = to_bucket(hash_key(key, row), counters.shape[1])
         counters[row, place] += counters[row, place] < MAX_COUNT
-    state.progress[0] += 1
-    if state.progress[0] == state.progress[1]:
-        state.progress[0] = 0
+    state.progress[_SINCE_HALVING] += 1
+    if state.progress[_SINCE_HALVING] == state.progress[_HALVING_PERIOD]:
+        state.progress[_SINCE_HALVING] = 0
         for row in range(ROWS):
             for place in range(counters.shape[1]):
                 counters[row, place] >>= 1

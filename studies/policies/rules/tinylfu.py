@@ -29,7 +29,8 @@ class _TinyLfuState(NamedTuple):
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     (size,), moves = sizes, zero_moves(sizes)
-    state = _TinyLfuState(make_sketch(size), *make_lists(size, 1), make_slot_map(len(log.keys), size), moves)
+    slots = make_slot_map(len(log.keys), size)
+    state = _TinyLfuState(make_sketch(size), *make_lists(size, count=1), slots, moves)
     return Policy(partial(_serve, state), moves)
 
 

@@ -24,6 +24,7 @@ from studies.policies.rules.sketch import Sketch, count_access, estimate, make_s
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
 WINDOW, PROBATION, PROTECTED = 0, 1, 2
+_MAIN = 1  # element of `capacities`: probation and protected together
 WINDOW_SHARE, PROTECTED_SHARE = 0.01, 0.8
 
 
@@ -49,7 +50,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     (size,), moves = sizes, zero_moves(sizes)
     state = _WTinyLfuState(
         make_sketch(size),
-        *make_lists(size + 1, 3),
+        *make_lists(size + 1, count=3),
         np.array(capacities(size), np.int64),
         make_slot_map(len(log.keys), size + 1),
         np.zeros(size + 1, np.int8),
@@ -103,7 +104,7 @@ def _admit(state: _WTinyLfuState, key: int) -> None:
     if length(state.lists, WINDOW) > state.capacities[WINDOW]:
         candidate_slot = tail(state.lists, WINDOW)
         unlink(state.links, state.lists, WINDOW, candidate_slot)
-        if length(state.lists, PROBATION) + length(state.lists, PROTECTED) < state.capacities[1]:
+        if length(state.lists, PROBATION) + length(state.lists, PROTECTED) < state.capacities[_MAIN]:
             _put(state, PROBATION, candidate_slot)
         else:
             _contest(state, candidate_slot)

@@ -20,7 +20,7 @@ from studies.policies.log import KEY, PULL, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.periodic_set import PeriodicSet, empty_set, hit_or_install, periodic_policy
 
-_CANDIDATE_WAVES = 2
+_CANDIDATE_WAVES = 2  # waves of cold candidates beyond the free slots; at most one arrives
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:

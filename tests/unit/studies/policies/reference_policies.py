@@ -74,7 +74,7 @@ class Lru(ReferenceCache):
 class Lfu(ReferenceCache):
     """LFU with a list of (count, key) in the order of eviction."""
 
-    def __init__(self, log: Log, size: int, max_mean: int = lfu.MAX_MEAN) -> None:
+    def __init__(self, log: Log, size: int, max_mean: int = lfu.MAX_MEAN_COUNT) -> None:
         super().__init__(size)
         self.cached: list[tuple[int, int]] = []
         self.max_mean = max_mean
