@@ -1,3 +1,5 @@
+"""Compilation of a study's functions, with machine code cached until a source of the study changes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

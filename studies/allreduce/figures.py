@@ -14,8 +14,7 @@ from studies.allreduce.training import ARMS
 
 _TO_MILLIONS = 1e-6
 _SOLID, _DOTTED = 0, 2  # indices in `DASHES`
-_MIN_LOSS = 0.00001
-"""Value drawn on a logarithmic axis for runs without loss."""
+_MIN_LOSS = 0.00001  # drawn on a logarithmic axis for runs without loss
 
 
 def figures_of(numbers: Numbers) -> Iterator[Figure]:

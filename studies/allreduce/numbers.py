@@ -1,3 +1,5 @@
+"""Run the points of a comparison, and compute the numbers of its figures and tables from their results."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

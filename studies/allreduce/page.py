@@ -27,7 +27,7 @@ _HOW_TO_READ = (
     "numbers of chunks, which costs no byte on any link.",
     "Each part of the time is the difference between two runs. Values: transmission of the values alone on "
     "the busiest link. Headers: the same for headers, acknowledgements, preambles and gaps. Filling up: "
-    "the time until all links are busy. A round trip: at most one, to the switch or host that answers. "
+    "the time until all links are busy. A round trip: the delay to what answers, switch or host, and back. "
     "The window: further waiting for results. Hosts: the agents' measured time. Retransmissions: with 0.1 % "
     "of the frames lost.",
     "R1's hot set: the model has the 20,000 most updated parameters. In offload and none a worker pulls and "

@@ -1,11 +1,12 @@
+"""The result of one simulated training."""
+
 from __future__ import annotations
 
 from foundation.settings import Strict
 from studies.simulated_training import LossCurve
 
 _LAST_SHARE = 0.1  # share of a loss curve whose mean is `last_loss`
-SMOOTHED_BINS = 5
-"""Bins of a loss curve that are averaged, since the losses of few mini-batches are noisy."""
+SMOOTHED_BINS = 5  # bins of a loss curve that are averaged, since the losses of few mini-batches are noisy
 
 
 class TrainingResult(Strict):

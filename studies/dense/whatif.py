@@ -88,7 +88,7 @@ def exposed_us(
     return np.maximum(end_time - model.layers.total_backward_us, 0.0)
 
 
-def table(models: tuple[str, ...] = MEASURED_MODELS) -> Iterator[ModelRow]:
+def bottleneck_rows(models: tuple[str, ...] = MEASURED_MODELS) -> Iterator[ModelRow]:
     """Yield the rows of [BOTTLENECK]'s table: 64 workers in a ring, with the paper's logs and fusion rule."""
     for name in models:
         model = open_model(name)

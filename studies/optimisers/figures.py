@@ -12,8 +12,7 @@ _COLOURS = {arm.label: arm.colour for arm in ARMS}
 _SOLID, _DASHED = 0, 1  # indices in `analysis.figures.model.DASHES`
 _DASHES = {arm.label: _DASHED if arm.way.startswith("sgd") else _SOLID for arm in ARMS}
 _TIME_AXIS, _UPDATES_AXIS = Axis("ms, simulated"), Axis("mini-batches of all workers")
-_MAX_LOSS_RATIO = 1.1
-"""Largest loss that is drawn, as a multiple of the loss by chance."""
+_MAX_LOSS_RATIO = 1.1  # largest loss that is drawn, as a multiple of the loss by chance
 METRIC_TITLES = {
     "servers": "servers' CPU for a step",
     "packets": "packets to servers",

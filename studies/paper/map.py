@@ -16,7 +16,7 @@ from studies.paper.measured import MeasuredRun
 from studies.paper.packing import TOP_SHARE, Packing, pack_shape, pack_trace, skew_of
 
 SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-KEYS = (125, 250, 500, 1000, 2000, 4000, 8000)
+KEYS_PER_STEP = (125, 250, 500, 1000, 2000, 4000, 8000)
 PUBLISHED_SKEWS = {
     "Criteo sample": 0.58,
     "rcv1": 0.34,
@@ -83,8 +83,8 @@ def draw_map(
         for run in runs
     ]
     packings = {}
-    for done, (skew, keys) in enumerate((skew, keys) for skew in SKEWS for keys in KEYS):
-        progress(done, len(SKEWS) * len(KEYS))
+    for done, (skew, keys) in enumerate((skew, keys) for skew in SKEWS for keys in KEYS_PER_STEP):
+        progress(done, len(SKEWS) * len(KEYS_PER_STEP))
         packings[skew, keys] = pack_shape(skew, keys, servers)
     costs = Costs.fit(points)
     return OffloadMap(_figure(runs, points, packings, costs, markers), packings, costs)
@@ -109,7 +109,7 @@ def _figure(
         (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packings[skew, keys], costs)
         for quantity in TITLES
         for skew in SKEWS
-        for keys in KEYS
+        for keys in KEYS_PER_STEP
     }
     return Figure(
         "map",
@@ -137,8 +137,8 @@ def _figure(
 
 
 def _surface(quantity: str, facts: dict[Fact, float]) -> Series:
-    grid = np.array([[facts[quantity, f"{skew:g}", str(keys)] for skew in SKEWS] for keys in KEYS])
-    return Series("change", np.array(SKEWS), np.array(KEYS, dtype=np.float64), z=grid)
+    grid = np.array([[facts[quantity, f"{skew:g}", str(keys)] for skew in SKEWS] for keys in KEYS_PER_STEP])
+    return Series("change", np.array(SKEWS), np.array(KEYS_PER_STEP, dtype=np.float64), z=grid)
 
 
 def _measured_series(

@@ -1,3 +1,5 @@
+"""A run on this machine, as read from its folder."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

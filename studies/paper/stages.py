@@ -1,3 +1,5 @@
+"""Stages as subprocesses, one after the other; the results of finished stages are reused."""
+
 from __future__ import annotations
 
 import json

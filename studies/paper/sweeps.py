@@ -1,3 +1,5 @@
+"""Figures of runs that differ in one setting: top-k, skew, keys per step, or the number of workers."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -9,17 +11,17 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
 from foundation.designs.arms import arms_in_order
 from foundation.designs.hotset import BASELINE, OFFLOAD
-from studies.paper.costs import METRICS as COSTS
+from studies.paper.costs import METRICS as COST_METRICS
 from studies.paper.map import TITLES
 from studies.paper.measured import MeasuredRun
 
-METRICS = {
+METRIC_TITLES = {
     "pull_mean": "mean pull, µs",
     "rpc_mean": "mean RPC, µs",
     "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
     "ps_packets_per_step": "packets to the servers a step",
 }
-CHANGE_METRICS = {"packets": "ps_packets_per_step", **COSTS}
+CHANGE_METRICS = {"packets": "ps_packets_per_step", **COST_METRICS}
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
@@ -108,7 +110,7 @@ def sweep(
         title,
         Axis(x_label, is_log=True),
         Axis("value, in the unit of the panel's title", is_log=True),
-        [Panel(label, _series(ordered_runs, x, metric)) for metric, label in METRICS.items()],
+        [Panel(label, _series(ordered_runs, x, metric)) for metric, label in METRIC_TITLES.items()],
         kind="points",
         caption="Each run is at half the capacity of its slowest arm; bars are 95 % intervals of the "
         f"difference to {BASELINE.name}.",

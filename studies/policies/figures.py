@@ -15,8 +15,7 @@ SHOWN_SIZE = 20_000
 _COLOUR_COUNT = 7
 _OPTIMUM = "belady"
 _BOUND_COLOURS = {_OPTIMUM: "#d6278c", "random": "#9a9a9a"}
-_MIN_MOVES = 0.001
-"""Value drawn on a logarithmic axis for a policy without moves."""
+_MIN_MOVES = 0.001  # drawn on a logarithmic axis for a policy without moves
 
 
 def shown_size(study: Study) -> int:

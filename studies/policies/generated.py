@@ -48,6 +48,7 @@ def write_parts(spec: LogSpec, folder: Path, progress: Progress) -> list[Path]:
 
 
 def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
+    # A mini-batch draws `draws` ranks, of which equal ones are one key.
     law, draws = calibrate(spec.shape)
     random = np.random.default_rng(spec.seed)
     key_of_rank = random.permutation(spec.shape.parameters).astype(np.uint32)

@@ -18,7 +18,7 @@ Levels = NDArray[np.uint8]
 """Index of the smallest size that has the key, for each access[n]; the number of sizes if none has it."""
 Serve = Callable[[Accesses, Levels], None]
 """Serve accesses[n] in order, and fill in their levels[n]."""
-INSTALLS, EVICTIONS = 0, 1
+INSTALLS, EVICTIONS = 0, 1  # rows of `moves`
 
 
 def _do_nothing() -> None: ...

@@ -17,7 +17,7 @@ from studies.policies.policy import Levels, PolicySpec
 
 BINS = 100
 """Maximum number of sections of the scored part whose hits are counted separately."""
-UPDATES, PULLS = 0, 1
+UPDATES, PULLS = 0, 1  # kinds of accesses
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_opt
 from foundation.settings import Strict
 from studies.policies.packets import RpcMeans
 
+# An install inserts an entry and turns it hot, an eviction turns it draining and deletes it (`migrate`).
 WRITES_PER_MOVE = 2
-"""Table writes of an install (insert, turn hot) and of an eviction (turn draining, delete); see
-`controller.hotset.migrate`."""
 DEFAULT_PERIOD_S = 10.0
 MIN_PERIODS = 20
 _MIN_STEPS = 2

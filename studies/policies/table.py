@@ -10,7 +10,7 @@ from studies.policies.results import Outcome, Study
 
 _COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
 _SHIFT_COLUMN = "steps to follow"
-_FOLLOWS = {True: "follows", False: "too slow", None: "not needed"}
+_CONTROL_PLANE_TEXTS = {True: "follows", False: "too slow", None: "not needed"}
 _WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)  # inches of each column
 _ROW_HEIGHT = 0.24  # inches
 _HEAD_ROWS = 3  # height of the column titles and margins, in rows
@@ -31,7 +31,7 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
         f"{outcome.spared:.1%}",
         f"{outcome.moves_per_s:,.0f}",
         f"{outcome.moves_per_thousand:,.1f}",
-        "–" if outcome.is_bound else _FOLLOWS[outcome.follows],
+        "–" if outcome.is_bound else _CONTROL_PLANE_TEXTS[outcome.follows],
     ]
     if study.facts.steps_after_shift is None:
         return texts
@@ -42,6 +42,7 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
     ]
 
 
+# Policies whose hits are shown for each table of the log.
 _POLICIES_BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
 
 

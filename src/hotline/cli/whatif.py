@@ -192,12 +192,12 @@ def _make_fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float |
 
 
 def _print_paper_table() -> None:
-    from studies.dense.whatif import CLAIMED_COMPRESSION, SETUPS, SMALL_SETUP, TARGET, table
+    from studies.dense.whatif import CLAIMED_COMPRESSION, SETUPS, SMALL_SETUP, TARGET, bottleneck_rows
 
     click.echo(
         "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
     )
-    models = list(table())
+    models = list(bottleneck_rows())
     rows: list[list[object]] = [
         [
             row.model.title,
@@ -268,7 +268,7 @@ def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
 
 
 def _as_json(requirements: list[Requirements], with_table: bool) -> dict[str, object]:
-    from studies.dense.whatif import SETUPS, SMALL_SETUP, table
+    from studies.dense.whatif import SETUPS, SMALL_SETUP, bottleneck_rows
 
     answer: dict[str, object] = {"models": [each.model_dump() for each in requirements]}
     if with_table:
@@ -280,6 +280,6 @@ def _as_json(requirements: list[Requirements], with_table: bool) -> dict[str, ob
                 f"{SMALL_SETUP.title}, {SMALL_SETUP.workers} workers": row.small_factor,
                 "10G, compression needed": row.compression,
             }
-            for row in table()
+            for row in bottleneck_rows()
         }
     return answer

@@ -81,6 +81,7 @@ def halve(state: FrequencyLists) -> None:
     list_index = state.meta[_FIRST]
     while list_index != NONE:
         state.order[list_index, _COUNT] = max(state.order[list_index, _COUNT] // 2, 1)
+        # Read before the list may be removed.
         lower, higher = state.order[list_index, _LOWER], state.order[list_index, _HIGHER]
         if lower != NONE and state.order[lower, _COUNT] == state.order[list_index, _COUNT]:
             while length(state.lists, list_index) > 0:

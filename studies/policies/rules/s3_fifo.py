@@ -25,8 +25,7 @@ from studies.policies.rules.linked_lists import Links, length, make_lists, push,
 SMALL, MAIN, GHOST = 0, 1, 2
 _ABSENT = -1
 SMALL_SHARE, GHOST_SHARE = 0.1, 0.9
-TO_MAIN = 2
-"""Minimum number of accesses in the small queue for a key to move to the main queue."""
+MIN_ACCESSES_TO_MAIN = 2  # accesses in the small queue for which a key moves to the main queue
 _MAX_COUNT = 3  # of a counter of two bits
 _HAS_EVICTED = 3  # index in `capacities`
 
@@ -102,7 +101,7 @@ def _evict_small(state: _S3State) -> None:
     while length(state.lists, SMALL) > 0:
         key = tail(state.lists, SMALL)
         unlink(state.links, state.lists, SMALL, key)
-        if state.count_of[key] >= TO_MAIN:
+        if state.count_of[key] >= MIN_ACCESSES_TO_MAIN:
             _put(state, MAIN, key)
             continue
         state.queue_of[key] = _ABSENT

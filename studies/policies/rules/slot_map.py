@@ -1,3 +1,5 @@
+"""A map between the keys that a policy tracks and their slots."""
+
 from __future__ import annotations
 
 from typing import NamedTuple

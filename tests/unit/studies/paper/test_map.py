@@ -9,7 +9,7 @@ import pytest
 
 from studies.paper import map as maps
 from studies.paper.costs import METRICS, Costs, MeasuredPoint, prediction_errors
-from studies.paper.map import KEYS, SKEWS, draw_map, relative_change
+from studies.paper.map import KEYS_PER_STEP, SKEWS, draw_map, relative_change
 from studies.paper.packing import Packing
 
 COST = {
@@ -86,8 +86,8 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     assert packets.title == "packets to the servers, counted"
     assert servers.title == "servers' CPU, predicted to ±0%"
     surface, *dots = servers.series
-    assert surface.z is not None and surface.z.shape == (len(KEYS), len(SKEWS))
-    for row, keys in enumerate(KEYS):
+    assert surface.z is not None and surface.z.shape == (len(KEYS_PER_STEP), len(SKEWS))
+    for row, keys in enumerate(KEYS_PER_STEP):
         for column, skew in enumerate(SKEWS):
             expected = relative_change("servers", packed(skew, keys), Costs.fit(POINTS))
             assert surface.z[row, column] == pytest.approx(expected, abs=1e-6)
@@ -98,4 +98,4 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     assert (dots[-1].name, float(dots[-1].y[0])) == ("mine", 700)
     table = found.figure.table()
     assert table.columns == ["panel", "series", "x", "y", "z"]
-    assert table.drop_nulls().height == len(maps.TITLES) * len(KEYS) * len(SKEWS)
+    assert table.drop_nulls().height == len(maps.TITLES) * len(KEYS_PER_STEP) * len(SKEWS)

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from studies.paper.sweeps import CHANGE_METRICS, METRICS, changes_by_workers, sweep, sweeps, utilisation
+from studies.paper.sweeps import CHANGE_METRICS, METRIC_TITLES, changes_by_workers, sweep, sweeps, utilisation
 from tests.harness.records import a_block
 
 
@@ -31,7 +31,7 @@ class Run:
 
     def difference(self, metric: str) -> Comparison:
         ratio = -self.config.top_k / 10_000
-        baseline = 100.0 + [*METRICS, *CHANGE_METRICS.values()].index(metric)
+        baseline = 100.0 + [*METRIC_TITLES, *CHANGE_METRICS.values()].index(metric)
         return Comparison(
             reference=baseline, value=baseline * (1 + ratio), difference=baseline * ratio,
             low=None, high=None, ratio=ratio, ratio_low=ratio - 0.01, ratio_high=ratio + 0.02,
@@ -45,7 +45,7 @@ def runs(*settings: tuple[int, int, int]) -> list[Any]:
 def test_a_sweep_has_each_metric_without_and_with_offload_and_its_interval() -> None:
     unordered = runs((4, 2, 5_000), (4, 2, 1_000))
     found = sweep(unordered, "s", "title", "top-k", lambda run: run.config.top_k)
-    assert [panel.title for panel in found.panels] == list(METRICS.values())
+    assert [panel.title for panel in found.panels] == list(METRIC_TITLES.values())
     for number, panel in enumerate(found.panels):
         without, with_offload = panel.series
         assert list(without.x) == list(with_offload.x) == [1_000, 5_000]

@@ -396,7 +396,7 @@ class S3Fifo(ReferenceCache):
     def evict_small(self) -> None:
         for key, count in list(self.small.items()):
             del self.small[key]
-            if count < s3_fifo.TO_MAIN:
+            if count < s3_fifo.MIN_ACCESSES_TO_MAIN:
                 self.ghost = [*self.ghost, key][-self.ghost_places :] if self.ghost_places else []
                 self.evictions += 1
                 return
