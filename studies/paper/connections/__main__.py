@@ -23,7 +23,7 @@ _NO_RESULT = "the measurement is incomplete, and no result was written"
 @click.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Parquet file to write.")
 @click.option(
-    "--rounds", type=click.IntRange(min=1), default=6, show_default=True, help="Rounds of all settings."
+    "--rounds", type=click.IntRange(min=1), default=6, show_default=True, help="Measurements of each setting."
 )
 @click.option(
     "--max-connections",

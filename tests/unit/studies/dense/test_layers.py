@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from foundation.errors import DataError
 from studies.dense import DenseError
 from studies.dense.architectures import ARCHITECTURES
-from studies.dense.catalogue import FOLDER, ORIGINS, open_model, open_models
+from studies.dense.catalogue import MODELS_FOLDER, ORIGINS, open_model, open_models
 from studies.dense.layers import Layers, read_layers, write_layers
 from studies.dense.tables import convert_log, estimate
 from tests.unit.studies.dense.docs_tables import rows
@@ -228,11 +228,11 @@ def test_a_log_of_the_authors_is_converted(tmp_path: Path) -> None:
 
 
 def test_third_party_tables_are_in_the_notice() -> None:
-    notice = (FOLDER / "NOTICE").read_text()
+    notice = (MODELS_FOLDER / "NOTICE").read_text()
     for name, origin in ORIGINS.items():
         assert (f"{name}.csv" in notice) == (not origin.is_estimate)
     assert "additions.csv" in notice and "training-bottleneck" in notice
-    assert "Apache License" in (FOLDER / "LICENSE").read_text()
+    assert "Apache License" in (MODELS_FOLDER / "LICENSE").read_text()
 
 
 def test_a_users_table_needs_the_time_of_a_step(tmp_path: Path) -> None:
