@@ -13,10 +13,11 @@ from softswitch.native import call_process, entry_point
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4r
 from switch_bench.errors import BenchError
-from switch_bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
+from switch_bench.workload import FIRST_SEQ, INGRESS, RUN_BYTES, SEQ_BYTES, Setup, Workload
 
-_THREAD_CPUTIME = 3
-_OUT_BYTES = 1 << 17
+_CLOCK_THREAD_CPUTIME_ID = 3  # of clock_gettime(2)
+_OUT_BYTES = 1 << 17  # of the output records of one call
+_ARRIVAL_US, _NOW_US = 0, 3  # the times of every call
 _REPEATS = 5
 
 
@@ -31,9 +32,9 @@ def install_program(setup: Setup) -> CompiledPipeline:
 def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
     """Return the CPU time of a call, ns, in each repeat. Raises BenchError if a frame is dropped."""
     numbers = FIRST_SEQ + np.arange(_REPEATS * calls, dtype=np.int64)
-    runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, 4) for k in range(_REPEATS)]
+    runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, SEQ_BYTES) for k in range(_REPEATS)]
     frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
-    frames[:, workload.stamp.run + 3] = 1
+    frames[:, workload.stamp.run + RUN_BYTES - 1] = 1  # the first run; the number is big-endian
     return [_time(pipeline, frames, *run) for run in runs]
 
 
@@ -69,7 +70,7 @@ def call_all(
     clock: NDArray[np.int64],
 ) -> tuple[int, int]:
     """Write each number into a frame and call the packet function; return output count and CPU time, ns."""
-    clock_gettime(_THREAD_CPUTIME, clock.ctypes.data)
+    clock_gettime(_CLOCK_THREAD_CPUTIME_ID, clock.ctypes.data)
     begin = clock[0] * 1_000_000_000 + clock[1]
     outputs, template = int64(0), 0
     for number in numbers:
@@ -78,7 +79,15 @@ def call_all(
         for k in range(size):
             frame[offset + k] = (number >> (8 * (size - 1 - k))) & 0xFF
         outputs += call_process(
-            process, state, INGRESS, frame.ctypes.data, len(frame), 0, 3, out.ctypes.data, len(out)
+            process,
+            state,
+            INGRESS,
+            frame.ctypes.data,
+            len(frame),
+            _ARRIVAL_US,
+            _NOW_US,
+            out.ctypes.data,
+            len(out),
         )
-    clock_gettime(_THREAD_CPUTIME, clock.ctypes.data)
+    clock_gettime(_CLOCK_THREAD_CPUTIME_ID, clock.ctypes.data)
     return outputs, clock[0] * 1_000_000_000 + clock[1] - begin

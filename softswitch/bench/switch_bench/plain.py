@@ -16,7 +16,16 @@ from softswitch.ir import Masked
 from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from switch_bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Workload
+from switch_bench.workload import (
+    EGRESS_BYTES,
+    INGRESS,
+    RUN_BYTES,
+    SEQ_BYTES,
+    CompiledProgram,
+    Setup,
+    Stamp,
+    Workload,
+)
 
 _COMPILED = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 L3, L2, WIRE = (CompiledProgram(_COMPILED / name) for name in ("l3", "l2", "wire"))
@@ -31,10 +40,10 @@ _IPV4 = struct.Struct("!BBHHHBBH4s4s")
 _UDP = struct.Struct("!HHHH")
 _IPV4_VERSION_AND_LENGTH, _TTL, _PROTOCOL_UDP = 0x45, 64, 17
 _FRAME_OVERHEAD = len(_ETHERNET) + _IPV4.size + _UDP.size
-_STAMP = Stamp(
-    run=_FRAME_OVERHEAD, seq=_FRAME_OVERHEAD + 4, egress=_FRAME_OVERHEAD + 8, t0=_FRAME_OVERHEAD + 10
-)
-_SOURCE, _PORT = "10.0.1.1", 7
+_SEQ_OFFSET = _FRAME_OVERHEAD + RUN_BYTES
+_EGRESS_OFFSET = _SEQ_OFFSET + SEQ_BYTES
+_STAMP = Stamp(run=_FRAME_OVERHEAD, seq=_SEQ_OFFSET, egress=_EGRESS_OFFSET, t0=_EGRESS_OFFSET + EGRESS_BYTES)
+_SOURCE_ADDRESS, _UDP_PORT = "10.0.1.1", 7
 _ROUTE_PATTERN = EntryWrite(
     Change.INSERT,
     "L3Ingress.routes",
@@ -44,6 +53,9 @@ _ROUTE_PATTERN = EntryWrite(
 _HOST_PATTERN = EntryWrite(Change.INSERT, "L2Ingress.hosts", (1,), ActionCall("L2Ingress.forward", (1,)))
 """Patterns of insertions: `_Insertions` replaces the key, the prefix length and the port."""
 _FRAMES = 504  # a multiple of 1, 7 and 63 egress ports
+_ONLY_EGRESS = 2  # port of all entries of `routes` and `hosts`
+_LONG_PREFIXES = 1 << 21  # numbers from which the /24 prefixes are drawn, more than `routes` returns
+_HOST_NUMBER = 9  # last octet of the destination addresses
 
 
 def l3(ports: int = 2) -> Workload:
@@ -73,16 +85,16 @@ def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
         for length in SHORT_LENGTHS
         for k in range(_SHORT_ROUTES_PER_LENGTH)
     ]
-    numbers = np.random.default_rng(1).permutation(1 << 21)[: count - len(short)]
+    numbers = np.random.default_rng(1).permutation(_LONG_PREFIXES)[: count - len(short)]
     pairs = short + [(1 << 31 | number << 8, 24) for number in numbers.tolist()]
-    updates = [encode(prefix, 2, length) for prefix, length in pairs]
+    updates = [encode(prefix, _ONLY_EGRESS, length) for prefix, length in pairs]
     return Setup(L3, updates), np.array([prefix for prefix, _ in pairs], np.uint64)
 
 
 def hosts(count: int) -> Iterator[p4r.Update]:
     """Return insertions into the table of L2: hosts at port 2, with the MAC addresses from FIRST_MAC on."""
     encode = _Insertions(L2, _HOST_PATTERN)
-    return (encode(mac, 2) for mac in range(FIRST_MAC, FIRST_MAC + count))
+    return (encode(mac, _ONLY_EGRESS) for mac in range(FIRST_MAC, FIRST_MAC + count))
 
 
 def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
@@ -91,9 +103,10 @@ def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
     struct.pack_into("!H", payload, _STAMP.egress - _FRAME_OVERHEAD, egress)
     udp_bytes = _UDP.size + len(payload)
     addresses = socket.inet_aton(source), socket.inet_aton(destination)
+    # Version and length, DSCP, total length, identification, flags and offset, TTL, protocol.
     head = _IPV4_VERSION_AND_LENGTH, 0, _IPV4.size + udp_bytes, 0, 0, _TTL, _PROTOCOL_UDP
     ipv4 = _IPV4.pack(*head, _checksum(_IPV4.pack(*head, 0, *addresses)), *addresses)
-    return _ETHERNET + ipv4 + _UDP.pack(_PORT, _PORT, udp_bytes, 0) + payload
+    return _ETHERNET + ipv4 + _UDP.pack(_UDP_PORT, _UDP_PORT, udp_bytes, 0) + payload  # 0: no checksum
 
 
 def deletions_of(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
@@ -131,7 +144,8 @@ def _prefix(port: int) -> int:
 
 
 def _frame(egress: int) -> bytes:
-    return frame_to(_SOURCE, ".".join(map(str, (_prefix(egress) + 9).to_bytes(4, "big"))), egress)
+    destination = (_prefix(egress) + _HOST_NUMBER).to_bytes(4, "big")
+    return frame_to(_SOURCE_ADDRESS, ".".join(map(str, destination)), egress)
 
 
 def _checksum(header: bytes) -> int:

@@ -12,10 +12,10 @@ class Scale(NamedTuple):
     trial_seconds: float
     latency_seconds: float
     calls: int  # of the packet function
-    entries: tuple[int, ...]  # sizes of tables
-    ports: tuple[int, ...]  # numbers of ports of a switch
+    table_sizes: tuple[int, ...]  # numbers of entries
+    port_counts: tuple[int, ...]  # numbers of ports of a switch
     writes: int  # table writes whose rate is measured
-    stored: int  # entries whose memory is measured
+    stored_entries: int  # entries whose memory is measured
     soak_seconds: float
     is_quick: bool
 
@@ -25,10 +25,10 @@ FULL = Scale(
     trial_seconds=0.3,
     latency_seconds=2.0,
     calls=400_000,
-    entries=(1_000, 10_000, 100_000, 1_000_000),
-    ports=(2, 8, 64),
+    table_sizes=(1_000, 10_000, 100_000, 1_000_000),
+    port_counts=(2, 8, 64),
     writes=200_000,
-    stored=1_000_000,
+    stored_entries=1_000_000,
     soak_seconds=60.0,
     is_quick=False,
 )
@@ -37,10 +37,10 @@ QUICK = Scale(
     trial_seconds=0.1,
     latency_seconds=0.5,
     calls=100_000,
-    entries=(1_000, 10_000, 100_000),
-    ports=(2, 64),
+    table_sizes=(1_000, 10_000, 100_000),
+    port_counts=(2, 64),
     writes=40_000,
-    stored=100_000,
+    stored_entries=100_000,
     soak_seconds=5.0,
     is_quick=True,
 )

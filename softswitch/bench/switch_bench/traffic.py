@@ -16,18 +16,29 @@ from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.native import entry_point
 from softswitch.ports.layout import BURST
 from softswitch.ports.sockets import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
-from switch_bench.workload import FIRST_SEQ, MAX_RUN, Workload
+from switch_bench.workload import (
+    EGRESS_BYTES,
+    FIRST_SEQ,
+    MAX_RUN,
+    RUN_BYTES,
+    SEQ_BYTES,
+    T0_BYTES,
+    Workload,
+)
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
-_REALTIME, _MONOTONIC = 0, 1
-_QUIET_NS = 100_000_000
+_IOVEC_BYTES = 16
+_CLOCK_REALTIME, _CLOCK_MONOTONIC = 0, 1  # of clock_gettime(2)
+_QUIET_NS = 100_000_000  # without a frame sent or received, after which the missing ones are lost
 _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
+_MAX_LATENCY_NS = 0x7FFFFFFF  # an int32
 _MAX_SINKS = 64
 _NOT_RECEIVED = -1
 NO_WINDOW = 1 << 40
 """Window that is never full: sending does not wait for frames to be received."""
 
+# `ring` is the address of the slots, `slots` their number, `head` the number of frames received so far.
 _SINK = np.dtype([("port", "i8"), ("ring", "i8"), ("slots", "i8"), ("slot_size", "i8"), ("head", "i8")])
 _TRAFFIC = np.dtype(
     [
@@ -35,18 +46,18 @@ _TRAFFIC = np.dtype(
         ("sinks", _SINK, (_MAX_SINKS,)),
         ("sink_count", "i8"),
         ("messages", "i8"),  # address of one struct mmsghdr a template
-        ("templates", "i8"),
+        ("templates", "i8"),  # address of the frames, one after another
         ("template_count", "i8"),
         ("frame_bytes", "i8"),
         ("run", "i8"),
-        ("run_at", "i8"),
+        ("run_at", "i8"),  # byte offsets in a frame, as in `Stamp`
         ("seq_at", "i8"),
         ("egress_at", "i8"),
         ("t0_at", "i8"),
         ("interval_ns", "f8"),
         ("window", "i8"),
         ("misrouted", "i8"),
-        ("clock", "i8", (2,)),
+        ("clock", "i8", (2,)),  # a struct timespec
     ]
 )
 Traffic = Any  # a _TRAFFIC record
@@ -67,9 +78,9 @@ class Trial(NamedTuple):
         """Number of frames that were not received from the port in their stamp."""
         return self.sent - self.received
 
-    def percentile(self, q: float) -> float:
-        """Return a quantile of the one-way latency in µs."""
-        return float(np.percentile(self.latencies_us, q)) if self.received else float("nan")
+    def percentile(self, percent: float) -> float:
+        """Return a percentile, 0 to 100, of the one-way latency in µs."""
+        return float(np.percentile(self.latencies_us, percent)) if self.received else float("nan")
 
 
 class Generator:
@@ -92,7 +103,7 @@ class Generator:
         self._vectors[:, 0] = self._frames.ctypes.data + np.arange(count) * size
         self._vectors[:, 1] = size
         self._messages = np.zeros(count, MMSGHDR)
-        self._messages["msg_iov"] = self._vectors.ctypes.data + 16 * np.arange(count)
+        self._messages["msg_iov"] = self._vectors.ctypes.data + _IOVEC_BYTES * np.arange(count)
         self._messages["msg_iovlen"] = 1
         traffic["messages"], traffic["templates"] = self._messages.ctypes.data, self._frames.ctypes.data
         traffic["template_count"], traffic["frame_bytes"] = count, size
@@ -141,13 +152,13 @@ def send_some(traffic: Traffic, first: int, count: int) -> int:
     """Send up to `count` frames in one call; `first` is the number of the first one in this run."""
     template = first % traffic.template_count
     count = min(count, BURST, traffic.template_count - template)
-    t0 = now_ns(traffic, _REALTIME)
+    t0 = now_ns(traffic, _CLOCK_REALTIME)
     for k in range(count):
         address = traffic.templates + (template + k) * traffic.frame_bytes
         frame = carray(pointer(address), traffic.frame_bytes, np.uint8)
-        write_number(frame, traffic.run_at, 4, traffic.run)
-        write_number(frame, traffic.seq_at, 4, FIRST_SEQ + first + k)
-        write_number(frame, traffic.t0_at, 8, t0)
+        write_number(frame, traffic.run_at, RUN_BYTES, traffic.run)
+        write_number(frame, traffic.seq_at, SEQ_BYTES, FIRST_SEQ + first + k)
+        write_number(frame, traffic.t0_at, T0_BYTES, t0)
     sent: int = sendmmsg(traffic.fd, traffic.messages + template * _MMSGHDR_BYTES, count, 0)
     return max(0, sent)
 
@@ -161,15 +172,17 @@ def receive_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> 
         if load_acquire(slot) & TP_STATUS_USER == 0:
             return received
         header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
-        if header.tp_snaplen >= traffic.t0_at + 8:
+        if header.tp_snaplen >= traffic.t0_at + T0_BYTES:
             frame = carray(pointer(slot + header.tp_mac), header.tp_snaplen, np.uint8)
-            index = read_number(frame, traffic.seq_at, 4) - FIRST_SEQ
-            is_of_run = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
-            if is_of_run and read_number(frame, traffic.egress_at, 2) != sink.port:
+            index = read_number(frame, traffic.seq_at, SEQ_BYTES) - FIRST_SEQ
+            run = read_number(frame, traffic.run_at, RUN_BYTES)
+            is_of_run = run == traffic.run and 0 <= index < len(latencies)
+            if is_of_run and read_number(frame, traffic.egress_at, EGRESS_BYTES) != sink.port:
                 traffic.misrouted += 1
             elif is_of_run and latencies[index] == _NOT_RECEIVED:
                 arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-                latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
+                latency = arrival - read_number(frame, traffic.t0_at, T0_BYTES)
+                latencies[index] = min(max(0, latency), _MAX_LATENCY_NS)
                 received += 1
         store_release(slot, TP_STATUS_KERNEL)
         sink.head += 1
@@ -186,21 +199,21 @@ def pause(traffic: Traffic) -> None:
 @entry_point
 def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
     """Send a frame for each latency and receive; return the time in ns from the first send to the last."""
-    start = now_ns(traffic, _MONOTONIC)
+    start = now_ns(traffic, _CLOCK_MONOTONIC)
     sent, received = int64(0), int64(0)
     last_send = last_activity = start
     while received < len(latencies):
-        now = now_ns(traffic, _MONOTONIC)
+        now = now_ns(traffic, _CLOCK_MONOTONIC)
         paced = 1 + int64((now - start) / traffic.interval_ns)
         due = min(len(latencies), paced, received + traffic.window)
         if sent < due:
             sent += send_some(traffic, sent, due - sent)
             last_send = last_activity = now
-        new = int64(0)
+        newly_received = int64(0)
         for k in range(traffic.sink_count):
-            new += receive_from(traffic, traffic.sinks[k], latencies)
-        if new:
-            received += new
+            newly_received += receive_from(traffic, traffic.sinks[k], latencies)
+        if newly_received:
+            received += newly_received
             last_activity = now
         elif traffic.interval_ns > _SPIN_NS:
             pause(traffic)

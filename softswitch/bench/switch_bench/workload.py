@@ -15,15 +15,16 @@ MAX_RUN = 1_000
 """Largest number of a run in `Stamp.run`; the first is 1."""
 FIRST_SEQ = 64
 """Sequence number of a run's first frame: in Hotline's program, turn 1 of slot 0 (seq mod 64)."""
+RUN_BYTES, SEQ_BYTES, EGRESS_BYTES, T0_BYTES = 4, 4, 2, 8  # sizes of the numbers of a `Stamp`
 
 
 class Stamp(NamedTuple):
     """Byte offsets of big-endian numbers in a frame; the program must not change these bytes."""
 
-    run: int  # 4 bytes
-    seq: int  # 4 bytes, the frame's number in the run
-    egress: int  # 2 bytes, the port that the frame has to leave by
-    t0: int  # 8 bytes, when it was sent: ns since the epoch
+    run: int  # the number of the run, from 1 to MAX_RUN
+    seq: int  # the frame's number in the run, from FIRST_SEQ on
+    egress: int  # the port that the frame has to leave by
+    t0: int  # when it was sent: ns since the epoch
 
 
 class CompiledProgram(NamedTuple):

@@ -11,8 +11,9 @@ from switch_bench.stage import Stage
 from switch_bench.switches import SOFTSWITCH
 from switch_bench.workload import Setup, Workload
 
-_MAC_BYTES = 6
-_IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # offset and size of source and destination in a frame
+_SEED = 1
+_MAC_OFFSET, _MAC_BYTES = 0, 6  # offset and size of the destination in a frame
+_IPV4_OFFSET, _IPV4_BYTES = 26, 8  # offset and size of source and destination in a frame
 
 
 def function(stage: Stage) -> list[Result]:
@@ -30,8 +31,8 @@ def programs(stage: Stage) -> list[Result]:
 
 def tables(stage: Stage) -> list[Result]:
     """Measure an exact and an LPM table, by the number of entries."""
-    results = [_exact(stage, entries) for entries in stage.scale.entries]
-    return results + [_lpm(stage, entries) for entries in stage.scale.entries]
+    results = [_exact(stage, entries) for entries in stage.scale.table_sizes]
+    return results + [_lpm(stage, entries) for entries in stage.scale.table_sizes]
 
 
 def packets(
@@ -46,9 +47,10 @@ def _exact(stage: Stage, entries: int) -> Result:
     what = f"one exact table, {entries:,} entries"
     stage.announce(what)
     pipeline = install_program(Setup(plain.L2, list(plain.hosts(entries))))
-    host_numbers = np.random.default_rng(1).integers(entries, size=stage.scale.calls)
+    host_numbers = np.random.default_rng(_SEED).integers(entries, size=stage.scale.calls)
     return packet_function(
-        what, ns_per_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + host_numbers, 0, _MAC_BYTES)
+        what,
+        ns_per_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + host_numbers, _MAC_OFFSET, _MAC_BYTES),
     )
 
 
@@ -57,12 +59,12 @@ def _lpm(stage: Stage, entries: int) -> Result:
     stage.announce(what)
     setup, prefixes = plain.routes(entries)
     pipeline = install_program(setup)
-    addresses = prefixes[np.random.default_rng(1).integers(entries, size=stage.scale.calls)]
+    addresses = prefixes[np.random.default_rng(_SEED).integers(entries, size=stage.scale.calls)]
     # The source is the complement of the destination, so that all frames have the same header checksum.
     pairs = (~addresses & 0xFFFFFFFF) << 32 | addresses
     frame = plain.frame_to("0.0.0.0", "255.255.255.255")
     return packet_function(
-        what, ns_per_key(pipeline, frame, pairs.astype(np.int64), _IPV4_ADDRESSES, _IPV4_BYTES)
+        what, ns_per_key(pipeline, frame, pairs.astype(np.int64), _IPV4_OFFSET, _IPV4_BYTES)
     )
 
 

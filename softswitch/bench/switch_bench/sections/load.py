@@ -18,7 +18,7 @@ from switch_bench.network import host_interface, in_namespace
 from switch_bench.results import LOAD_S, Result
 from switch_bench.stage import Stage
 from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH, running_process
-from switch_bench.workload import FIRST_SEQ, Setup, Workload
+from switch_bench.workload import FIRST_SEQ, RUN_BYTES, SEQ_BYTES, Setup, Workload
 
 NOTHING_CACHED, NEW_PROGRAM, SEEN_PROGRAM = (
     "nothing cached",
@@ -27,6 +27,8 @@ NOTHING_CACHED, NEW_PROGRAM, SEEN_PROGRAM = (
 )
 _PORTS = 2
 _TIMEOUT_S = 60.0
+_RESEND_S = 0.001
+_RECEIVE_BYTES = 2048
 _PACKAGES = Path(softswitch.__file__).parents[1]
 _ETH_P_ALL = 3
 _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
@@ -45,14 +47,15 @@ def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]
         for package in ("nativekit", "softswitch"):
             ignore = shutil.ignore_patterns("__pycache__")
             shutil.copytree(_PACKAGES / package, Path(folder) / package, ignore=ignore)
-        cold = {"XDG_CACHE_HOME": folder, "PYTHONPATH": folder}
-        new_program = {**cold, "XDG_CACHE_HOME": tempfile.mkdtemp(dir=folder)}
+        copied_packages = {"XDG_CACHE_HOME": folder, "PYTHONPATH": folder}
+        empty_cache = {**copied_packages, "XDG_CACHE_HOME": tempfile.mkdtemp(dir=folder)}
+        # The order matters: a run fills the caches for later runs in the same environment.
         for what, name, environment in (
-            (NOTHING_CACHED, SOFTSWITCH, cold),
-            (SEEN_PROGRAM, SOFTSWITCH, cold),
-            (NEW_PROGRAM, SOFTSWITCH, new_program),
-            (NEW_PROGRAM, KERNEL, new_program),
-            (SEEN_PROGRAM, KERNEL, new_program),
+            (NOTHING_CACHED, SOFTSWITCH, copied_packages),
+            (SEEN_PROGRAM, SOFTSWITCH, copied_packages),
+            (NEW_PROGRAM, SOFTSWITCH, empty_cache),
+            (NEW_PROGRAM, KERNEL, empty_cache),
+            (SEEN_PROGRAM, KERNEL, empty_cache),
             (SEEN_PROGRAM, BMV2, {}),
         ):
             if name in stage.switches():
@@ -95,8 +98,9 @@ def first_packet(
 
 def _first_frame(workload: Workload) -> bytes:
     frame = bytearray(workload.frames[0])
-    frame[workload.stamp.run + 3] = 1
-    frame[workload.stamp.seq + 3] = FIRST_SEQ
+    # Both numbers are big-endian and fit into their last byte.
+    frame[workload.stamp.run + RUN_BYTES - 1] = 1
+    frame[workload.stamp.seq + SEQ_BYTES - 1] = FIRST_SEQ
     return bytes(frame)
 
 
@@ -107,7 +111,7 @@ def _socket(port: int) -> Iterator[socket.socket]:
     with packet_socket:
         packet_socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         packet_socket.bind((host_interface(port), _ETH_P_ALL))
-        packet_socket.settimeout(0.001)
+        packet_socket.settimeout(_RESEND_S)
         yield packet_socket
 
 
@@ -116,7 +120,7 @@ def _send_until_received(source: socket.socket, sink: socket.socket, frame: byte
     while time.monotonic() < deadline:
         source.send(frame)
         try:
-            sink.recv(2048)
+            sink.recv(_RECEIVE_BYTES)
         except TimeoutError:
             continue
         return

@@ -13,6 +13,7 @@ from switch_bench.processes import cpu_seconds
 from switch_bench.results import IDLE_MS, Result
 from switch_bench.stage import Stage
 
+_SETTLE_SECONDS = 1.0  # from the last table write until the switch is idle
 _IDLE_SECONDS = 2.0
 _IDLE_PORTS = 64
 
@@ -20,7 +21,7 @@ _IDLE_PORTS = 64
 def ports(stage: Stage) -> list[Result]:
     """Measure L3 forwarding from the first port to all others in turn."""
     results = []
-    for count in stage.scale.ports:
+    for count in stage.scale.port_counts:
         rates: dict[str, list[float]] = defaultdict(list)
         workload = plain.l3(count)
         with stage.traffic(count) as generator:
@@ -42,7 +43,7 @@ def idle(stage: Stage) -> list[Result]:
         for name in stage.switches():
             stage.announce(f"{name} idle")
             with stage.switch(name, _IDLE_PORTS, plain.l3_setup(_IDLE_PORTS)) as switch:
-                time.sleep(1.0)
+                time.sleep(_SETTLE_SECONDS)
                 before = cpu_seconds(switch.pid)
                 time.sleep(_IDLE_SECONDS)
                 cpu_ms[name] = [(cpu_seconds(switch.pid) - before) / _IDLE_SECONDS * 1e3]
