@@ -19,6 +19,7 @@ from numba import cfunc
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import EPOLL_EVENT, MMSGHDR, epoll_wait, memcpy, sendmmsg
 from nativekit.memory import load_acquire, pointer, store_release
+from softswitch.memory.output import HEAD_BYTES
 from softswitch.native import PROCESS, entry_point
 from softswitch.ports.epoll import watch
 from softswitch.ports.layout import BURST
@@ -37,16 +38,18 @@ C_LOOP = "C loop"
 PORT_LOOP = "port loop"
 
 _MSG_DONTWAIT = 0x40
-_MAX_PORTS = 65
+_NO_TIMEOUT = -1
+_MAX_PORTS = 65  # 64 ports, and number 0 for the stop event
+_MUTEX_BYTES = 64  # at least sizeof(pthread_mutex_t)
 _VECTOR = np.dtype([("base", "i8"), ("length", "i8")])
 _PORT = np.dtype(
     [
         ("fd", "i8"),
-        ("ring", "i8"),
-        ("slots", "i8"),
+        ("ring", "i8"),  # address of the slots
+        ("slots", "i8"),  # number of slots
         ("slot_size", "i8"),
-        ("head", "i8"),
-        ("queued", "i8"),
+        ("head", "i8"),  # frames received so far
+        ("queued_frames", "i8"),  # to be sent by `flush`
         ("vectors", _VECTOR, (BURST,)),
         ("messages", MMSGHDR, (BURST,)),
     ]
@@ -54,8 +57,8 @@ _PORT = np.dtype(
 _LOOP = np.dtype(
     [
         ("epoll", "i8"),
-        ("egress_at", "i8"),
-        ("last", "i8"),  # the highest port number
+        ("egress_at", "i8"),  # byte offset of the egress port in a frame
+        ("max_port", "i8"),
         ("ports", _PORT, (_MAX_PORTS,)),  # by port number, the data of an event; 0 is the stop event
         ("events", EPOLL_EVENT, (_MAX_PORTS,)),
     ]
@@ -67,8 +70,8 @@ Port = Any  # a _PORT record
 @compiled
 def flush(port: Port) -> None:
     """Send the queued frames; frames that the interface does not accept are lost."""
-    sendmmsg(port.fd, port.messages.ctypes.data, port.queued, _MSG_DONTWAIT)
-    port.queued = 0
+    sendmmsg(port.fd, port.messages.ctypes.data, port.queued_frames, _MSG_DONTWAIT)
+    port.queued_frames = 0
 
 
 @compiled
@@ -83,13 +86,14 @@ def move_burst(loop: Loop, port: Port) -> None:
         frame = slot + header.tp_mac
         egress = carray(pointer(frame + loop.egress_at), 2, np.uint8)
         out = loop.ports[int64(egress[0]) << 8 | egress[1]]
-        vector = out.vectors[out.queued]
+        vector = out.vectors[out.queued_frames]
         vector.base, vector.length = frame, header.tp_snaplen
-        out.queued += 1
+        out.queued_frames += 1
         count += 1
-    for number in range(1, loop.last + 1):
-        if loop.ports[number].queued:
+    for number in range(1, loop.max_port + 1):
+        if loop.ports[number].queued_frames:
             flush(loop.ports[number])
+    # The slots are returned only now, since `flush` reads the frames from them.
     for _ in range(count):
         store_release(port.ring + port.head % port.slots * port.slot_size, TP_STATUS_KERNEL)
         port.head += 1
@@ -99,7 +103,7 @@ def move_burst(loop: Loop, port: Port) -> None:
 def move(loop: Loop) -> None:
     """Move frames until the stop event."""
     while True:
-        ready = epoll_wait(loop.epoll, loop.events.ctypes.data, _MAX_PORTS, -1)
+        ready = epoll_wait(loop.epoll, loop.events.ctypes.data, _MAX_PORTS, _NO_TIMEOUT)
         for k in range(ready):
             if loop.events[k].data == 0:
                 return
@@ -110,13 +114,13 @@ def move(loop: Loop) -> None:
 def c_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None]:
     """Move frames between interfaces by port number, on one core, until the block ends."""
     loop = np.zeros(1, _LOOP)[0]
-    loop["egress_at"], loop["last"] = egress_at, max(ports)
-    with ExitStack() as opened:
-        epoll = opened.enter_context(select.epoll())
+    loop["egress_at"], loop["max_port"] = egress_at, max(ports)
+    with ExitStack() as stack:
+        epoll = stack.enter_context(select.epoll())
         stop = os.eventfd(0, os.EFD_CLOEXEC)
-        opened.callback(os.close, stop)
+        stack.callback(os.close, stop)
         sockets = {
-            number: opened.enter_context(closing(PortSocket(number, name, ring_bytes_per_port(len(ports)))))
+            number: stack.enter_context(closing(PortSocket(number, name, ring_bytes_per_port(len(ports)))))
             for number, name in ports.items()
         }
         loop["epoll"] = epoll.fileno()
@@ -124,8 +128,9 @@ def c_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None
             _fill(loop["ports"][number], packet_socket)
             watch(epoll.fileno(), packet_socket.fileno(), number)
         watch(epoll.fileno(), stop, 0)
+        # A call that the stop event ends at once compiles `move`, or loads it from the cache.
         os.eventfd_write(stop, 1)
-        move(loop)  # compiles, or loads from the cache
+        move(loop)
         os.eventfd_read(stop)
         thread = threading.Thread(target=move, args=(loop,))
         with pinned({core}):
@@ -146,22 +151,22 @@ def _fill(port: Port, packet_socket: PortSocket) -> None:
 
 @cfunc(PROCESS)
 def _copy(
-    state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
+    egress_at: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
-    egress = carray(pointer(frame + state), 2, np.uint8)
+    egress = carray(pointer(frame + egress_at), 2, np.uint8)
     record = carray(pointer(out), 2, np.uint32)
     record[0], record[1] = np.uint32(egress[0]) << np.uint32(8) | np.uint32(egress[1]), length
-    memcpy(out + 8, frame, int64(length))
+    memcpy(out + HEAD_BYTES, frame, int64(length))
     return 1
 
 
 class _Copier:
-    """A pipeline without P4. Its state is the offset of the egress port in a frame."""
+    """A pipeline without P4, whose state address is the offset of the egress port in a frame."""
 
     queue_record_bytes = 0
 
     def __init__(self, egress_at: int) -> None:
-        self._lock = ctypes.create_string_buffer(64)  # all zeros: PTHREAD_MUTEX_INITIALIZER
+        self._lock = ctypes.create_string_buffer(_MUTEX_BYTES)  # all zeros: PTHREAD_MUTEX_INITIALIZER
         self._waiting = ctypes.c_uint32(0)
         self.process_address = int(_copy.address or 0)
         self.state_address = egress_at
