@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from switch_bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
-HERE, THERE = "198.18.0.1", "198.18.0.2"
+SWITCH_ADDRESS, HOST_ADDRESS = "198.18.0.1", "198.18.0.2"
 """Addresses of the switch's and the host's end of `veth_pair`, of the range for benchmarks (RFC 2544)."""
 _NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # otherwise the kernel sends IPv6 frames of its own
-_CLONE_NEWNET = 0x40000000
+_CLONE_NEWNET = 0x40000000  # of setns(2): a network namespace
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -35,13 +35,11 @@ def network(ports: Sequence[int]) -> Iterator[None]:
     try:
         _run("ip", "netns", "add", NAMESPACE)
         pairs = [(switch_interface(port), host_interface(port)) for port in ports]
-        _ip(f"link add {here} type veth peer name {there} netns {NAMESPACE}" for here, there in pairs)
-        _run(
-            "ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", *(_NO_IPV6.format(there) for _, there in pairs)
-        )
-        _run("sysctl", "-qw", *(_NO_IPV6.format(here) for here, _ in pairs))
-        _ip(f"link set {here} up" for here, _ in pairs)
-        _ip((f"link set {there} up" for _, there in pairs), "-n", NAMESPACE)
+        _ip(f"link add {switch} type veth peer name {host} netns {NAMESPACE}" for switch, host in pairs)
+        _run("ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", *(_NO_IPV6.format(host) for _, host in pairs))
+        _run("sysctl", "-qw", *(_NO_IPV6.format(switch) for switch, _ in pairs))
+        _ip(f"link set {switch} up" for switch, _ in pairs)
+        _ip((f"link set {host} up" for _, host in pairs), "-n", NAMESPACE)
         yield
     finally:
         _remove()
@@ -51,20 +49,20 @@ def network(ports: Sequence[int]) -> Iterator[None]:
 def veth_pair() -> Iterator[None]:
     """Make one pair, with an IPv4 address at each end, and remove it at the end."""
     with network([1]):
-        _ip(iter([f"addr add {HERE}/30 dev {switch_interface(1)}"]))
-        _ip(iter([f"addr add {THERE}/30 dev {host_interface(1)}"]), "-n", NAMESPACE)
+        _ip(iter([f"addr add {SWITCH_ADDRESS}/30 dev {switch_interface(1)}"]))
+        _ip(iter([f"addr add {HOST_ADDRESS}/30 dev {host_interface(1)}"]), "-n", NAMESPACE)
         yield
 
 
 @contextmanager
 def in_namespace() -> Iterator[None]:
     """Put this thread into the namespace: sockets that it opens belong there."""
-    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{NAMESPACE}") as there:
-        _set_namespace(there.fileno())
+    with open("/proc/thread-self/ns/net") as previous, open(f"/run/netns/{NAMESPACE}") as entered:
+        _set_namespace(entered.fileno())
         try:
             yield
         finally:
-            _set_namespace(home.fileno())
+            _set_namespace(previous.fileno())
 
 
 def _set_namespace(fd: int) -> None:
@@ -75,7 +73,8 @@ def _set_namespace(fd: int) -> None:
 
 def _remove() -> None:
     """Delete all pairs, each by its end here, and the namespace, if they exist."""
-    interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(switch_interface(0)[:-1])]
+    prefix = switch_interface(0).removesuffix("0")
+    interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(prefix)]
     _ip(f"link del {name}" for name in interfaces)
     if os.path.exists(f"/run/netns/{NAMESPACE}"):
         _run("ip", "netns", "del", NAMESPACE)

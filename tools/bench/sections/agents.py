@@ -15,7 +15,7 @@ import numpy as np
 from foundation.protocol.header import HOTLINE_PORT, LANES, PS_RPC_PORT, Op
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from switch_bench.network import HERE, THERE, in_namespace, veth_pair
+from switch_bench.network import HOST_ADDRESS, SWITCH_ADDRESS, in_namespace, veth_pair
 from switch_bench.processes import cpu_seconds, pinned
 from switch_bench.results import Goal, Result, Samples
 from switch_bench.scale import Scale
@@ -156,14 +156,14 @@ class _Server(NamedTuple):
 
 @contextmanager
 def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
-    address, echo_address = (HERE, HOTLINE_PORT), (HERE, _ECHO_PORT)
+    address, echo_address = (SWITCH_ADDRESS, HOTLINE_PORT), (SWITCH_ADDRESS, _ECHO_PORT)
     with ExitStack() as stack:
         stack.enter_context(veth_pair())
         ps = stack.enter_context(parameter_server(address, _KEYS, stage.cores.softswitch))
         echo = stack.enter_context(echo_server(echo_address, stage.cores.softswitch))
         with in_namespace():
             callers, worker = (
-                stack.enter_context(closing(open_udp((THERE, port))))
+                stack.enter_context(closing(open_udp((HOST_ADDRESS, port))))
                 for port in (_CALLERS_PORT, _WORKER_PORT)
             )
         stack.enter_context(pinned({stage.cores.generator}))
