@@ -4,7 +4,7 @@ from foundation.errors import HotlineError
 from softswitch.errors import SwitchError
 from switch_bench.command import Section, bench_command, run_bench
 from switch_bench.processes import Cores
-from switch_bench.report import placed
+from switch_bench.report import describe_placement
 from switch_bench.sections.control import memory
 from switch_bench.sections.ports import idle, ports
 from switch_bench.sections.soak import soak
@@ -32,7 +32,9 @@ SECTIONS are measured, by default all. Needs root and two cores.
 
 
 def _placement(cores: Cores) -> str:
-    return placed(cores, "generator and sink, worker and script,", "softswitch and C loop, PS and echo")
+    return describe_placement(
+        cores, "generator and sink, worker and script,", "softswitch and C loop, PS and echo"
+    )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from switch_bench.command import Section, bench_command, run_bench
-from switch_bench.report import placed
+from switch_bench.report import describe_placement
 from switch_bench.sections.control import memory, writes
 from switch_bench.sections.forwarding import forwarding
 from switch_bench.sections.function import function
@@ -20,4 +20,4 @@ SECTIONS are measured, by default all. Needs root and two cores.
 """
 
 if __name__ == "__main__":
-    run_bench(bench_command(SECTIONS, _HELP, placed))
+    run_bench(bench_command(SECTIONS, _HELP, describe_placement))

@@ -28,12 +28,12 @@ Section = Callable[[Stage], list[Result]]
 
 
 def bench_command(
-    known: Mapping[str, Section], description: str, placed: Callable[[Cores], str]
+    known_sections: Mapping[str, Section], description: str, describe_placement: Callable[[Cores], str]
 ) -> click.Command:
-    """Make the command that measures sections by name; `placed` says what runs on which core."""
+    """Make the command that measures sections by name; `describe_placement` says what runs on which core."""
 
     @click.command(help=description)
-    @click.argument("sections", nargs=-1, type=click.Choice(list(known)))
+    @click.argument("sections", nargs=-1, type=click.Choice(list(known_sections)))
     @click.option("--quick", is_flag=True, help="Short trials, one round, small tables: a rough look.")
     @click.option("--seed", default=1, show_default=True, help="Seed of the order of targets in each round.")
     @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
@@ -47,12 +47,12 @@ def bench_command(
         results: list[Result] = []
         with Console(stderr=True).status("") as status:
             stage = Stage(cores, QUICK if quick else FULL, random.Random(seed), status.update)
-            for name in sections or known:
-                results += known[name](stage)
+            for name in sections or known_sections:
+                results += known_sections[name](stage)
         if to_json:
-            print(json.dumps(as_json(results, placed(cores)), indent=2))
+            print(json.dumps(as_json(results, describe_placement(cores)), indent=2))
             return
-        print(f"{machine()}\n{placed(cores)}\n")
+        print(f"{machine()}\n{describe_placement(cores)}\n")
         Console(width=None if sys.stdout.isatty() else _WIDTH).print(*as_tables(results), sep="\n")
 
     return bench

@@ -6,13 +6,13 @@ from typing import NamedTuple
 from switch_bench.scale import Scale
 from switch_bench.traffic import Generator, Trial
 
-RESOLUTION = 0.03
+RESOLUTION = 0.03  # of the loss-free rate
 LOW_RATE = 1_000.0
 STEADY_RATE = 5_000.0
-_FIRST_RATE = 5_000.0
-_GROWTH = 1.5
+_FIRST_RATE = 5_000.0  # frames/s, as the two above
+_GROWTH = 1.5  # factor from one rate to the next until frames are lost
 _ATTEMPTS = 3
-_WARM_SECONDS = 0.2
+_WARM_UP_SECONDS = 0.2
 _SETTLE_SECONDS = 0.2  # frames queued in an overloaded switch must not affect the next trial
 
 
@@ -20,9 +20,9 @@ class Figures(NamedTuple):
     """Highest loss-free paced rate, frames/s; one-way latency, µs, at LOW_RATE, STEADY_RATE and rate / 10."""
 
     rate: float
-    low: tuple[float, float]  # p50, p99
-    steady: tuple[float, float]
-    tenth: tuple[float, float]
+    latency_at_low_rate: tuple[float, float]  # p50, p99, as the next two
+    latency_at_steady_rate: tuple[float, float]
+    latency_at_tenth_of_rate: tuple[float, float]
 
 
 class ThroughputTest:
@@ -34,13 +34,13 @@ class ThroughputTest:
 
     def figures(self) -> Figures:
         """Return the rate and latencies."""
-        low, steady = self._latency(LOW_RATE), self._latency(STEADY_RATE)
+        at_low_rate, at_steady_rate = self._latency(LOW_RATE), self._latency(STEADY_RATE)
         rate = self.highest_loss_free_rate()
-        return Figures(rate, low, steady, self._latency(rate / 10))
+        return Figures(rate, at_low_rate, at_steady_rate, self._latency(rate / 10))
 
     def highest_loss_free_rate(self) -> float:
         """Return the highest loss-free rate, frames/s: grow it until frames are lost, then bisect to 3 %."""
-        self.run_paced(_FIRST_RATE, _WARM_SECONDS)
+        self.run_paced(_FIRST_RATE, _WARM_UP_SECONDS)
         good, bad = 0.0, _FIRST_RATE
         while (achieved := self._loss_free_rate(bad)) >= (1 - RESOLUTION) * bad:
             good, bad = achieved, bad * _GROWTH

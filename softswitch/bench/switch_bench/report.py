@@ -22,12 +22,12 @@ def machine() -> str:
     return f"{platform.node()}: {model}, {cores}, Linux {platform.release()}"
 
 
-def placed(
-    cores: Cores, generating: str = "generator and sink", measured: str = "softswitch and C loop"
+def describe_placement(
+    cores: Cores, generators: str = "generator and sink", targets: str = "softswitch and C loop"
 ) -> str:
-    """Describe which cores the traffic (`generating`), the targets (`measured`) and BMv2 run on."""
+    """Describe which cores the generators of traffic, the targets and BMv2 run on."""
     bmv2 = " and ".join(map(str, cores.bmv2))
-    return f"{generating} on core {cores.generator}, {measured} on {cores.softswitch}, BMv2 on {bmv2}"
+    return f"{generators} on core {cores.generator}, {targets} on {cores.softswitch}, BMv2 on {bmv2}"
 
 
 def as_tables(results: Sequence[Result]) -> Iterator[Table]:

@@ -30,7 +30,7 @@ class Goal:
 
     at_least: bool
     bound: float
-    against: str | None = None
+    against: str | None = None  # the other target; None for a bound on our value
 
     def text(self) -> str:
         """Format the goal for the table."""
@@ -71,14 +71,15 @@ class Result:
 
 def at_least(bound: float, against: str | None = None) -> Goal:
     """Return a goal that a figure must not fall below."""
-    return Goal(True, bound, against)
+    return Goal(at_least=True, bound=bound, against=against)
 
 
 def at_most(bound: float, against: str | None = None) -> Goal:
     """Return a goal that a figure must not exceed."""
-    return Goal(False, bound, against)
+    return Goal(at_least=False, bound=bound, against=against)
 
 
+# Goals of results, by the value that they bound.
 PACKETS_L3 = (at_least(2, BMV2), at_least(0.8, C_LOOP))
 LATENCY = (at_most(0.2, BMV2),)
 WRITES = (at_least(1, BMV2), at_least(75_000))

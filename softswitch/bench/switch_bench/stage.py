@@ -14,7 +14,7 @@ from switch_bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_lo
 from switch_bench.network import host_interface, in_namespace, network
 from switch_bench.processes import Cores, pinned
 from switch_bench.scale import Scale
-from switch_bench.switches import RunningSwitch, install, running, switches
+from switch_bench.switches import RunningSwitch, install, running_switch, switches
 from switch_bench.traffic import Generator
 from switch_bench.workload import INGRESS, Setup, Workload
 
@@ -27,7 +27,7 @@ class Stage:
 
     cores: Cores
     scale: Scale
-    order: random.Random
+    order: random.Random  # draws the order of the targets in each round
     announce: Callable[[str], None]
     """Prints what is being measured, on a terminal."""
 
@@ -44,10 +44,10 @@ class Stage:
     def traffic(self, ports: int) -> Iterator[Generator]:
         """Run a network of that many ports, with a generator that sends into the first."""
         numbers = range(1, ports + 1)
-        with network(numbers), ExitStack() as opened:
+        with network(numbers), ExitStack() as stack:
             with in_namespace():
                 sinks = {
-                    port: opened.enter_context(
+                    port: stack.enter_context(
                         closing(PortSocket(port, host_interface(port), ring_bytes_per_port(ports)))
                     )
                     for port in numbers
@@ -58,7 +58,7 @@ class Stage:
     @contextmanager
     def switch(self, name: str, ports: int, setup: Setup) -> Iterator[RunningSwitch]:
         """Run a switch with a program and its entries."""
-        with running(name, range(1, ports + 1), self.cores) as switch:
+        with running_switch(name, range(1, ports + 1), self.cores) as switch:
             install(switch.client, setup)
             yield switch
 

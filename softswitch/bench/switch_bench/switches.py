@@ -37,7 +37,7 @@ def switches() -> list[str]:
 
 
 @contextmanager
-def running(name: str, ports: Sequence[int], cores: Cores) -> Iterator[RunningSwitch]:
+def running_switch(name: str, ports: Sequence[int], cores: Cores) -> Iterator[RunningSwitch]:
     """Run a switch until the block ends."""
     with running_process(name, ports, cores) as switch, P4RuntimeClient(switch.address) as client:
         yield RunningSwitch(switch.process.pid, client)

@@ -16,6 +16,8 @@ from switch_bench.switches import install, seconds_to_write
 from switch_bench.workload import Setup
 
 _PORTS = 2
+_GOAL_ENTRIES = 1_000_000
+_PORTION = 50 * BATCH  # updates that are encoded at once
 
 
 class Insertions(NamedTuple):
@@ -56,7 +58,7 @@ def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
 
 def memory(stage: Stage) -> list[Result]:
     """Measure how much memory many exact entries in one table take."""
-    entries = stage.scale.stored
+    entries = stage.scale.stored_entries
     growth_mb: dict[str, list[float]] = {}
     with stage.traffic(_PORTS):
         for name in stage.switches():
@@ -68,8 +70,8 @@ def memory(stage: Stage) -> list[Result]:
                 bytes_before = resident_bytes(switch.pid)
                 _write_some(switch.client, updates, entries - BATCH)
                 growth_mb[name] = [(resident_bytes(switch.pid) - bytes_before) / 1e6]
-    # The goal is defined for a million entries.
-    goals = MEMORY_MB if entries == 1_000_000 else ()
+    # The goal is defined for this number of entries.
+    goals = MEMORY_MB if entries == _GOAL_ENTRIES else ()
     return [Result("memory", f"memory of {entries:,} exact entries", "MB", growth_mb, goals)]
 
 
@@ -90,6 +92,5 @@ def _changes(count: int) -> dict[str, list[bytes]]:
 
 def _write_some(client: P4RuntimeClient, updates: Iterator[p4r.Update], count: int) -> None:
     """Write in portions, so that the bench itself uses little memory."""
-    portion = 50 * BATCH
-    for start in range(0, count, portion):
-        client.send(encode_writes([next(updates) for _ in range(min(portion, count - start))]))
+    for start in range(0, count, _PORTION):
+        client.send(encode_writes([next(updates) for _ in range(min(_PORTION, count - start))]))

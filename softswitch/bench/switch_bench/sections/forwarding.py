@@ -15,12 +15,12 @@ from switch_bench.workload import Setup, Workload
 
 _PORTS = 2
 _LATENCIES: dict[str, Callable[[Figures], float]] = {
-    f"p50 at {LOW_RATE:,.0f}/s": lambda figures: figures.low[0],
-    f"p99 at {LOW_RATE:,.0f}/s": lambda figures: figures.low[1],
-    f"p50 at {STEADY_RATE:,.0f}/s": lambda figures: figures.steady[0],
-    f"p99 at {STEADY_RATE:,.0f}/s": lambda figures: figures.steady[1],
-    "p50 at 10 % of its own capacity": lambda figures: figures.tenth[0],
-    "p99 at 10 % of its own capacity": lambda figures: figures.tenth[1],
+    f"p50 at {LOW_RATE:,.0f}/s": lambda figures: figures.latency_at_low_rate[0],
+    f"p99 at {LOW_RATE:,.0f}/s": lambda figures: figures.latency_at_low_rate[1],
+    f"p50 at {STEADY_RATE:,.0f}/s": lambda figures: figures.latency_at_steady_rate[0],
+    f"p99 at {STEADY_RATE:,.0f}/s": lambda figures: figures.latency_at_steady_rate[1],
+    "p50 at 10 % of its own capacity": lambda figures: figures.latency_at_tenth_of_rate[0],
+    "p99 at 10 % of its own capacity": lambda figures: figures.latency_at_tenth_of_rate[1],
 }
 
 

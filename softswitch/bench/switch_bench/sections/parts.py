@@ -20,7 +20,7 @@ from switch_bench.workload import Setup, Workload
 _PORTS = 2
 _WARM_UP_FRAMES = 50_000
 _FRAMES_A_SECOND = 400_000  # assumed rate, which determines the number of frames
-_UNPACED = 1e9
+_UNPACED = 1e9  # frames/s, so that only the window limits the rate
 _WINDOW = 512  # frames in flight: enough for full bursts, but fewer than a ring holds
 
 

@@ -18,8 +18,8 @@ from switch_bench.traffic import Generator, Trial
 
 _PORTS = 8
 _WRITES_A_SECOND = 1_000
-_BATCH = 50
-_STEP = 0.95
+_BATCH = 50  # updates in one write
+_SLOWDOWN = 0.95  # factor of the rate after a run with losses
 _ATTEMPTS = 8
 _GOALS = {"lost": LOST, "misrouted": LOST}
 
@@ -49,7 +49,7 @@ def soak(stage: Stage) -> list[Result]:
             soak_run = soak_at(generator, switch.client, rate, stage.scale.soak_seconds)
             if soak_run.trial.lost == 0:
                 break
-            rate *= _STEP
+            rate *= _SLOWDOWN
     what = f"soak, {stage.scale.soak_seconds:.0f} s, L3 to {_PORTS - 1} ports"
     values = {
         "rate": ("packets/s", soak_run.trial.rate),
@@ -110,5 +110,5 @@ class _Writer:
             self._client.send([self._batches[count % len(self._batches)]])
             count += 1
             self.written += _BATCH
-        if count % 2:  # leave the table as it was
+        if count % 2:  # insertions and deletions alternate: delete what the last batch inserted
             self._client.send([self._batches[count % len(self._batches)]])
