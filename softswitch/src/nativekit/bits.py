@@ -33,6 +33,7 @@ def _make_plain_swap(octets: int, convert: Callable[[int], T]) -> Callable[[int 
     return lambda word: convert(int.from_bytes((int(word) & mask).to_bytes(octets, "little"), "big"))
 
 
+# Reverse the bytes of a word of 2, 4 or 8 bytes; the result is an int64, or a uint64 for 8 bytes.
 swap16 = llvm_intrinsic(_make_plain_swap(2, int64))(_make_swap(16, types.int64))
 swap32 = llvm_intrinsic(_make_plain_swap(4, int64))(_make_swap(32, types.int64))
 swap64 = llvm_intrinsic(_make_plain_swap(8, np.uint64))(_make_swap(64, types.uint64))

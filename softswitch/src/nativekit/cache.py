@@ -7,6 +7,8 @@ import stat
 import tempfile
 from pathlib import Path
 
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
 
 def user_cache() -> Path:
     """Return the user's cache folder, which may not exist yet; without a home, a private temporary one."""
@@ -23,10 +25,12 @@ def _private_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"hotline-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
+    is_private = status.st_uid == os.getuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+    if stat.S_ISDIR(status.st_mode) and is_private:
         return folder
     return Path(tempfile.mkdtemp(prefix="hotline-"))
 
 
 def cache_of(package: Path) -> Path:
+    # Beside the sources if the user may write there.
     return package / "__pycache__" if os.access(package, os.W_OK) else user_cache() / package.name

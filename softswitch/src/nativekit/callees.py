@@ -26,6 +26,8 @@ _register_pass: Function = register_pass
 class _CalleeLibrary(JITCodeLibrary):
     """A function's LLVM IR, which is linked into its callers."""
 
+    # Callers optimise the code and make machine code of it, so neither is done here.
+
     def _optimize_final_module(self) -> None:
         pass
 

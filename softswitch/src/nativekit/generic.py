@@ -75,7 +75,7 @@ class _GenericType(types.Callable, types.Opaque):
         return self._implementation_type(args[0]).get_call_type(context, args, kws)
 
     def get_call_signatures(self) -> tuple[tuple[()], bool]:
-        return (), True
+        return (), True  # no fixed signatures: they depend on the arguments
 
     def get_impl_key(self, sig: Signature) -> object:
         return self._implementation_type(sig.args[0]).get_impl_key(sig)

@@ -54,4 +54,4 @@ EPOLL_EVENT = np.dtype({
     "offsets": [0, 4 if platform.machine() == "x86_64" else 8],
     "itemsize": 12 if platform.machine() == "x86_64" else 16,
 })  # fmt: skip
-"""struct epoll_event, which is packed on x86-64 only; the kernel returns `data` unchanged."""
+"""struct epoll_event, packed on x86-64 only; `data` is the low half of what the kernel returns as it is."""

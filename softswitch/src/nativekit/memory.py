@@ -32,7 +32,7 @@ def load_acquire(_typing: TypingContext, address: Kind) -> Generated:
 
     def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
-        return builder.load_atomic(word, "acquire", 4)
+        return builder.load_atomic(word, "acquire", align=4)
 
     return types.uint32(types.intp), generate
 
@@ -43,6 +43,6 @@ def store_release(_typing: TypingContext, address: Kind, value: Kind) -> Generat
 
     def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
-        builder.store_atomic(values[1], word, "release", 4)
+        builder.store_atomic(values[1], word, "release", align=4)
 
     return types.void(types.intp, types.uint32), generate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import types as python
+import types as python_types
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
@@ -44,7 +44,7 @@ class _Namespaces:
 
     def plain_function(self, compiled: Compiled) -> Function:
         source = compiled.py_func
-        return python.FunctionType(
+        return python_types.FunctionType(
             source.__code__, self._plain_namespace(source.__globals__), source.__name__, source.__defaults__
         )
 

@@ -203,7 +203,8 @@ def unwrap_ref(state_or_ref: T) -> T:
 class _PinnedRef:
     def __init__(self, state: object, write: WriteWords) -> None:
         self.state = state  # keeps its arrays alive
-        self._words = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
+        needed_bytes = write(state, np.zeros(0, np.uint8))  # nothing fits, so nothing is written
+        self._words = np.zeros(needed_bytes, np.uint8)
         write(state, self._words)
         self.address: int = self._words.ctypes.data
         self._numba_type_ = Reference(typeof(state))
