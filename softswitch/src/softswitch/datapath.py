@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _SIOCGIFFLAGS = 0x8913
-_UP_AND_RUNNING = 0x1 | 0x40
+_IFREQ = struct.Struct("16sH14x")  # an interface's name and flags (netdevice(7))
+_IFF_UP, _IFF_RUNNING = 0x1, 0x40
+_UP_AND_RUNNING = _IFF_UP | _IFF_RUNNING
 LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 
 
@@ -60,7 +62,7 @@ class SwitchPorts:
         cpu_port: int | None = None,
         impairments: Mapping[tuple[int, Direction], Impairment] = {},
         busy_poll: bool = False,
-        wanted: Datapath = Datapath.SOCKETS,
+        requested_datapath: Datapath = Datapath.SOCKETS,
         priority_queues: int = 1,
         hook: Hook = Hook.TCX,
         pin: Path | None = None,
@@ -79,7 +81,7 @@ class SwitchPorts:
         self._running_pipeline: CompiledPipeline | TracedPipeline | None = None
         self._replaced_counters: SwitchCounters | None = None  # of port loops that were replaced
         # Packet sockets forward only while the process runs.
-        self._requested_datapath = wanted if pin is None else Datapath.KERNEL
+        self._requested_datapath = requested_datapath if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
         self._trace, self._rps_cpu = trace, rps_cpu
         self._backpressure = (
@@ -222,9 +224,9 @@ class SwitchPorts:
 
     def is_up(self, port: int) -> bool:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            request = struct.pack("16sH14x", self._names[port].encode(), 0)
+            request = _IFREQ.pack(self._names[port].encode(), 0)
             try:
-                (flags,) = struct.unpack_from("H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request), 16)
+                _, flags = _IFREQ.unpack(fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))
             except OSError:
                 return False
         return int(flags) & _UP_AND_RUNNING == _UP_AND_RUNNING

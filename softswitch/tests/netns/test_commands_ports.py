@@ -31,7 +31,7 @@ def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
     net = Net(stack, range(1, 4))
     names = {number: name for number, name in net.names.items() if number != 3}
     frame = (9).to_bytes(6, "big") + bytes(60)
-    with SwitchPorts(names, wanted=Datapath.SOCKETS) as ports:
+    with SwitchPorts(names, requested_datapath=Datapath.SOCKETS) as ports:
         pipeline = cast(CompiledPipeline, ports.make(compiled("control")))
         pipeline.write_entries([EntryWrite(Change.INSERT, FORWARD, (9,), ActionCall(TO, (3,)))])
         ports.start(pipeline)

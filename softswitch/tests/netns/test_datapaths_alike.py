@@ -48,7 +48,7 @@ class Wire:
         prepare: Callable[[ControlPlane], None] = lambda _: None, mtu: int = 1500,
     ) -> None:  # fmt: skip
         self.net = Net(stack, range(1, 6), mtu)
-        self.ports = stack.enter_context(SwitchPorts(self.net.names, wanted=datapath))
+        self.ports = stack.enter_context(SwitchPorts(self.net.names, requested_datapath=datapath))
         pipeline = self.ports.make(program)
         if isinstance(pipeline, AttachedPipeline):
             stack.callback(pipeline.close)

@@ -39,7 +39,7 @@ def shaped(rates: Sequence[str] = (), queues: Sequence[str] = ()) -> dict[int, S
 @contextmanager
 def switch(net: Net, shapes: Mapping[int, Shape], threshold: int) -> Iterator[SwitchPorts]:
     """Start a switch that forwards from 1 to 2, and marks frames that find two or more waiting."""
-    with SwitchPorts(net.names, wanted=Datapath.AUTO, shapes=shapes) as ports:
+    with SwitchPorts(net.names, requested_datapath=Datapath.AUTO, shapes=shapes) as ports:
         assert ports.datapath is Datapath.SOCKETS
         pipeline = ports.make(compiled("ecn"))
         ecn.mark_from(pipeline, 2, threshold)

@@ -44,7 +44,7 @@ def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands
     net = Net(stack, range(1, 4))
     shape(commands)
     assert shaped(net.names.values()).keys() == {"s2"}
-    ports = stack.enter_context(SwitchPorts(net.names, wanted=Datapath.AUTO))
+    ports = stack.enter_context(SwitchPorts(net.names, requested_datapath=Datapath.AUTO))
     assert ports.datapath is Datapath.SOCKETS
     assert ports.describe_datapath().startswith("datapath sockets: s2 is shaped")
     pipeline = ports.make(compiled("ecn"))
@@ -80,5 +80,5 @@ def test_unshaped_interfaces_have_no_queues(stack: ExitStack) -> None:
 def test_a_requested_kernel_datapath_ignores_shaping(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     shape(TBF)
-    with SwitchPorts(net.names, wanted=Datapath.KERNEL) as ports:
+    with SwitchPorts(net.names, requested_datapath=Datapath.KERNEL) as ports:
         assert ports.datapath is Datapath.KERNEL

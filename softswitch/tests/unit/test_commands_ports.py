@@ -23,7 +23,7 @@ CPU = 255
 
 @pytest.fixture
 def ports() -> Iterator[SwitchPorts]:
-    with SwitchPorts({}, CPU, wanted=Datapath.SOCKETS, priority_queues=2) as found:
+    with SwitchPorts({}, CPU, requested_datapath=Datapath.SOCKETS, priority_queues=2) as found:
         yield found
 
 

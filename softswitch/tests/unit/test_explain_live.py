@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
 def test_without_a_trace_the_ports_run_machine_code_alone(trace: Trace) -> None:
     with SwitchPorts({}, CPU) as ports:
         assert type(ports.make(compiled("control"))) is CompiledPipeline
-    with SwitchPorts({}, CPU, wanted=Datapath.AUTO, trace=trace) as ports:
+    with SwitchPorts({}, CPU, requested_datapath=Datapath.AUTO, trace=trace) as ports:
         assert type(ports.make(compiled("control"))) is TracedPipeline
         assert (ports.datapath, ports.reason) == (Datapath.SOCKETS, "packets are traced")
 
