@@ -7,7 +7,7 @@ from itertools import groupby
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.hashes import hash_function
+from softswitch.codegen.hashes import CARRY_FOLDS, hash_function
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import join, store_bits
 from softswitch.errors import UnsupportedConstruct
@@ -18,7 +18,7 @@ from softswitch.v1model import Standard
 
 _MAX_PAYLOAD_BYTES = 1 << 16
 """Maximum bytes of payload in a calculation."""
-Part = tuple[ir.FieldRef | ir.SizedConstant, int]
+Part = tuple[ir.FieldRef | ir.SizedConstant, int]  # with its width in bits
 
 
 class Calculations:
@@ -61,7 +61,7 @@ class Calculations:
         total: llvm.Value = integer(64, 0)
         for run in runs:
             total = b.add(total, run.emit_sum())
-        for _ in range(3):
+        for _ in range(CARRY_FOLDS):
             total = b.add(b.and_(total, integer(64, 0xFFFF)), b.lshr(total, integer(64, 16)))
         return b.and_(b.not_(total), integer(64, 0xFFFF))
 
@@ -72,6 +72,7 @@ class Calculations:
         max_bits = sum(run.bits for run in runs)
         target = target_of(b.module)
         with b.goto_entry_block():
+            # 8 spare bytes: the last byte may be partial, and an array must not be empty.
             size = max_bits // 8 + 8 + (_MAX_PAYLOAD_BYTES if calculation.payload else 0)
             buffer = target.reserve(b, llvm.ArrayType(I8, size))
         if all(run.is_whole_bytes for run in runs):
@@ -105,7 +106,8 @@ class Calculations:
             free_bits = target.black_box(b, b.select(present, remaining, free_bits))
         store_bits(b, buffer, joined, width // 8)
         bits = b.sub(integer(64, width), resize(b, free_bits, 64))
-        return byte_offset(b, buffer, b.lshr(b.add(bits, integer(64, 7)), integer(64, 3)))
+        whole_bytes = b.lshr(b.add(bits, integer(64, 7)), integer(64, 3))  # rounded up
+        return byte_offset(b, buffer, whole_bytes)
 
     def _append_payload(self, end: llvm.Value) -> llvm.Value:
         b, packet = self.b, self.packet

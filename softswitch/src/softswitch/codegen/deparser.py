@@ -33,7 +33,7 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
         with b.if_then(packet.is_valid(header)):
             position.set(packet.emit(header, position.get()))
     end = position.get()
-    actions.output.payload(start, end, payload)
+    actions.output.write_payload(start, end, payload)
     length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload)
 
     if has_recirculate:

@@ -101,7 +101,7 @@ class Arithmetic:
                         f"an expression of more than {MAX_EXPRESSION_BITS} bits (operator `{op.value}`)"
                     )
                 return bounds
-        return Interval(0, 1)
+        return Interval(0, 1)  # comparisons, conditions and validity
 
     def modulo(self, expression: ir.Expression, width: int) -> llvm.Value:
         b = self.b
@@ -191,6 +191,7 @@ class Arithmetic:
     def _saturate(self, operand: ir.Expression, bounds: Interval, width: int) -> llvm.Value:
         b = self.b
         operand_bounds = self.interval(operand)
+        # One more bit is the sign, since the comparisons are signed.
         working_width = (
             Interval(min(operand_bounds.low, bounds.low), max(operand_bounds.high, bounds.high)).bits + 1
         )
@@ -219,6 +220,7 @@ class Arithmetic:
         b = self.b
         value = self.modulo(left, width)
         amount, amount_interval = self.exact(right)
+        # The amount is compared with `width`, so this number must fit, too.
         working_width = max(width, amount.type.width, width.bit_length() + 1)
         amount = (resize if amount_interval.low >= 0 else sign_extend)(b, amount, working_width)
         shifted = resize(
@@ -233,7 +235,7 @@ class Arithmetic:
         amount, amount_interval = self.exact(right)
         working_width = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
         amount = (resize if amount_interval.low >= 0 else sign_extend)(b, amount, working_width)
-        limit = integer(working_width, working_width - 1)
+        limit = integer(working_width, working_width - 1)  # the largest shift that LLVM defines
         if interval.low < 0:
             wide = self._extend(left, interval, working_width)
             clamped = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
@@ -268,7 +270,7 @@ def _or_bounds(left: Interval, right: Interval) -> Interval:
 
 
 def _shl_bounds(left: Interval, right: Interval) -> Interval:
-    shift = min(right.high, MAX_EXPRESSION_BITS + 1)
+    shift = min(right.high, MAX_EXPRESSION_BITS + 1)  # `interval` refuses wider results
     return Interval(min(left.low << shift, left.low), left.high << shift)
 
 

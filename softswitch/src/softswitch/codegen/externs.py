@@ -97,6 +97,7 @@ class Externs:
         b, arithmetic = self.b, self.packet.arithmetic
         hash_value = self.calculations.emit(statement.calculation)
         size = arithmetic.modulo(statement.size, WORD)
+        # A size of 0 counts as 1, for which the result is `base`.
         size = b.select(b.icmp_unsigned("==", size, integer(WORD, 0)), integer(WORD, 1), size)
         value = b.add(b.urem(hash_value, size), arithmetic.modulo(statement.base, WORD))
         self.packet.store(statement.target, value)
@@ -113,6 +114,7 @@ class Externs:
                 mixed = b.mul(b.xor(mixed, b.lshr(mixed, integer(WORD, shift))), integer(WORD, factor))
             mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, SPLITMIX_LAST)))
             count = b.add(b.sub(high, low), integer(WORD, 1))
+            # Scaling avoids a division. `count` is 0 for the full range, which has 2^64 numbers.
             product = target_of(b.module).multiply(b, resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))
             scaled = resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
             is_full_range = b.icmp_unsigned("==", count, integer(WORD, 0))

@@ -12,6 +12,9 @@ from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toepl
 from softswitch.llvmir import I8, I64, byte_offset, integer, resize
 from softswitch.target import target_of
 
+CARRY_FOLDS = 3  # additions of the carries: enough for all 16-bit words that a calculation can have
+_IDENTITY_BYTES = 8  # the hash consists of the first bytes of the data
+
 
 def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
     name = _function_name(algorithm)
@@ -31,7 +34,7 @@ def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
         case Identity():
             b.ret(_emit_identity(b, data, size))
         case Toeplitz():
-            b.ret(integer(64, 0))
+            b.ret(integer(64, 0))  # BMv2's key is 0
         case Xxh64():
             b.ret(emit_xxh64(b, data, size))
     return function
@@ -106,6 +109,7 @@ def _emit_crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -
 
 
 def _byte_in_word(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
+    # Shift the byte to its place in a big-endian word of `width` bits, which is a power of two.
     last_index = width // 8 - 1
     following_bytes = b.sub(integer(64, last_index), b.and_(loop.position, integer(64, last_index)))
     return b.shl(resize(b, loop.byte, 64), b.shl(following_bytes, integer(64, 3)))
@@ -115,7 +119,7 @@ def _emit_internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Valu
     with _for_each_byte(b, data, size, integer(64, 0)) as loop:
         loop.result = b.add(loop.accumulator, _byte_in_word(b, loop, 16))
     total = loop.result
-    for _ in range(3):
+    for _ in range(CARRY_FOLDS):
         total = b.add(b.and_(total, integer(64, 0xFFFF)), b.lshr(total, integer(64, 16)))
     return b.and_(b.not_(total), integer(64, 0xFFFF))
 
@@ -127,7 +131,7 @@ def _emit_xor(b: llvm.IRBuilder, width: int, data: llvm.Value, size: llvm.Value)
 
 
 def _emit_identity(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    limit = integer(64, 8)
+    limit = integer(64, _IDENTITY_BYTES)
     size = b.select(b.icmp_unsigned("<", size, limit), size, limit)
     with _for_each_byte(b, data, size, integer(64, 0)) as loop:
         loop.result = b.or_(b.shl(loop.accumulator, integer(64, 8)), resize(b, loop.byte, 64))

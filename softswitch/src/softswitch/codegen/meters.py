@@ -23,6 +23,7 @@ def meter_function(module: llvm.Module) -> llvm.Function:
     configured = b.load(meter, typ=I64)
     with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
         b.ret(integer(8, Colour.GREEN))
+    # Bucket 0 is that of the peak rate, bucket 1 that of the committed rate.
     for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
         rate, burst, tokens, last_generated_tokens = (
             word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS)

@@ -11,8 +11,8 @@ from softswitch.codegen.loops import OpaqueVariable
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import split
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, sign_extend
-from softswitch.memory.output import ALIGNMENT, DIGEST, HEAD_BYTES, HEAD_FIELDS, LOG
-from softswitch.memory.words import words_of
+from softswitch.memory.output import ALIGNMENT, DIGEST, HEAD_BYTES, HEAD_FIELD_BYTES, HEAD_FIELDS, LOG
+from softswitch.memory.words import WORD_BYTES, words_of
 
 
 class OutputWriter:
@@ -33,7 +33,7 @@ class OutputWriter:
         fits = self.b.icmp_unsigned("<=", needed_bytes, self.capacity)
         return byte_offset(self.b, self.memory, self.b.add(used_bytes, integer(64, HEAD_BYTES))), fits
 
-    def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
+    def write_payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
         packet, b = self.packet, self.b
         source = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
         packet.copy_bytes(end, source, size)
@@ -43,8 +43,9 @@ class OutputWriter:
         used_bytes = self._used_bytes.get()
         head = {"kind": kind, "length": resize(b, length, 32)}
         for position, name in enumerate(HEAD_FIELDS):
-            address = byte_offset(b, self.memory, b.add(used_bytes, integer(64, 4 * position)))
-            b.store(head[name], address, align=4)
+            field_offset = b.add(used_bytes, integer(64, HEAD_FIELD_BYTES * position))
+            address = byte_offset(b, self.memory, field_offset)
+            b.store(head[name], address, align=HEAD_FIELD_BYTES)
         padded = b.and_(b.add(length, integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT))
         self._used_bytes.set(b.add(used_bytes, b.add(padded, integer(64, HEAD_BYTES))))
         self._count.set(b.add(self.count(), integer(32, 1)))
@@ -65,11 +66,11 @@ class OutputWriter:
             signed = interval.low < 0
             words.append(integer(64, -count if signed else count))
             words += split(b, (sign_extend if signed else resize)(b, result, 64 * count))
-        size = integer(64, 8 * len(words))
+        size = integer(64, WORD_BYTES * len(words))
         address, fits = self.reserve(size)
         with b.if_then(fits):
             for position, part in enumerate(words):
-                b.store(part, byte_offset(b, address, 8 * position), align=8)
+                b.store(part, byte_offset(b, address, WORD_BYTES * position), align=WORD_BYTES)
             self.finish_record(integer(32, kind), size)
 
 

@@ -123,6 +123,7 @@ class Packet(Storage):
         remaining = b.sub(self.get("ingress_length"), cursor)
         self.require(b.icmp_unsigned(">=", remaining, integer(32, needed_bytes)), self.too_short_block)
         address = byte_offset(b, self.get("frame"), b.zext(cursor, I64))
+        # Whole bytes are loaded, and the bits before and after the wanted ones are dropped.
         bits_before, bits_after = offset % 8, -(offset + width) % 8
         widths = [part for part in (bits_before, width, bits_after) if part]
         wanted_positions = [1 if bits_before else 0]

@@ -87,10 +87,10 @@ class _ParserEmitter:
         """Convert bits to bytes, or end with PARSER_INVALID_ARGUMENT if they are not whole bytes."""
         width = max(bits.type.width, 8)
         bits = resize(self.b, bits, width)
-        remainder = self.b.and_(bits, integer(width, 7))
+        remainder = self.b.and_(bits, integer(width, 7))  # bits modulo 8
         is_whole = self.b.icmp_unsigned("==", remainder, integer(width, 0))
         self.packet.require(is_whole, self._append_failure_block(CoreError.PARSER_INVALID_ARGUMENT))
-        return self.b.lshr(bits, integer(width, 3))
+        return self.b.lshr(bits, integer(width, 3))  # bits divided by 8
 
     def _advance(self, size: llvm.Value) -> llvm.Value:
         b, packet = self.b, self.packet
@@ -185,6 +185,7 @@ class _ParserEmitter:
         b.cbranch(b.icmp_unsigned("<", index, count), compare, end_block)
         b.position_at_end(compare)
         is_equal: llvm.Value = integer(1, 1)
+        # Word 0 of a value set is the number of its members, which follow.
         member = word(b, base, b.add(b.mul(index, integer(64, words)), integer(64, 1)))
         for i in range(words):
             stored = b.and_(b.load(word(b, member, i), typ=I64), integer(64, masks[i]))

@@ -31,8 +31,8 @@ class Prefetch(NamedTuple):
 
 class PlacedPrefetch(NamedTuple):
     prefetch: Prefetch
-    position: int
-    buckets: int
+    position: int  # in a header stack, 0 for other headers
+    buckets: int  # word offset of the table's buckets in the state
 
     def distance(self, previous: PlacedPrefetch) -> int | None:
         """Return the words between the buckets; None unless `previous` is the same for the element before."""
@@ -62,6 +62,7 @@ def _split_into_runs(prefetches: Iterable[PlacedPrefetch]) -> Iterator[list[Plac
 
 def _place_prefetch(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPrefetch:
     table = layout.tables[lookup.table.name]
+    # By header: its stack, and its position there.
     elements = {h: (s, i) for s, stack in enumerate(program.stacks) for i, h in enumerate(stack.headers)}
     position = next((elements[ref.header][1] for ref in lookup.key_fields if ref.header in elements), 0)
 

@@ -69,6 +69,7 @@ class _Graph:
         for name in self.order[1:]:
             dominator, *candidates = self._predecessors[name]
             for candidate in candidates:
+                # Climb to the nearest common dominator (Cooper, Harvey and Kennedy, 2001).
                 while dominator != candidate:
                     if rank[dominator] > rank[candidate]:
                         dominator = self._dominator[dominator]

@@ -21,6 +21,7 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
         reference = _select_member(actions, table.table.profile, reference)
     number = b.sub(reference, integer(WORD, member_reference(0)))
     offset = b.add(b.mul(number, integer(WORD, layout.stride)), integer(WORD, layout.members))
+    # Without a member (reference 0) the offset is meaningless, and the address is not selected.
     is_none = b.icmp_unsigned("==", reference, integer(WORD, 0))
     return b.select(
         is_none,
@@ -34,7 +35,7 @@ def _select_member(actions: ActionEmitter, number: int, reference: llvm.Value) -
     layout = actions.layout.profiles[number]
     assert layout.profile.selector is not None
     entry_block = b.block
-    is_group = b.icmp_signed("<", reference, integer(WORD, 0))
+    is_group = b.icmp_signed("<", reference, integer(WORD, 0))  # `GROUP` is the sign bit
     group_block, nonempty_block, end_block = (
         b.append_basic_block(name) for name in ("group", "some", "chosen")
     )

@@ -50,8 +50,8 @@ class _Search:
 
     def emit(self) -> None:
         b, table = self.b, self.table
-        groups = b.load(word(b, self.state, table.header + GROUPS), typ=I64)
-        with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), groups)) as end_block:
+        group_count = b.load(word(b, self.state, table.header + GROUPS), typ=I64)
+        with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), group_count)) as end_block:
             number, group = self._load_group()
             highest = b.load(word(b, group, table.group_rank), typ=I64)
             branch_unless(b, self._beats_best(highest), end_block)
@@ -88,7 +88,8 @@ class _Search:
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
         address = record_address(b, index_at(b, self.state, table), link)
-        return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null(address.type), address)
+        is_last = b.icmp_unsigned("==", link, integer(WORD, 0))
+        return b.select(is_last, null(address.type), address)
 
     def _matches_ranges(self, record: llvm.Value) -> llvm.Value:
         b, table = self.b, self.table

@@ -21,7 +21,7 @@ SCALARS = {
     "egress_port": I32,
     "truncated_length": I32,  # maximum length in bytes, set by truncate
     "clone_session": I32,  # plus 1; 0 is none
-    "clone_list": I32,
+    "clone_list": I32,  # number of the field list of the clone
     "resubmit_list": I32,  # plus 1, as the next two; 0 is none
     "recirculate_list": I32,
     "digest": I32,
@@ -44,6 +44,7 @@ class Storage:
             for position, header in enumerate(declared.headers)
         }
         self._kinds: list[llvm.Type] = []
+        # Metadata come first, so that `clear_metadata` zeros one range.
         metadata = [h for h, header in enumerate(program.headers) if header.metadata]
         headers = [h for h, header in enumerate(program.headers) if not header.metadata]
         fields = {h: self._declare_fields(h, 1) for h in metadata}
@@ -94,6 +95,7 @@ class Storage:
         return self._offset_of_slot(None)
 
     def _offset_of_slot(self, number: int | None) -> llvm.Value:
+        # An address relative to null is an offset; that of a second struct at null is the size.
         indices = [integer(32, 1)] if number is None else [integer(32, 0), integer(32, number)]
         return self.b.ptrtoint(self.b.gep(null(POINTER), indices, source_etype=self.type), I64)
 

@@ -25,10 +25,10 @@ def emit_enqueue(actions: ActionEmitter) -> None:
         "priority": resize(b, packet.load_standard(Standard.PRIORITY), 32),
         "length": _packet_length(packet),
     }
-    for name in QUEUE_FIELDS:
+    for name in QUEUE_FIELDS:  # the depths are 0 until the packet is queued
         b.store(head.get(name, integer(32, 0)), byte_offset(b, start, offset_of(name)), align=4)
     packet.copy_bytes(byte_offset(b, start, QUEUE_HEAD_BYTES), packet.memory, packet.size())
-    actions.output.payload(start, byte_offset(b, start, payload_offset), payload)
+    actions.output.write_payload(start, byte_offset(b, start, payload_offset), payload)
     actions.output.finish_record(integer(32, WAITING), size)
     b.branch(actions.drop_block)
 

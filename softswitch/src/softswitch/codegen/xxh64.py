@@ -8,6 +8,7 @@ from softswitch.codegen.loops import Variable, repeat_while
 from softswitch.hashing import XXH_PRIMES, XXH_STRIPE
 from softswitch.llvmir import I64, byte_offset, integer, resize
 
+# Rotations, shifts and sizes below are those of the specification.
 P1, P2, P3, P4, P5 = (integer(64, prime) for prime in XXH_PRIMES)
 
 

@@ -44,7 +44,7 @@ class FrontOutput(OutputWriter):
         super().__init__(packet, memory, capacity)
         self._lengths = byte_offset(packet.b, target.area(packet.b), lengths)
 
-    def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
+    def write_payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
         """Store the lengths of headers and payload instead of the payload."""
         b = self.b
         b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._lengths)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 HEAD_FIELDS = ("kind", "length")
+HEAD_FIELD_BYTES = 4
 HEAD = np.dtype([(name, "<u4") for name in HEAD_FIELDS])
 HEAD_BYTES = HEAD.itemsize
 ALIGNMENT = 8
