@@ -10,7 +10,8 @@ from softswitch.commands.values import parse_value
 from softswitch.messages import pluralize
 from softswitch.runtime.interface import Runtime
 
-Say = Callable[[str], None]
+ARROW = "=>"  # before the data of an action, or the handle of a member or group
+Say = Callable[[str], None]  # prints a line
 T = TypeVar("T")
 
 
@@ -47,6 +48,10 @@ class CommandGroup:
                 text = f"Invalid runtime data: Error while parsing {word} - {error}"
                 raise CommandError(text, word) from None
         return values
+
+
+def without_arrow(words: list[str]) -> list[str]:
+    return words[1:] if words[:1] == [ARROW] else words
 
 
 def exact_words(line: str, count: int) -> list[str]:

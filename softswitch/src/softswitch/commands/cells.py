@@ -176,4 +176,4 @@ def _parse_rate(word: str) -> Rate:
         raise CommandError("Error: Error while parsing rates", word) from None
 
 
-_RATE_COUNT = 2
+_RATE_COUNT = 2  # committed and peak

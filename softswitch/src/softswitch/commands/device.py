@@ -93,12 +93,12 @@ class DeviceCommands(CommandGroup):
     def do_set_queue_depth(self, line: str) -> None:
         """Set depth of one / all egress queue(s): set_queue_depth <nb_pkts> [<egress_port> [<priority>]]"""
         depth, port, priority = _parse_queue_arguments(line, "nb_pkts")
-        self.switch.queue_set(port, priority, None, depth)
+        self.switch.queue_set(port, priority, rate=None, depth=depth)
 
     def do_set_queue_rate(self, line: str) -> None:
         """Set rate of one / all egress queue(s): set_queue_rate <rate_pps> [<egress_port> [<priority>]]"""
         rate, port, priority = _parse_queue_arguments(line, "rate_pps")
-        self.switch.queue_set(port, priority, rate, None)
+        self.switch.queue_set(port, priority, rate=rate, depth=None)
 
     # -- time
 

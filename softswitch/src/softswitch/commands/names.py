@@ -57,7 +57,7 @@ class Profile:
     name: str
     has_selector: bool
     actions: dict[str, Action] = field(default_factory=dict)
-    users: int = 0
+    table_count: int = 0  # tables that use it
 
 
 class Table(NamedTuple):
@@ -127,6 +127,7 @@ class Program:
             for pipeline in program["pipelines"]
             for item in pipeline.get("action_profiles", [])
         }
+        # A field is a list: name, width in bits, whether it is signed.
         types = {
             declared["name"]: {f[0]: f[1] for f in declared["fields"]} for declared in program["header_types"]
         }
@@ -180,7 +181,7 @@ def _load_table(
     table_actions = {name: actions[name] for name in item["actions"]}
     if profile is not None:
         profile.actions.update(table_actions)
-        profile.users += 1
+        profile.table_count += 1
     return Table(
         name=item["name"],
         kind=item["match_type"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softswitch.commands.base import CommandGroup, exact_words, min_words
+from softswitch.commands.base import CommandGroup, exact_words, min_words, without_arrow
 from softswitch.commands.dump import group_lines, member_lines, profile_lines
 from softswitch.commands.names import CommandError, Profile
 from softswitch.commands.values import parse_int
@@ -18,7 +18,7 @@ class ProfileCommands(CommandGroup):
         words = min_words(line, 2)
         profile = self.program.profiles[words[0]]
         action = self.program.action_of(profile.actions, words[1], f"Action profile {words[0]}")
-        data = self.data_of(action, words[3:] if words[2:3] == ["=>"] else words[2:])
+        data = self.data_of(action, without_arrow(words[2:]))
         handle = self.switch.member_create(profile.name, action.name, data)
         self.say(f"Member has been created with handle {handle}")
 
@@ -30,7 +30,7 @@ class ProfileCommands(CommandGroup):
         profile = self.program.profiles[words[0]]
         action = self.program.action_of(profile.actions, words[1], f"Action profile {words[0]}")
         member = parse_int(words[2], "member handle")
-        data = self.data_of(action, words[4:] if words[3:4] == ["=>"] else words[3:])
+        data = self.data_of(action, without_arrow(words[3:]))
         self.switch.member_modify(profile.name, member, action.name, data)
 
     def do_act_prof_delete_member(self, line: str) -> None:

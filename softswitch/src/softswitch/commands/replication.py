@@ -104,14 +104,14 @@ class ReplicationCommands(CommandGroup):
     def do_mirroring_add(self, line: str) -> None:
         """Add mirroring session to unicast port: mirroring_add <mirror_id> <egress_port>"""
         session, port = exact_words(line, 2)
-        self.switch.mirror_set(
-            _parse_session(session), parse_int(port, "egress_port, expected integer"), None
-        )
+        egress_port = parse_int(port, "egress_port, expected integer")
+        self.switch.mirror_set(_parse_session(session), port=egress_port, group=None)
 
     def do_mirroring_add_mc(self, line: str) -> None:
         """Add mirroring session to multicast group: mirroring_add_mc <mirror_id> <mgrp>"""
         session, group = exact_words(line, 2)
-        self.switch.mirror_set(_parse_session(session), None, parse_int(group, "mgrp, expected integer"))
+        mcast_group = parse_int(group, "mgrp, expected integer")
+        self.switch.mirror_set(_parse_session(session), port=None, group=mcast_group)
 
     def do_mirroring_delete(self, line: str) -> None:
         """Delete mirroring session: mirroring_delete <mirror_id>"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softswitch.commands.base import CommandGroup, exact_words, min_words
+from softswitch.commands.base import ARROW, CommandGroup, exact_words, min_words, without_arrow
 from softswitch.commands.dump import (
     LINE,
     STARS,
@@ -17,7 +17,7 @@ from softswitch.commands.values import parse_int, parse_match
 from softswitch.messages import pluralize
 from softswitch.runtime.interface import TableAction
 
-ARROW = "=>"
+_RULE_WIDTH = 80
 
 
 class TableCommands(CommandGroup):
@@ -44,7 +44,7 @@ class TableCommands(CommandGroup):
         (name,) = exact_words(line, 1)
         table = self.program.tables[name]
         self.say(table.describe())
-        self.say("*" * 80)
+        self.say("*" * _RULE_WIDTH)
         self.say_all(action.describe() for _, action in sorted(table.actions.items()))
 
     # -- entries
@@ -77,8 +77,7 @@ class TableCommands(CommandGroup):
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         handle = parse_int(words[2], "entry handle")
-        data_words = words[4:] if words[3:4] == [ARROW] else words[3:]
-        data = self.data_of(action, data_words)
+        data = self.data_of(action, without_arrow(words[3:]))
         self.say(f"Modifying entry {handle} for {table.kind} match table {words[0]}")
         self.switch.table_modify(table.name, handle, TableAction(action=action.name, data=data))
 
@@ -168,7 +167,7 @@ class TableCommands(CommandGroup):
         words = min_words(line, 2)
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
-        data = self.data_of(action, words[3:] if words[2:3] == [ARROW] else words[2:])
+        data = self.data_of(action, without_arrow(words[2:]))
         self.say(f"Setting default action of {words[0]}")
         self.say(f"{'action:':20} {words[1]}")
         self.say(f"{'runtime data:':20} {data_line(action, data)}")
@@ -221,7 +220,7 @@ class TableCommands(CommandGroup):
 
     def _indirect_add(self, line: str, is_group: bool) -> None:
         words = min_words(line, 2)
-        table = self._indirect_table(words[0], is_group)
+        table = self._indirect_table(words[0], needs_selector=is_group)
         priority = _pop_priority(table, words)
         key, handle_words = _split_at_arrow(words[1:])
         if len(handle_words) != 1:

@@ -7,6 +7,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from softswitch.commands.names import CommandError, KeyField
 
 IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
+_PREFIX_LENGTH_BITS = 16  # more than any length needs, which is checked afterwards
 SEPARATORS = {"lpm": "/", "ternary": "&&&", "range": "->"}
 
 
@@ -45,7 +46,7 @@ def parse_match(field: KeyField, text: str) -> str:
         raise CommandError(f"Invalid match key: {_FORMAT_ERRORS[field.kind].format(text)}", text)
     first = _parse_key_part(parts[0], field.width, text)
     if field.kind == "lpm":
-        length = _parse_key_part(parts[1], 16, text)
+        length = _parse_key_part(parts[1], _PREFIX_LENGTH_BITS, text)
         if length > field.width:
             raise CommandError(
                 f"Invalid match key: prefix length {length} of {text} is above {field.width}", text
