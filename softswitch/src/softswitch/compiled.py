@@ -88,7 +88,7 @@ class CompiledPipeline(StatePipeline):
 
     def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         assert isinstance(waiting.packet, bytes)
-        return self._run(DEPARTURE_PORT, set_depths(waiting.packet, *depths), 0, now)
+        return self._run(DEPARTURE_PORT, set_depths(waiting.packet, *depths), t_in=0, now=now)
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         waiting: list[WaitingPacket] = []

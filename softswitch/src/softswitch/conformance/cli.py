@@ -17,7 +17,7 @@ from softswitch.conformance.targets import TARGETS
 from softswitch.errors import SwitchError
 
 _LOG = logging.getLogger("conformance")
-_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)  # by the number of -v
 _FOLDER = click.Path(path_type=Path)
 
 
@@ -42,7 +42,7 @@ def command(
 
     Prints one line per STF file: pass, fail or refused. The exit status is 1 if any failed.
     """
-    logging.basicConfig(format="%(message)s", level=_LEVELS[min(verbose, 2)])
+    logging.basicConfig(format="%(message)s", level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
     pairs = _pairs_of_files(files) + _pairs_in_folders(programs, vectors)
     if not pairs:
         raise click.UsageError("no vectors: give PROGRAM.json VECTORS.stf, or --programs and --vectors")

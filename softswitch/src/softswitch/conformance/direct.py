@@ -20,19 +20,23 @@ from softswitch.kernel import bpf, control
 from softswitch.kernel.arena import MAILBOX
 from softswitch.kernel.pipeline import KernelPipeline
 from softswitch.kernel.program import Builder, Code
-from softswitch.llvmir import I64, byte_offset, integer, resize
+from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import read_records
+from softswitch.memory.words import WORD_BYTES
 from softswitch.pipeline import Output
 
 _HEAD = struct.Struct("<QQQQQ")
-FRAME_OFFSET = 64
+FRAME_OFFSET = 64  # the head, and the rest of its cache line
 FRAME_BYTES = 1 << 16
 OUT_OFFSET = FRAME_OFFSET + FRAME_BYTES
 OUT_BYTES = 1 << 21
 MAILBOX_BYTES = OUT_OFFSET + OUT_BYTES
-_COUNT_OFFSET = 32
+_INPUT_WORDS = 4  # port, length, t_in, now
+_COUNT_OFFSET = WORD_BYTES * _INPUT_WORDS
+_NO_RECORDS = 0
 _XDP_DROP = 1
+_IGNORED_FRAME = bytes(64)  # BPF_PROG_TEST_RUN needs one, and the program reads that of the mailbox
 
 
 def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) -> Code:
@@ -40,7 +44,7 @@ def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) 
     builder.add_program(program, layout, priority_queues)
     b, base = builder.b, builder.base
     mailbox = byte_offset(b, byte_offset(b, base, builder.word(MAILBOX)), control.MAILBOX_BYTES)
-    port, length, t_in, now = (b.load(byte_offset(b, mailbox, 8 * n), typ=I64) for n in range(4))
+    port, length, t_in, now = (b.load(word(b, mailbox, n), typ=I64) for n in range(_INPUT_WORDS))
     count = builder.process(
         resize(b, port, 32), byte_offset(b, mailbox, FRAME_OFFSET), resize(b, length, 32), t_in, now,
         byte_offset(b, mailbox, OUT_OFFSET), integer(32, OUT_BYTES),
@@ -59,12 +63,12 @@ class DirectPipeline(KernelPipeline):
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         _write_input(self._mailbox, port, frame, t_in, now)
-        self._run(bytes(64))
+        self._run(_IGNORED_FRAME)
         return self._outputs(_read_output(self._mailbox))
 
 
 def _write_input(mailbox: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
-    mailbox[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, 0), np.uint8)
+    mailbox[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, _NO_RECORDS), np.uint8)
     mailbox[FRAME_OFFSET : FRAME_OFFSET + len(frame)] = np.frombuffer(frame, np.uint8)
 
 

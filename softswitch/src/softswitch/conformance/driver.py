@@ -26,6 +26,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
 }
 MICROSECONDS_PER_SECOND = 1_000_000
+_ROUNDING_ERROR = 1e-6  # of a decimal rate times this number
 
 
 class StfDriver:
@@ -173,7 +174,7 @@ class StfDriver:
 def _to_per_second(rate_per_us: float) -> int:
     """Convert a rate per µs (simple_switch_CLI) to an integer per second (P4Runtime). Raises StfError."""
     per_second = rate_per_us * MICROSECONDS_PER_SECOND
-    if abs(per_second - round(per_second)) > 1e-6:
+    if abs(per_second - round(per_second)) > _ROUNDING_ERROR:
         raise StfError(f"a rate of {rate_per_us:g} per µs is not a whole number per second")
     return round(per_second)
 

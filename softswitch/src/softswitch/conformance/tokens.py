@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_BASES = {"hex": (16, 4), "binary": (2, 1)}
+_BASES = {"hex": (16, 4), "binary": (2, 1)}  # base, and bits of a digit
 
 
 class Tokens:
@@ -64,7 +64,7 @@ class Tokens:
 
     def skip_sign(self, sign: str) -> bool:
         is_next = self.kind == "sign" and self.text == sign
-        self._position += is_next
+        self._position += int(is_next)
         return is_next
 
     def word(self, expected: str = "a name") -> str:
@@ -90,7 +90,7 @@ class Tokens:
         if kind == "decimal":
             return Number(int(text))
         base, bits_per_digit = _BASES[kind]
-        digits = text[2:]
+        digits = text[2:]  # without 0x or 0b
         max_digit = f"{base - 1:x}"
         value = int(digits.replace("*", "0"), base)
         mask = int("".join("0" if digit == "*" else max_digit for digit in digits), base)
