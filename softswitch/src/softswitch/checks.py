@@ -39,13 +39,13 @@ def table_full(table: ir.Table) -> TableFull:
 
 
 def check_member(
-    program: ir.Program, profile: int, number: int, action: ActionCall, members: Collection[int]
+    program: ir.Program, profile_index: int, number: int, action: ActionCall, members: Collection[int]
 ) -> ir.Invocation:
-    declared, actions = program.profiles[profile], program.profile_actions[profile]
+    profile, actions = program.profiles[profile_index], program.profile_actions[profile_index]
     if action.name not in actions:
-        raise StateError(f"action profile {declared.name} has no action {action.name}")
+        raise StateError(f"action profile {profile.name} has no action {action.name}")
     invocation = program.call(actions[action.name], action.args)
-    _check_room(declared, "member", number, members)
+    _check_room(profile, "member", number, members)
     return invocation
 
 
@@ -66,9 +66,10 @@ def check_group(
 
 
 def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, existing: Collection[int]) -> None:
-    if use[0] not in existing:
+    (number,) = use
+    if number not in existing:
         kind = "member" if isinstance(use, UseMember) else "group"
-        raise StateError(f"action profile {profile.name} has no {kind} {use[0]}")
+        raise StateError(f"action profile {profile.name} has no {kind} {number}")
 
 
 def _check_room(profile: ir.ActionProfile, kind: str, number: int, existing: Collection[int]) -> None:

@@ -20,13 +20,14 @@ from softswitch.running import run
 from softswitch.settings import (
     HOOKS,
     TCX,
+    XDP,
     Datapath,
     FrameTransport,
     Settings,
     parse_interface,
     parse_options_by_port,
 )
-from softswitch.v1model import DROP_PORT
+from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 
 @click.command(
@@ -53,7 +54,7 @@ from softswitch.v1model import DROP_PORT
 @click.option("--tls-ca", type=click.Path(path_type=Path), help="Clients need a certificate of this CA.")
 @click.option(
     "--priority-queues",
-    type=click.IntRange(1, 8),
+    type=click.IntRange(1, MAX_PRIORITY_QUEUES),
     default=1,
     show_default=True,
     help="Queues of a port; packets whose `priority` is not below this number are dropped.",
@@ -190,8 +191,8 @@ def command(
     datapath_mode = Datapath(datapath)
     if datapath_mode is Datapath.SOCKETS and hook != TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
-    if rps_cpu is not None and (datapath_mode is Datapath.SOCKETS or hook == "xdp"):
-        conflicting_option = "--datapath sockets" if datapath_mode is Datapath.SOCKETS else "--hook xdp"
+    if rps_cpu is not None and (datapath_mode is Datapath.SOCKETS or hook == XDP):
+        conflicting_option = "--datapath sockets" if datapath_mode is Datapath.SOCKETS else f"--hook {XDP}"
         raise click.UsageError(
             f"--rps-cpu goes with --datapath kernel or auto, not with {conflicting_option}"
         )

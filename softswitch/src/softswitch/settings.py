@@ -28,8 +28,8 @@ class Datapath(Enum):
     SOCKETS = "sockets"
 
 
-TCX = "tcx"
-HOOKS = (TCX, "xdp", "xdp-generic")
+TCX, XDP = "tcx", "xdp"
+HOOKS = (TCX, XDP, "xdp-generic")
 """Values of `softswitch.kernel.hooks.Hook`, which is slow to import."""
 
 

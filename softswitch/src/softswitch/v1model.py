@@ -17,6 +17,8 @@ REPLICA_INSTANCES = 1 << 16
 """Number of values of `egress_rid`, a bit<16>."""
 CLONE_SESSIONS = 1 << 15
 """Number of clone sessions; BMv2 reduces larger session numbers modulo this value."""
+MAX_PRIORITY_QUEUES = 8
+"""Maximum number of queues of a port: a packet's `priority` has three bits."""
 
 STANDARD_METADATA = "standard_metadata"
 

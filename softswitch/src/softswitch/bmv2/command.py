@@ -16,16 +16,14 @@ from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
 from softswitch.settings import FrameTransport, Settings, parse_interface, parse_options_by_port
-from softswitch.v1model import DROP_PORT
+from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
 """Version of BMv2 that softswitch replaces, and newest version of BMv2 JSON that it reads."""
-MAX_PRIORITY_QUEUES = 8
-"""Maximum number of queues of a port: a packet's `priority` has three bits."""
 
 
 def main(arguments: list[str]) -> None:
-    name, *options = arguments or ["nothing"]
+    name, *options = arguments or ["nothing"]  # the error says: got nothing
     try:
         if name not in TARGET_OPTIONS:
             raise SwitchError(f"expected one of {', '.join(TARGET_OPTIONS)}, got {name}")
@@ -72,10 +70,11 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
 
 
 def _frame_transport(values: argparse.Namespace) -> FrameTransport | None:
-    address, nanomsg, delay = getattr(values, "dp_grpc_server_addr", None), values.packet_in, values.use_files
-    if nanomsg is not None and delay is not None:
+    address, nanomsg = getattr(values, "dp_grpc_server_addr", None), values.packet_in
+    delay_s = values.use_files
+    if nanomsg is not None and delay_s is not None:
         raise SwitchError("expected --use-files or --packet-in, got both")
-    if address is None and nanomsg is None and delay is None:
+    if address is None and nanomsg is None and delay_s is None:
         return None
     if values.pcap is not None:
         values.warnings.append("--pcap: only frames of interfaces are captured")
@@ -83,7 +82,7 @@ def _frame_transport(values: argparse.Namespace) -> FrameTransport | None:
         values.warnings.append("--interface: frames do not come from interfaces")
     if address is not None:
         return FrameTransport("grpc", address)
-    return FrameTransport("files", str(delay)) if nanomsg is None else FrameTransport("nanomsg", nanomsg)
+    return FrameTransport("files", str(delay_s)) if nanomsg is None else FrameTransport("nanomsg", nanomsg)
 
 
 def _check_range(option: str, value: int | None, low: int, high: int | None = None) -> None:

@@ -26,7 +26,7 @@ _LETTERS = {logging.DEBUG: "D", logging.INFO: "I", logging.WARNING: "W", logging
 class Bmv2Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
-        letter = _LETTERS.get(record.levelno, "C")
+        letter = _LETTERS.get(record.levelno, "C")  # critical
         text = f"[{time}] [bmv2] [{letter}] [thread {record.thread}] {record.getMessage()}"
         return text if not record.exc_info else f"{text}\n{self.formatException(record.exc_info)}"
 

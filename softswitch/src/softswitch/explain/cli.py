@@ -20,9 +20,9 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.messages import pluralize
-from softswitch.v1model import DROP_PORT
+from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit status: 128 + SIGINT
 
 
 @click.command()
@@ -57,7 +57,7 @@ INTERRUPTED = 130
     show_default=True,
     help="Device ID of the switch of --from.",
 )
-@click.option("--priority-queues", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option("--priority-queues", type=click.IntRange(1, MAX_PRIORITY_QUEUES), default=1, show_default=True)
 @click.option(
     "--filter",
     "filters",
@@ -93,8 +93,8 @@ def command(
     if bool(packets) == (pcap is not None):
         raise click.UsageError("give either --packet or --pcap")
     selected_filters = [parse_filter(text) for text in filters]
-    packet_frames = [Frame(0, parse_packet(text)) for text in packets]
-    recorders: list[Recorder] = []
+    packet_frames = [Frame(time=0, data=parse_packet(text)) for text in packets]
+    recorders: list[Recorder] = []  # one, once `make_pipeline` has been called
 
     def make_pipeline(loaded: Program) -> InterpretedPipeline:
         for event_filter in selected_filters:

@@ -17,6 +17,8 @@ _TICKS_PER_US = {0xA1B2C3D4: 1, 0xA1B23C4D: 1000}
 """Ticks of a time's fraction per µs, by the magic number of a capture."""
 _PCAPNG = 0x0A0D0D0A
 _HEADER_BYTES, _RECORD_BYTES = 24, 16
+_LINK_TYPE_OFFSET, _LINK_TYPE_MASK = 20, 0xFFFF  # the upper bits say whether frames have a checksum
+_MAX_QUOTED_CHARACTERS = 40
 
 
 class Frame(NamedTuple):
@@ -29,7 +31,7 @@ class Frame(NamedTuple):
 def parse_packet(text: str) -> bytes:
     """Parse `0800 45 00`, `08:00:45:00` or `0x08004500`; raises SwitchError."""
     digits = re.sub(r"[\s:]", "", text).removeprefix("0x")
-    quoted = text if len(text) <= 40 else text[:40] + "…"
+    quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else text[:_MAX_QUOTED_CHARACTERS] + "…"
     invalid = re.search(r"[^0-9a-fA-F]", digits)
     if invalid:
         place = f"{invalid[0]!r} is digit {invalid.start() + 1}"
@@ -55,9 +57,10 @@ def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
 def _read_frames(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
     header = file.read(_HEADER_BYTES)
     order, ticks_per_us = _read_format(path, header)
-    (link,) = struct.unpack_from(order + "I", header, 20)
-    if link & 0xFFFF != _LINKTYPE_ETHERNET:
-        raise SwitchError(f"{path}: link type {link & 0xFFFF}: frames of Ethernet (link type 1) expected")
+    (link,) = struct.unpack_from(order + "I", header, _LINK_TYPE_OFFSET)
+    link_type = link & _LINK_TYPE_MASK
+    if link_type != _LINKTYPE_ETHERNET:
+        raise SwitchError(f"{path}: link type {link_type}: frames of Ethernet (link type 1) expected")
     first_time, number = None, 0
     while record := file.read(_RECORD_BYTES):
         number += 1
@@ -74,7 +77,8 @@ def _read_frames(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
             raise SwitchError(f"{place}: {len(data)} of its {captured_length} bytes: the capture is cut off")
         if captured_length < frame_length:
             raise SwitchError(
-                f"{place}: only {captured_length} of its {frame_length} bytes were captured: `tcpdump -s 0`"
+                f"{place}: only {captured_length} of its {frame_length} bytes were captured: "
+                "use `tcpdump -s 0`"
             )
         time = seconds * 1_000_000 + fraction // ticks_per_us
         first_time = time if first_time is None else first_time
@@ -82,7 +86,7 @@ def _read_frames(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
 
 
 def _read_format(path: Path, header: bytes) -> tuple[str, int]:
-    for order in "<>":
+    for order in "<>":  # byte orders of `struct`: little-endian, big-endian
         if len(header) < _HEADER_BYTES:
             break
         (magic,) = struct.unpack_from(order + "I", header)
