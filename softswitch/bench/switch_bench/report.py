@@ -38,7 +38,7 @@ def as_tables(results: Sequence[Result]) -> Iterator[Table]:
 
 def _table(results: Sequence[Result], targets: Targets) -> Table:
     """Return medians, ratios and goals in Markdown, to be pasted into docs/performance.md."""
-    columns = (targets.ours, *targets.others)
+    columns = (targets.measured, *targets.others)
     table = Table(box=box.MARKDOWN)
     table.add_column("what")
     for heading in ("unit", *columns, *(f"/ {other}" for other in targets.others)):

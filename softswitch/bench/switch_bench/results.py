@@ -17,7 +17,7 @@ Samples = Mapping[str, Sequence[float]]
 class Targets(NamedTuple):
     """The columns of a table: the measured target, and those that it is compared with."""
 
-    ours: str
+    measured: str
     others: tuple[str, ...]
 
 
@@ -26,15 +26,15 @@ SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on our value, or on its ratio to another target's."""
+    """A bound on the measured value, or on its ratio to another target's."""
 
     at_least: bool
     bound: float
-    against: str | None = None  # the other target; None for a bound on our value
+    reference: str | None = None  # the other target; None for a bound on the value itself
 
     def text(self) -> str:
         """Format the goal for the table."""
-        factor = "" if self.against is None else f" × {self.against}"
+        factor = "" if self.reference is None else f" × {self.reference}"
         return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{factor}"
 
 
@@ -56,27 +56,27 @@ class Result:
 
     def ratio(self, target: str) -> float | None:
         """Return the ratio of the measured value to another target's: the median of the rounds' ratios."""
-        measured, reference = self.samples.get(self.targets.ours), self.samples.get(target)
+        measured, reference = self.samples.get(self.targets.measured), self.samples.get(target)
         if not measured or not reference:
             return None
         return median(a / b for a, b in zip(measured, reference, strict=True))
 
     def is_met(self, goal: Goal) -> bool | None:
         """Return whether a goal is met; None if the target that it refers to was not measured."""
-        reached = self.value(self.targets.ours) if goal.against is None else self.ratio(goal.against)
+        reached = self.value(self.targets.measured) if goal.reference is None else self.ratio(goal.reference)
         if reached is None:
             return None
         return reached >= goal.bound if goal.at_least else reached <= goal.bound
 
 
-def at_least(bound: float, against: str | None = None) -> Goal:
+def at_least(bound: float, reference: str | None = None) -> Goal:
     """Return a goal that a figure must not fall below."""
-    return Goal(at_least=True, bound=bound, against=against)
+    return Goal(at_least=True, bound=bound, reference=reference)
 
 
-def at_most(bound: float, against: str | None = None) -> Goal:
+def at_most(bound: float, reference: str | None = None) -> Goal:
     """Return a goal that a figure must not exceed."""
-    return Goal(at_least=False, bound=bound, against=against)
+    return Goal(at_least=False, bound=bound, reference=reference)
 
 
 # Goals of results, by the value that they bound.
