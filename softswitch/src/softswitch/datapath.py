@@ -52,8 +52,8 @@ class SwitchPorts:
     for files of each port's frames. With a `trace`, packets pass the interpreter, which reports what it does.
     `rps_cpu` is the CPU on which the kernel runs the program (`softswitch.kernel.steering`).
 
-    `reason` says why the sockets are the datapath; None if the kernel is. Raises PortError if a port cannot
-    be opened, KernelError if only the kernel is allowed and cannot be used.
+    `sockets_reason` says why the sockets are the datapath; None if the kernel is. Raises PortError if a port
+    cannot be opened, KernelError if only the kernel is allowed and cannot be used.
     """
 
     def __init__(
@@ -87,9 +87,10 @@ class SwitchPorts:
         self._backpressure = (
             {} if self._requested_datapath is Datapath.KERNEL else _find_backpressure(ports, impairments)
         )
-        self._kernel_obstacle = self.reason = self._find_kernel_obstacle()
-        if self._requested_datapath is Datapath.KERNEL and self.reason:
-            raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
+        # The obstacle concerns every program; `make` sets the reason if the kernel refuses one program.
+        self._kernel_obstacle = self.sockets_reason = self._find_kernel_obstacle()
+        if self._requested_datapath is Datapath.KERNEL and self.sockets_reason:
+            raise KernelError(f"the kernel cannot be the datapath: {self.sockets_reason}")
         self._pins: Pins | None = None
         self._control_sockets = ControlSockets()
         self.cpu_socket: socket.socket = self._control_sockets.cpu_socket
@@ -103,7 +104,7 @@ class SwitchPorts:
                 self._pins.check(
                     ports=ports, cpu_port=cpu_port, hook=hook.value, priority_queues=priority_queues
                 )
-            if self.reason is None:
+            if self.sockets_reason is None:
                 self._use_kernel()
             else:
                 self._use_sockets()
@@ -111,7 +112,7 @@ class SwitchPorts:
 
     def _find_kernel_obstacle(self) -> str | None:
         if self._requested_datapath is Datapath.SOCKETS:
-            return "asked for"
+            return "requested"
         if self._impairments:
             return "only the sockets can impair frames"
         if self._busy_poll:
@@ -154,7 +155,7 @@ class SwitchPorts:
                 generation.remove()
             if self._requested_datapath is Datapath.KERNEL:
                 raise
-            self.reason = str(error)
+            self.sockets_reason = str(error)
             _LOG.warning("datapath sockets for this program: %s", error)
             return CompiledPipeline(program, priority_queues=self._priority_queues)
 
@@ -321,7 +322,7 @@ class SwitchPorts:
             interfaces = pluralize(len(self._names), "interface")
             cpu = "" if self._rps_cpu is None else f", on CPU {self._rps_cpu}"
             return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {interfaces}{cpu}{pin}"
-        return f"datapath sockets: {self.reason}"
+        return f"datapath sockets: {self.sockets_reason}"
 
 
 def _require_compiled(pipeline: CompiledPipeline | TracedPipeline, subject: str) -> CompiledPipeline:

@@ -142,7 +142,7 @@ def test_without_a_trace_the_ports_run_machine_code_alone(trace: Trace) -> None:
         assert type(ports.make(compiled("control"))) is CompiledPipeline
     with SwitchPorts({}, CPU, requested_datapath=Datapath.AUTO, trace=trace) as ports:
         assert type(ports.make(compiled("control"))) is TracedPipeline
-        assert (ports.datapath, ports.reason) == (Datapath.SOCKETS, "packets are traced")
+        assert (ports.datapath, ports.sockets_reason) == (Datapath.SOCKETS, "packets are traced")
 
 
 def test_a_traced_switch_says_so(file: Path) -> None:
