@@ -63,7 +63,7 @@ class _ControlEmitter:
         action = b.load(word(b, record, action_offset), typ=I64)
         no_action = b.append_basic_block(f"{table.name}_nothing")
         switch = b.switch(action, no_action)
-        for index in dict.fromkeys(table.actions):
+        for index in dict.fromkeys(table.actions):  # each once, in order
             block = b.append_basic_block()
             switch.add_case(integer(WORD, self._action_number(table, index)), block)
             b.position_at_end(block)

@@ -14,9 +14,9 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     for statement in program.deparser_body:
         actions.emit_statement(statement)
     cursor = packet.get("cursor")
-    payload = resize(b, b.sub(packet.get("ingress_length"), cursor), 64)
+    payload_bytes = resize(b, b.sub(packet.get("ingress_length"), cursor), 64)
     headers_bytes = sum(program.headers[header].max_bytes for header in program.deparser)
-    size = b.add(payload, integer(64, headers_bytes))
+    size = b.add(payload_bytes, integer(64, headers_bytes))
     start, fits = actions.output.reserve(size)
     has_recirculate = program.has(ir.Recirculate)
     if has_recirculate:
@@ -33,8 +33,8 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
         with b.if_then(packet.is_valid(header)):
             position.set(packet.emit(header, position.get()))
     end = position.get()
-    actions.output.write_payload(start, end, payload)
-    length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload)
+    actions.output.write_payload(start, end, payload_bytes)
+    length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload_bytes)
 
     if has_recirculate:
         with b.if_then(is_recirculated):

@@ -30,8 +30,8 @@ class _ParserEmitter:
         self.end_block = self.b.append_basic_block("parsed")
         self.error_block = self.b.append_basic_block("parser_error")
         with self.b.goto_block(self.error_block):
-            self.code = self.b.phi(I32, name="error_code")
-            self.packet.store_standard(Standard.PARSER_ERROR, self.code)
+            self.error_code = self.b.phi(I32, name="error_code")
+            self.packet.store_standard(Standard.PARSER_ERROR, self.error_code)
             self.b.branch(self.end_block)
 
     def emit(self) -> None:
@@ -65,7 +65,7 @@ class _ParserEmitter:
         block = self.b.append_basic_block("stop")
         with self.b.goto_block(block):
             self.b.branch(self.error_block)
-        self.code.add_incoming(code, block)
+        self.error_code.add_incoming(code, block)
         return block
 
     # -- operations

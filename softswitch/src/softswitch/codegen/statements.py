@@ -43,8 +43,8 @@ class ActionEmitter:
         self._has_exited = Variable(self.b, llvm.IntType(1))
         self._loop_count = OpaqueVariable(self.b, llvm.IntType(32))
         blocks = _append_jump_blocks(self.b, action.body)
-        lines = action.locations or [""] * len(action.body)
-        for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):
+        locations = action.locations or [""] * len(action.body)
+        for position, (statement, location) in enumerate(zip(action.body, locations, strict=True)):
             self._enter_block(blocks.get(position))
             with add_location(location):
                 match statement:

@@ -15,9 +15,9 @@ from softswitch.v1model import Standard
 def emit_enqueue(actions: ActionEmitter) -> None:
     """Output the packet, or drop it if it does not fit into the output; continue with the next packet."""
     b, packet = actions.b, actions.packet
-    payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
+    payload_bytes = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
     payload_offset = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
-    size = b.add(payload_offset, payload)
+    size = b.add(payload_offset, payload_bytes)
     start, fits = actions.output.reserve(size)
     packet.require(fits, actions.drop_block)
     head = {
@@ -28,7 +28,7 @@ def emit_enqueue(actions: ActionEmitter) -> None:
     for name in QUEUE_FIELDS:  # the depths are 0 until the packet is queued
         b.store(head.get(name, integer(32, 0)), byte_offset(b, start, offset_of(name)), align=4)
     packet.copy_bytes(byte_offset(b, start, QUEUE_HEAD_BYTES), packet.memory, packet.size())
-    actions.output.write_payload(start, byte_offset(b, start, payload_offset), payload)
+    actions.output.write_payload(start, byte_offset(b, start, payload_offset), payload_bytes)
     actions.output.finish_record(integer(32, WAITING), size)
     b.branch(actions.drop_block)
 
