@@ -44,6 +44,7 @@ class _CalleeLowering(NativeLowering):
         lower: Function = super().run_pass
         state.library = make_library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        # For the lowering only: with `no_compile` numba makes no machine code.
         flags = state.flags
         state.flags = flags.copy()
         state.flags.no_compile = True

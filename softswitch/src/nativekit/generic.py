@@ -85,6 +85,7 @@ extending.register_model(_GenericType)(models.OpaqueModel)
 extending.typeof_impl.register(Generic)(lambda value, _context: value.kind)
 
 
+# All that compiled code needs of a generic function is its type.
 imputils.lower_constant(_GenericType)(lambda context, *_: context.get_dummy_value())
 
 

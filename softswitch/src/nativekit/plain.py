@@ -50,6 +50,7 @@ class _Namespaces:
 
     def _plain_namespace(self, original: dict[str, object]) -> dict[str, object]:
         if id(original) not in self._copies:
+            # The copy is stored before its functions are replaced, since they may refer to it.
             self._copies[id(original)] = dict(original)
             self._copies[id(original)].update(
                 (name, form)

@@ -62,7 +62,7 @@ class Profile:
 
 class Table(NamedTuple):
     name: str
-    kind: str
+    kind: str  # BMv2's `match_type`
     key: tuple[KeyField, ...]
     actions: dict[str, Action]
     profile: Profile | None
@@ -79,7 +79,7 @@ class Table(NamedTuple):
 
 class Array(NamedTuple):
     name: str
-    binding: str | None = None
+    binding: str | None = None  # the table of a direct counter or meter
 
 
 class ValueSet(NamedTuple):

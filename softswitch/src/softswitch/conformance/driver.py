@@ -38,7 +38,7 @@ class StfDriver:
         self._handles: dict[str, EntryWrite] = {}
         self._meter_configs: dict[tuple[str, int], MeterConfig] = {}
         self._outputs: list[Output] = []
-        self._now = 0
+        self._now = 0  # µs; a packet arrives 1 µs after the one before
 
     def run(self, vectors: Sequence[stf.NumberedStatement]) -> None:
         for number, statement in vectors:

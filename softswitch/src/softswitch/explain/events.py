@@ -14,13 +14,13 @@ from typing import ClassVar, NamedTuple
 class Context(NamedTuple):
     """Place of an event; the JSON omits empty strings."""
 
-    packet: int
-    copy: int
-    part: str
+    packet: int  # number of the frame that arrived, from 1
+    copy: int  # 0 for the frame itself
+    part: str  # parser, verify, a control, update, deparser or switch
     state: str = ""
     table: str = ""
     action: str = ""
-    source: str = ""
+    source: str = ""  # file and line of the P4 program
 
 
 class Value(NamedTuple):
@@ -31,7 +31,7 @@ class Value(NamedTuple):
 class KeyPart(NamedTuple):
     name: str
     value: str
-    match: str
+    match: str  # the kind of match
     entry: str | None
 
 
@@ -47,7 +47,7 @@ class Event:
 @dataclass(frozen=True)
 class Begin(Event):
     KIND: ClassVar[str] = "begin"
-    origin: str
+    origin: str  # arrival, or how the packet was made of the copy `parent`
     parent: int | None
     port: int
     data: str
@@ -69,7 +69,7 @@ class Drop(Event):
 class Deparse(Event):
     KIND: ClassVar[str] = "deparse"
     headers: tuple[str, ...]
-    payload: int
+    payload: int  # bytes
     data: str
 
 
@@ -99,7 +99,7 @@ class State(Event):
 class Extract(Event):
     KIND: ClassVar[str] = "extract"
     header: str
-    start: int
+    start: int  # bytes, as `length`
     length: int
     fields: tuple[Value, ...]
 
@@ -107,7 +107,7 @@ class Extract(Event):
 @dataclass(frozen=True)
 class Advance(Event):
     KIND: ClassVar[str] = "advance"
-    start: int
+    start: int  # bytes, as `length`
     length: int
 
 
@@ -190,7 +190,7 @@ class Cursor(Event):
 @dataclass(frozen=True)
 class Register(Event):
     KIND: ClassVar[str] = "register"
-    op: str
+    op: str  # read or write
     name: str
     index: int
     before: str | None
@@ -230,7 +230,7 @@ class Hash(Event):
 @dataclass(frozen=True)
 class Checksum(Event):
     KIND: ClassVar[str] = "checksum"
-    op: str
+    op: str  # verify or update
     field: str
     value: str
     expected: str

@@ -41,6 +41,7 @@ class _Property(NamedTuple):
     allowed_values: Callable[[ir.Program], Iterable[str]] | None
 
 
+# The lambdas refer to functions that are defined below.
 PROPERTIES: dict[str, _Property] = {
     "kind": _Property(lambda event: [event.KIND], lambda _: ev.KINDS),
     "part": _Property(lambda event: [event.context.part], lambda program: _part_names(program)),
