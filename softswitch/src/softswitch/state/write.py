@@ -32,7 +32,9 @@ from softswitch.state.records import (
 )
 
 INSERT, MODIFY, DELETE = 1, 2, 3
+OP_HEADER_WORDS = 2  # of an operation: change, table row
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
+_HASH_MASK = np.uint64(0x7FFFFFFF)  # makes a hash a small int64 that is not negative
 
 
 @compiled
@@ -101,7 +103,9 @@ def write_entries(
     pthread_mutex_lock(mutex)
     for i in range(len(results)):
         table = tables[int64(ops[starts[i] + 1])]
-        results[i] = _write(state, table, ops, starts[i] + 2, starts[i + 1], int64(ops[starts[i]]))
+        results[i] = _write(
+            state, table, ops, starts[i] + OP_HEADER_WORDS, starts[i + 1], int64(ops[starts[i]])
+        )
     pthread_mutex_unlock(mutex)
     waiting[0] = 0
 
@@ -122,7 +126,7 @@ def can_apply_all(
     """
     mask = len(seen_ops) - 1
     for i in range(len(starts) - 1):
-        change, row, key = int64(ops[starts[i]]), int64(ops[starts[i] + 1]), starts[i] + 2
+        change, row, key = int64(ops[starts[i]]), int64(ops[starts[i] + 1]), starts[i] + OP_HEADER_WORDS
         table = tables[row]
         if (find_bucket(state, table, ops, key) >= 0) == (change == INSERT):
             return False
@@ -132,18 +136,18 @@ def can_apply_all(
             entries[row] += 1
         elif change == DELETE:
             entries[row] -= 1
-        slot = int64(hash_key(ops, key, table.key_words) & np.uint64(0x7FFFFFFF)) + row & mask
+        slot = int64(hash_key(ops, key, table.key_words) & _HASH_MASK) + row & mask
         while seen_ops[slot] != 0:
-            other_op = starts[seen_ops[slot] - 1] + 1
-            is_same = int64(ops[other_op]) == row
+            other_row = starts[seen_ops[slot] - 1] + 1  # offset of the table row, before the key
+            is_same = int64(ops[other_row]) == row
             for word in range(table.key_words):
                 if not is_same:
                     break
-                is_same = ops[other_op + 1 + word] == ops[key + word]
+                is_same = ops[other_row + 1 + word] == ops[key + word]
             if is_same:
                 return False
             slot = slot + 1 & mask
-        seen_ops[slot] = i + 1
+        seen_ops[slot] = i + 1  # 0 is a free slot
     return True
 
 

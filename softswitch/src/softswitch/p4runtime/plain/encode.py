@@ -20,9 +20,9 @@ from softswitch.p4runtime.plain.scan import (
     TABLE,
     Bytes,
 )
-from softswitch.state.write import DELETE, INSERT, MODIFY
+from softswitch.state.write import DELETE, INSERT, MODIFY, OP_HEADER_WORDS
 
-WORD = 64
+WORD_BITS = 64
 
 
 class FieldRow:
@@ -66,10 +66,10 @@ def _is_value_of(data: Bytes, value: Ints, field: FieldRow) -> bool:
     while length > 1 and data[offset] == 0:
         offset, length = offset + 1, length - 1
     bits = (length - 1) * 8
-    first = data[offset]
-    while first:
+    first_byte = data[offset]  # that is not a leading zero, unless the value is 0
+    while first_byte:
         bits += 1
-        first >>= 1
+        first_byte >>= 1
     return bool(bits <= field.width)
 
 
@@ -83,10 +83,11 @@ def _decode_number(data: Bytes, value: Ints) -> np.uint64:
 
 @compiled
 def _put_key(ops: Words, offset: int, number: np.uint64, shift: int) -> None:
-    word, bit = offset + shift // WORD, np.uint64(shift % WORD)
+    word, bit = offset + shift // WORD_BITS, np.uint64(shift % WORD_BITS)
     ops[word] |= number << bit
-    if bit and number >> (np.uint64(WORD) - bit):
-        ops[word + 1] |= number >> (np.uint64(WORD) - bit)
+    # A field may end in the next word; a shift by all 64 bits would be undefined.
+    if bit and number >> (np.uint64(WORD_BITS) - bit):
+        ops[word + 1] |= number >> (np.uint64(WORD_BITS) - bit)
 
 
 @entry_point
@@ -116,7 +117,7 @@ def encode(
             return False
         starts[number] = offset
         ops[offset], ops[offset + 1] = change, table.row
-        offset += 2
+        offset += OP_HEADER_WORDS
         ops[offset : offset + table.key_words] = 0
         for i in range(table.end - table.first):
             field, value = fields[table.first + i], values[update[FIRST_MATCH] + i]

@@ -19,7 +19,7 @@ _MAX_SCANNED_BYTES = 1 << 24
 class ScannedUpdates:
     data: npt.NDArray[np.uint8]  # the request
     updates: npt.NDArray[np.int64]  # [updates, UPDATE_COLUMNS], see `plain.scan`
-    values: npt.NDArray[np.int64]  # [values, VALUE_COLUMNS] or more rows, see `plain.scan`
+    values: npt.NDArray[np.int64]  # [at least all values, VALUE_COLUMNS], see `plain.scan`
 
 
 class Request:

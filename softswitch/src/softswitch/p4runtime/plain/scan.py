@@ -28,27 +28,33 @@ VALUE_COLUMNS = 3
 VALUE_BYTES = 6
 """Minimum bytes of a value in a request."""
 NO_ACTION = -1
-_UPDATES = 4
-_UPDATES_TAG = _UPDATES << 3 | 2
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5  # wire types
+_TYPE_BITS, _TYPE_MASK = 3, 7  # of a tag, which is field number << 3 | wire type
+_VARINT_1, _VARINT_2 = 0x08, 0x10  # tags by wire type and field number
+_LEN_1, _LEN_2, _LEN_3, _LEN_4 = 0x0A, 0x12, 0x1A, 0x22
+_UPDATES = 4  # number of the field `updates`
+_UPDATES_TAG = _UPDATES << _TYPE_BITS | _LEN
+_MORE_BYTES, _VALUE_BITS = 0x80, 0x7F  # of a varint's byte: whether another byte follows, and the value
+_MAX_VARINT_BYTES = 10
+_MAX_U32_BYTES = 5  # of a varint below 2^32
 _MAX_U32 = (1 << 32) - 1
 
 
 @compiled
 def _decode_varint(data: int, offset: int, stop: int) -> tuple[int, int]:
     """Return the value of a varint (-1 for 2^32 or more), and the next offset (-1 if there is no varint)."""
-    if offset < stop and byte_at(data + offset) < 0x80:  # the usual case
+    if offset < stop and byte_at(data + offset) < _MORE_BYTES:  # the usual case
         return int64(byte_at(data + offset)), offset + 1
     value = int64(0)
-    for i in range(10):
+    for i in range(_MAX_VARINT_BYTES):
         if offset + i >= stop:
             break
         byte = int64(byte_at(data + offset + i))
-        if i < 5:
-            value |= (byte & 0x7F) << (7 * i)
-        elif byte & 0x7F:
+        if i < _MAX_U32_BYTES:
+            value |= (byte & _VALUE_BITS) << (7 * i)
+        elif byte & _VALUE_BITS:
             value = _MAX_U32 + 1
-        if byte < 0x80:
+        if byte < _MORE_BYTES:
             return (value if value <= _MAX_U32 else int64(-1)), offset + i + 1
     return int64(-1), int64(-1)
 
@@ -83,17 +89,17 @@ def _find_last_len_field(data: int, offset: int, stop: int, tag: int) -> int:
 @compiled
 def _scan_match(data: int, offset: int, stop: int) -> tuple[int, int]:
     """Decode a FieldMatch, field_id 1, exact 2 { value 1 }: return ID and start of the value, or -1."""
-    field_id, offset = _decode_varint_field(data, offset, stop, 0x08)
+    field_id, offset = _decode_varint_field(data, offset, stop, _VARINT_1)
     if offset >= 0:
-        offset = _find_last_len_field(data, offset, stop, 0x12)
-    return field_id, (_find_last_len_field(data, offset, stop, 0x0A) if offset >= 0 else offset)
+        offset = _find_last_len_field(data, offset, stop, _LEN_2)
+    return field_id, (_find_last_len_field(data, offset, stop, _LEN_1) if offset >= 0 else offset)
 
 
 @compiled
 def _scan_param(data: int, offset: int, stop: int) -> tuple[int, int]:
     """Decode an Action.Param, param_id 2, value 3: return ID and start of the value, or -1."""
-    param_id, offset = _decode_varint_field(data, offset, stop, 0x10)
-    return param_id, (_find_last_len_field(data, offset, stop, 0x1A) if offset >= 0 else offset)
+    param_id, offset = _decode_varint_field(data, offset, stop, _VARINT_2)
+    return param_id, (_find_last_len_field(data, offset, stop, _LEN_3) if offset >= 0 else offset)
 
 
 @compiled
@@ -104,19 +110,19 @@ def _scan_update(
 
     Its form is type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
     """
-    updates[number, CHANGE], offset = _decode_varint_field(data, offset, stop, 0x08)
-    for _ in range(2):
+    updates[number, CHANGE], offset = _decode_varint_field(data, offset, stop, _VARINT_1)
+    for _ in range(2):  # entity and table_entry
         if offset < 0:
             return -1
-        offset = _find_last_len_field(data, offset, stop, 0x12)
+        offset = _find_last_len_field(data, offset, stop, _LEN_2)
     if offset < 0:
         return -1
-    updates[number, TABLE], offset = _decode_varint_field(data, offset, stop, 0x08)
+    updates[number, TABLE], offset = _decode_varint_field(data, offset, stop, _VARINT_1)
     if offset < 0:
         return -1
     updates[number, FIRST_MATCH] = value_count
-    while offset < stop and byte_at(data + offset) == 0x12:
-        start, offset = _find_len_field(data, offset, stop, 0x12)
+    while offset < stop and byte_at(data + offset) == _LEN_2:
+        start, offset = _find_len_field(data, offset, stop, _LEN_2)
         identity, first = _scan_match(data, start, offset) if offset >= 0 else (offset, offset)
         if first < 0:
             return -1
@@ -128,17 +134,17 @@ def _scan_update(
         value_count += 1
     updates[number, ACTION], updates[number, FIRST_PARAM] = NO_ACTION, value_count
     if offset < stop:
-        offset = _find_last_len_field(data, offset, stop, 0x1A)
+        offset = _find_last_len_field(data, offset, stop, _LEN_3)
         if offset < 0:
             return -1
-        offset = _find_last_len_field(data, offset, stop, 0x0A)
+        offset = _find_last_len_field(data, offset, stop, _LEN_1)
         if offset < 0:
             return -1
-        updates[number, ACTION], offset = _decode_varint_field(data, offset, stop, 0x08)
+        updates[number, ACTION], offset = _decode_varint_field(data, offset, stop, _VARINT_1)
         if offset < 0:
             return -1
         while offset < stop:
-            start, offset = _find_len_field(data, offset, stop, 0x22)
+            start, offset = _find_len_field(data, offset, stop, _LEN_4)
             identity, first = _scan_param(data, start, offset) if offset >= 0 else (offset, offset)
             if first < 0:
                 return -1
@@ -178,13 +184,13 @@ def count_updates(data: Bytes) -> int:
     offset, count, address, stop = int64(0), 0, data.ctypes.data, len(data)
     while offset < stop:
         tag, offset = _decode_varint(address, offset, stop)
-        if offset < 0 or tag < 8:
+        if offset < 0 or tag < 1 << _TYPE_BITS:  # or a field number of 0
             return -1
         if tag == _UPDATES_TAG:
             count += 1
-        elif tag >> 3 == _UPDATES:
+        elif tag >> _TYPE_BITS == _UPDATES:
             return -1
-        offset = _skip_field(address, offset, stop, tag & 7)
+        offset = _skip_field(address, offset, stop, tag & _TYPE_MASK)
         if offset < 0:
             return -1
     return count
@@ -202,7 +208,7 @@ def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
         field_start = offset
         tag, offset = _decode_varint(address, offset, stop)
         content_start = offset
-        offset = _skip_field(address, offset, stop, tag & 7)
+        offset = _skip_field(address, offset, stop, tag & _TYPE_MASK)
         if tag == _UPDATES_TAG:
             _, content_start = _decode_varint(address, content_start, stop)
             value_count = _scan_update(address, content_start, offset, updates, number, values, value_count)

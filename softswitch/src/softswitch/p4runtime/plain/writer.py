@@ -12,10 +12,11 @@ from softswitch.ir import Invocation, Table
 from softswitch.memory.rows import Words
 from softswitch.p4runtime.codecs.fields import Field
 from softswitch.p4runtime.entities.store import Stores, TableStore
-from softswitch.p4runtime.plain.encode import WORD, ActionRow, FieldRow, TableRow, encode
+from softswitch.p4runtime.plain.encode import WORD_BITS, ActionRow, FieldRow, TableRow, encode
 from softswitch.p4runtime.plain.request import ScannedUpdates
 from softswitch.pipeline import ActionCall
 from softswitch.state.entries import Offsets
+from softswitch.state.write import OP_HEADER_WORDS
 
 
 class Operations(NamedTuple):
@@ -47,7 +48,7 @@ class PlainWriter:
         actions: list[tuple[int, ...]] = []
         fields: list[tuple[int, int, int]] = []
         self._stores: list[TableStore] = []
-        self._max_words = 2
+        self._max_words = OP_HEADER_WORDS
         for table in program_tables:
             store = stores.find_by_name(table.name)
             if store is None or not _is_plain(store, table):
@@ -60,7 +61,7 @@ class PlainWriter:
             first_action = len(actions)
             action_words = 0
             for action in store.table.entry_actions.values():
-                params = [(param.id, param.width, 0) for param in action.params.fields]
+                params = [(param.id, param.width, 0) for param in action.params.fields]  # no shift
                 call = ActionCall(action.name, (0,) * len(params))
                 index = pipeline.invocation(store.name, call).action
                 actions.append((action.id, index, *_append_rows(fields, params)))
@@ -68,7 +69,7 @@ class PlainWriter:
             key_words = pipeline.key_words(store.name)
             row = pipeline.row_of(store.name)
             tables.append((store.table.id, row, key_words, first, end, first_action, len(actions)))
-            self._max_words = max(self._max_words, 2 + key_words + action_words)
+            self._max_words = max(self._max_words, OP_HEADER_WORDS + key_words + action_words)
         self._extras = [store.extras for store in self._stores]
         self._names = {store.name for store in self._stores}
         self._tables = records_from_rows(TableRow, tables)
@@ -79,7 +80,7 @@ class PlainWriter:
         """Return the operations of updates; None unless all are plain and of tables that are not tracked."""
         if (
             not self._stores
-            or any(self._extras)
+            or any(self._extras)  # which a write would change
             or (tracked_tables and not self._names.isdisjoint(tracked_tables))
         ):
             return None
@@ -111,7 +112,7 @@ def _is_plain(store: TableStore, table: Table) -> bool:
         return False
     widths = [field.width for field in store.table.key.fields]
     widths += [width for action in store.table.entry_actions.values() for width in action.params.widths]
-    return max(widths) <= WORD
+    return max(widths) <= WORD_BITS
 
 
 def _make_key_rows(key: Iterable[Field]) -> list[tuple[int, int, int]]:
