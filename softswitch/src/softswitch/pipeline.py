@@ -54,7 +54,7 @@ class LogRecord(NamedTuple):
     """A line logged by `log_msg`, or by a failed `assert` or `assume`."""
 
     text: str
-    failed: bool = False
+    failed: bool = False  # whether an `assert` or `assume` failed
 
 
 Notice = DigestMessage | LogRecord
@@ -118,9 +118,9 @@ class CounterValue(NamedTuple):
 class StoredEntry(NamedTuple):
     """An entry as read from a table: its written fields, and the state that packets have changed.
 
-    A wildcard field is `Masked(0, 0)`, or in a range field `Between` of all values. `counter` is 0 and 0 in a
-    table without a direct counter; `last_hit` is in µs since start, 0 for never and in a table without idle
-    timeout.
+    A wildcard field is `Masked(0, 0)`, or in a range field `RangeMatch` of all values. `counter` is 0 and 0
+    in a table without a direct counter; `last_hit` is in µs since start, 0 for never and in a table without
+    idle timeout.
     """
 
     key: tuple[Match, ...]

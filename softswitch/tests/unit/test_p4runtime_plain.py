@@ -139,10 +139,10 @@ def test_handles_follow_the_writes_of_tables_that_were_asked_about() -> None:
     twins = Twins()
     twins.write(request(forward(5), forward(6)))
     name = twins.short.stores[FORWARD].name
-    tables = [list(each.handles.ordered(name)) for each in (twins.short, twins.long)]
+    tables = [list(each.handles.handles_and_keys(name)) for each in (twins.short, twins.long)]
     assert len(tables[0]) == 2
     twins.write(request(forward(5, None, DELETE), forward(7)))
-    after = [list(each.handles.ordered(name)) for each in (twins.short, twins.long)]
+    after = [list(each.handles.handles_and_keys(name)) for each in (twins.short, twins.long)]
     assert after[0] == after[1] != tables[0]
 
 

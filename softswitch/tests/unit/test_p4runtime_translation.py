@@ -138,12 +138,12 @@ def test_a_controller_forwards_by_names_of_ports(make: Any) -> None:
     assert process(10, frame, 0, 0) == [(20, frame)]
     assert process(30, frame, 0, 0) == [(0, frame), (10, frame)]
     ((port, to_controller),) = process(20, frame, 0, 0)
-    packet = control.packet_in.packet(to_controller)
+    packet = control.packet_in.make_packet_in(to_controller)
     assert (port, packet.metadata[0].value, packet.payload) == (CPU, b"Ethernet2", frame)
     packet_out = p4r.PacketOut(payload=frame)
     packet_out.metadata.add(metadata_id=1, value=b"Ethernet3")
     packet_out.metadata.add(metadata_id=2, value=b"\0")
-    assert process(CPU, control.packet_out.frame(adopt(packet_out)), 0, 0) == [(30, frame)]
+    assert process(CPU, control.packet_out.make_frame(adopt(packet_out)), 0, 0) == [(30, frame)]
     query = p4r.Entity()
     query.packet_replication_engine_entry.multicast_group_entry.SetInParent()
     assert [str(each) for each in read(control, query)] == [str(group.entity)]

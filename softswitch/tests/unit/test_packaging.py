@@ -142,7 +142,7 @@ def test_its_distribution_has_its_data() -> None:
         for package, names in PROJECT["tool"]["setuptools"]["package-data"].items()
         for name in names
     }
-    assert data == {*PACKAGES.glob("*/py.typed"), messages.FILE}
+    assert data == {*PACKAGES.glob("*/py.typed"), messages.DESCRIPTORS_FILE}
     assert {file.parent.name for file in PACKAGES.glob("*/py.typed")} == OURS
 
 
@@ -213,7 +213,7 @@ def test_the_messages_are_those_of_p4runtime(module: str) -> None:
 
 def test_the_messages_file_has_each_file_after_those_that_it_imports() -> None:
     known: set[str] = set()
-    for file in FileDescriptorSet.FromString(messages.FILE.read_bytes()).file:
+    for file in FileDescriptorSet.FromString(messages.DESCRIPTORS_FILE.read_bytes()).file:
         assert set(file.dependency) <= known
         known.add(file.name)
 

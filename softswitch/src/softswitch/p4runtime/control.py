@@ -42,7 +42,7 @@ PL = TypeVar("PL", bound=ControlPlane)
 class EntityKind(Protocol):
     """One kind of `Entity`, with its own message type: adds checked writes to a batch and answers queries."""
 
-    # Each kind takes messages of one type only, which its class narrows.
+    # `Any`, because the type of messages depends on the kind.
     def write(self, update_type: int, message: Any, batch: Batch) -> None:
         """Check one update and add it to the batch; raises `Refusal`, and then changes nothing."""
         ...
@@ -55,9 +55,9 @@ class EntityKind(Protocol):
 class ControlledPipeline(Generic[PL]):
     """A pipeline with its P4Runtime entities, without gRPC; creating it raises `Refusal` for a bad config.
 
-    `config` is a message, or a loaded config that several pipelines share. `make` compiles the program to a
-    pipeline; `clock` returns the pipeline's time, in µs since start. `down` is the set of ports that are
-    down; `port_changed` must be called when that set changes.
+    `config` is a message, or a loaded config that several pipelines share. `make_pipeline` compiles the
+    program to a pipeline; `clock` returns the pipeline's time, in µs since start. `port_changed` must be
+    called when the set `down_ports` changes.
 
     Entries that have only exact matches and an action are stored in the pipeline and nowhere else. So a
     caller that writes no other entries may replace the pipeline's state, by `load_image` for example.
@@ -66,9 +66,9 @@ class ControlledPipeline(Generic[PL]):
     def __init__(
         self,
         config: p4r.ForwardingPipelineConfig | LoadedConfig,
-        make: Callable[[Program], PL],
+        make_pipeline: Callable[[Program], PL],
         clock: Clock,
-        down: Collection[int] = (),
+        down_ports: Collection[int] = (),
     ) -> None:
         loaded_config = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
         program, p4info = loaded_config.program, loaded_config.p4info
@@ -76,7 +76,7 @@ class ControlledPipeline(Generic[PL]):
         self._clock = clock
         self._journal: Journal | None = None
         try:
-            self.pipeline = make(program)
+            self.pipeline = make_pipeline(program)
         except SwitchError as error:
             raise invalid(str(error)) from error
         self.packet_in = ControllerHeader(p4info.packet_in)
@@ -84,7 +84,7 @@ class ControlledPipeline(Generic[PL]):
         self.timers = IdleTimers(self.pipeline.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
-        self.profiles = Profiles(p4info, program, down)
+        self.profiles = Profiles(p4info, program, down_ports)
         self.stores = Stores(p4info, program, self.profiles)
         self.handles = Handles(self.pipeline.read_entries)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
@@ -181,7 +181,7 @@ class ControlledPipeline(Generic[PL]):
             if write is not None:
                 plain_writes.append((index, write))
                 continue
-            self._write_plain(plain_writes, results)
+            self._write_plain(plain_writes, results)  # before this update, to keep the order
             plain_writes = []
             batch = self.batch()
             results[index] = self._add_update(update, batch)

@@ -14,20 +14,20 @@ from google.protobuf.message_factory import GetMessageClass
 
 from softswitch.errors import ProgramError
 
-_NAME = "p4.tmp.P4DeviceConfig"
-_JSON = b"{"  # no message begins with it, or with white space before it
+_MESSAGE_NAME = "p4.tmp.P4DeviceConfig"
+_JSON_START = b"{"  # no valid message begins with it, even after white space
 
 
 def extract_program(device_config: bytes) -> bytes:
     """Return the BMv2 JSON in `p4_device_config`; raises ProgramError for a message without it."""
-    if device_config.lstrip().startswith(_JSON):
+    if device_config.lstrip().startswith(_JSON_START):
         return device_config
     try:
         message = _P4DeviceConfig.FromString(device_config)
     except DecodeError:
         return device_config  # neither JSON nor the message: the JSON parser reports it
     if not message.device_data:
-        raise ProgramError(f"{_NAME} has no device_data: the BMv2 JSON belongs there")
+        raise ProgramError(f"{_MESSAGE_NAME} has no device_data: the BMv2 JSON belongs there")
     data: bytes = message.device_data
     return data
 
@@ -41,7 +41,7 @@ def _make_message_class() -> Any:  # a generated message class
     message_type.field.add(name="device_data", number=3, type=FieldDescriptorProto.TYPE_BYTES, label=optional)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    return GetMessageClass(pool.FindMessageTypeByName(_NAME))
+    return GetMessageClass(pool.FindMessageTypeByName(_MESSAGE_NAME))
 
 
 _P4DeviceConfig = _make_message_class()

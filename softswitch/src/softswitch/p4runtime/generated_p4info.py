@@ -15,7 +15,8 @@ from softswitch.p4runtime.messages import p4i, p4r
 
 T = TypeVar("T")
 # The first byte of an ID is the type of the object (P4Runtime 1.4 §6.3).
-_TABLE, _ACTION, _VALUE_SET, _PROFILE = 0x02, 0x01, 0x03, 0x11
+_TYPE_SHIFT = 24
+_ACTION, _TABLE, _VALUE_SET, _PROFILE = 0x01, 0x02, 0x03, 0x11
 _COUNTER, _DIRECT_COUNTER, _METER, _DIRECT_METER, _REGISTER = 0x12, 0x13, 0x14, 0x15, 0x16
 _MATCH_TYPES = {
     MatchKind.EXACT: p4i.MatchField.EXACT,
@@ -44,8 +45,10 @@ class _P4InfoBuilder:
         self.message = p4i.P4Info()
         self._program = program
         self._parameter_names = parameter_names
-        self._action_ids = {action.name: _ACTION << 24 | i for i, action in enumerate(program.actions, 1)}
-        self._table_ids = {name: _TABLE << 24 | i for i, name in enumerate(program.tables, 1)}
+        self._action_ids = {
+            action.name: _ACTION << _TYPE_SHIFT | i for i, action in enumerate(program.actions, 1)
+        }
+        self._table_ids = {name: _TABLE << _TYPE_SHIFT | i for i, name in enumerate(program.tables, 1)}
         for name, object_id in self._action_ids.items():
             self._add_action(name, object_id)
         for name in program.tables:
@@ -74,7 +77,7 @@ class _P4InfoBuilder:
             default = self._program.actions[table.default.action].name
             message.const_default_action_id = self._action_ids[default]
         if table.profile is not None:
-            message.implementation_id = _PROFILE << 24 | table.profile + 1
+            message.implementation_id = _PROFILE << _TYPE_SHIFT | table.profile + 1  # an index
         message.size, message.is_const_table = table.size, table.is_immutable
         if table.has_idle_timeout:
             message.idle_timeout_behavior = p4i.Table.NOTIFY_CONTROL
@@ -84,7 +87,7 @@ class _P4InfoBuilder:
             message = self.message.action_profiles.add(
                 with_selector=profile.selector is not None, size=profile.size
             )
-            _fill_preamble(message.preamble, _PROFILE << 24 | i + 1, profile.name)
+            _fill_preamble(message.preamble, _PROFILE << _TYPE_SHIFT | i + 1, profile.name)
             table_ids = [
                 self._table_ids[name] for name, table in self._program.tables.items() if table.profile == i
             ]
@@ -95,10 +98,10 @@ class _P4InfoBuilder:
             table = self._program.tables[name]
             if table.has_counter:
                 direct_counter = self.message.direct_counters.add(direct_table_id=object_id)
-                _fill_preamble(direct_counter.preamble, _DIRECT_COUNTER << 24 | i, f"{name}.counter")
+                _fill_preamble(direct_counter.preamble, _DIRECT_COUNTER << _TYPE_SHIFT | i, f"{name}.counter")
             if table.meter is not None:
                 direct_meter = self.message.direct_meters.add(direct_table_id=object_id)
-                _fill_preamble(direct_meter.preamble, _DIRECT_METER << 24 | i, f"{name}.meter")
+                _fill_preamble(direct_meter.preamble, _DIRECT_METER << _TYPE_SHIFT | i, f"{name}.meter")
         for object_id, counter in _assign_ids(_COUNTER, self._program.counters):
             _fill_preamble(self.message.counters.add(size=counter.size).preamble, object_id, counter.name)
         for object_id, meter in _assign_ids(_METER, self._program.meters):
@@ -116,8 +119,8 @@ class _P4InfoBuilder:
                 )
 
 
-def _assign_ids(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
-    return ((kind << 24 | i, item) for i, item in enumerate(items, 1))
+def _assign_ids(object_type: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
+    return ((object_type << _TYPE_SHIFT | i, item) for i, item in enumerate(items, 1))
 
 
 def _fill_preamble(preamble: p4i.Preamble, object_id: int, name: str) -> None:

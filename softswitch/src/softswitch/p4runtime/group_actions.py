@@ -60,12 +60,12 @@ def _composed_name(first: str, second: str) -> str:
 def _compose_actions(first: ir.Action, second: ir.Action) -> ir.Action:
     second_body = _shift_indices(second.body, len(first.parameters), len(first.body))
     return ir.Action(
-        _composed_name(first.name, second.name),
-        (*first.parameters, *second.parameters),
-        (*first.body, *second_body),
-        _texts_or_blanks(first.locations, len(first.body))
+        name=_composed_name(first.name, second.name),
+        parameters=(*first.parameters, *second.parameters),
+        body=(*first.body, *second_body),
+        locations=_texts_or_blanks(first.locations, len(first.body))
         + _texts_or_blanks(second.locations, len(second.body)),
-        _texts_or_blanks(first.data, len(first.parameters))
+        data=_texts_or_blanks(first.data, len(first.parameters))
         + _texts_or_blanks(second.data, len(second.parameters)),
     )
 

@@ -17,7 +17,7 @@ from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import invalid
 
-BINARY_P4INFO = (".bin", ".binpb", ".pb")
+BINARY_P4INFO_SUFFIXES = (".bin", ".binpb", ".pb")
 """Suffixes of files of P4Info in protobuf's binary format; all others are in its text format."""
 
 
@@ -60,10 +60,13 @@ def read_file(path: Path) -> bytes:
 def read_p4info(path: Path) -> p4i.P4Info:
     data = read_file(path)
     try:
-        if path.suffix in BINARY_P4INFO:
+        if path.suffix in BINARY_P4INFO_SUFFIXES:
             return p4i.P4Info.FromString(data)
         return text_format.Parse(data, p4i.P4Info())
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        format_name = "binary" if path.suffix in BINARY_P4INFO else "text"
-        reason = str(error) or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO)}"
+        format_name = "binary" if path.suffix in BINARY_P4INFO_SUFFIXES else "text"
+        reason = (
+            str(error)
+            or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO_SUFFIXES)}"
+        )
         raise SwitchError(f"{path} is not P4Info in protobuf's {format_name} format: {reason}") from None

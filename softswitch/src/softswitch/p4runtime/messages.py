@@ -21,18 +21,19 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-FILE = Path(__file__).with_name("messages.binpb")
+DESCRIPTORS_FILE = Path(__file__).with_name("messages.binpb")
 """A serialized `FileDescriptorSet`, with each file after those that it imports."""
 
 M = TypeVar("M", bound=Message)
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _SERVICE = "p4.v1.P4Runtime"
+# By whether the client and the server send streams.
 _RPC_KINDS = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
 
 
 def _load_pool() -> DescriptorPool:
     pool = DescriptorPool()
-    for file in FileDescriptorSet.FromString(FILE.read_bytes()).file:
+    for file in FileDescriptorSet.FromString(DESCRIPTORS_FILE.read_bytes()).file:
         pool.AddSerializedFile(file.SerializeToString())
     return pool
 
@@ -57,19 +58,19 @@ def adopt(message: M) -> M:
 
 
 def method_handlers(
-    servicer: object, requests: Mapping[str, Callable[[bytes], object]] = {}
+    servicer: object, request_parsers: Mapping[str, Callable[[bytes], object]] = {}
 ) -> grpc.GenericRpcHandler:
     """Return the handlers of a gRPC server; `servicer` has a coroutine method for each RPC.
 
-    `requests` has deserializers that replace those of protobuf, by RPC. Bytes that cannot be parsed end the
-    call with INVALID_ARGUMENT.
+    `request_parsers` replace protobuf's deserializers of requests, by RPC. Bytes that cannot be parsed end
+    the call with INVALID_ARGUMENT.
     """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
         make_handler = getattr(
             grpc, f"{_RPC_KINDS[rpc.client_streaming, rpc.server_streaming]}_rpc_method_handler"
         )
-        parse = requests.get(rpc.name, GetMessageClass(rpc.input_type).FromString)
+        parse = request_parsers.get(rpc.name, GetMessageClass(rpc.input_type).FromString)
         handlers[rpc.name] = make_handler(
             _with_parser(getattr(servicer, rpc.name), parse, rpc),
             response_serializer=GetMessageClass(rpc.output_type).SerializeToString,
@@ -133,4 +134,14 @@ else:
     p4t = _message_classes("p4/config/v1/p4types.proto")
     rpc_status = _message_classes("google/rpc/status.proto")
 
-__all__ = ["FILE", "adopt", "client_methods", "method_handlers", "p4d", "p4i", "p4r", "p4t", "rpc_status"]
+__all__ = [
+    "DESCRIPTORS_FILE",
+    "adopt",
+    "client_methods",
+    "method_handlers",
+    "p4d",
+    "p4i",
+    "p4r",
+    "p4t",
+    "rpc_status",
+]

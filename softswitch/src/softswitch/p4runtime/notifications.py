@@ -13,6 +13,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import PL
 from softswitch.pipeline import DigestMessage, LogRecord, Notice
 
+_NS_PER_US, _NS_PER_S = 10**3, 10**9
 program_log = logging.getLogger("softswitch.program")
 
 
@@ -40,7 +41,7 @@ class Notifications(Generic[PL]):
             case LogRecord(text, failed):
                 program_log.log(logging.WARNING if failed else logging.INFO, "%s", text)
             case DigestMessage(digest, values) if control is not None:
-                if digest_list := control.digests.learn(digest, values, 1000 * self._now()):
+                if digest_list := control.digests.learn(digest, values, _NS_PER_US * self._now()):
                     self._send_digest_list(digest_list)
                 self.reschedule()
 
@@ -56,11 +57,11 @@ class Notifications(Generic[PL]):
         if control is None:
             return
         list_deadline_ns, idle_deadline_us = control.digests.next_deadline(), control.timers.next_deadline()
-        deadlines_ns = [1000 * idle_deadline_us] if idle_deadline_us is not None else []
+        deadlines_ns = [_NS_PER_US * idle_deadline_us] if idle_deadline_us is not None else []
         deadlines_ns += [list_deadline_ns] if list_deadline_ns is not None else []
         if deadlines_ns:
-            delay = max(0, min(deadlines_ns) - 1000 * self._now()) / 1e9
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._on_alarm, control)
+            delay_s = max(0, min(deadlines_ns) - _NS_PER_US * self._now()) / _NS_PER_S
+            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm, control)
 
     def stop(self) -> None:
         if self._alarm is not None:
@@ -69,7 +70,7 @@ class Notifications(Generic[PL]):
 
     def _on_alarm(self, control: ControlledPipeline[PL]) -> None:
         now = self._now()
-        for digest_list in control.digests.due_lists(1000 * now):
+        for digest_list in control.digests.due_lists(_NS_PER_US * now):
             self._send_digest_list(digest_list)
         if idle_keys := control.timers.restart_expired(now):
             message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())

@@ -144,16 +144,16 @@ class P4Info:
         self.port_translation = next(iter(ports), None)
         """Translation of a packet-in's port, also used for replicas' ports, which have no type in P4Info."""
         self.registers = {r.preamble.id: self._make_register(r, register_widths) for r in message.registers}
-        index_translation = translations.of_index
+        find_index_translation = translations.of_index
         self.counters = {
             c.preamble.id: CounterInfo(
-                c.preamble.id, c.preamble.name, c.size, index_translation(c.index_type_name)
+                c.preamble.id, c.preamble.name, c.size, find_index_translation(c.index_type_name)
             )
             for c in message.counters
         }
         self.meters = {
             m.preamble.id: MeterInfo(
-                m.preamble.id, m.preamble.name, m.size, m.spec.type, index_translation(m.index_type_name)
+                m.preamble.id, m.preamble.name, m.size, m.spec.type, find_index_translation(m.index_type_name)
             )
             for m in message.meters
         }

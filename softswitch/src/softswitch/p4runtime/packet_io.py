@@ -16,23 +16,23 @@ class ControllerHeader:
         self._length = (bits + 7) // 8
         self._padding = self._length * 8 - bits
 
-    def frame(self, packet: p4r.PacketOut) -> bytes:
-        metadata = [(field.metadata_id, field.value) for field in packet.metadata]
+    def make_frame(self, packet_out: p4r.PacketOut) -> bytes:
+        metadata = [(field.metadata_id, field.value) for field in packet_out.metadata]
         header = 0
         for field, value in zip(self._fields.fields, self._fields.decode(metadata), strict=True):
             header = header << field.width | value
-        return (header << self._padding).to_bytes(self._length, "big") + packet.payload
+        return (header << self._padding).to_bytes(self._length, "big") + packet_out.payload
 
-    def packet(self, frame: bytes) -> p4r.PacketIn:
+    def make_packet_in(self, frame: bytes) -> p4r.PacketIn:
         if len(frame) < self._length:
             length = pluralize(len(frame), "byte")
-            raise ValueError(f"packet-in of {length} is shorter than its header of {self._length}")
+            raise ValueError(f"packet-in of {length} is shorter than its header of {self._length} bytes")
         header = int.from_bytes(frame[: self._length], "big") >> self._padding
         values = []
         for field in reversed(self._fields.fields):
             values.append(header & ((1 << field.width) - 1))
             header >>= field.width
-        packet = p4r.PacketIn(payload=frame[self._length :])
+        packet_in = p4r.PacketIn(payload=frame[self._length :])
         for metadata_id, value in self._fields.encode(values[::-1]):
-            packet.metadata.add(metadata_id=metadata_id, value=value)
-        return packet
+            packet_in.metadata.add(metadata_id=metadata_id, value=value)
+        return packet_in

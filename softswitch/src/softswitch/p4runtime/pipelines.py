@@ -208,7 +208,7 @@ def _bare_config(data: bytes) -> p4r.ForwardingPipelineConfig:
 def _drop_notices(notices: socket.socket) -> None:
     """Drop the notices of a pipeline that no longer runs: another pipeline cannot decode them."""
     try:
-        while notices.recv(1, socket.MSG_DONTWAIT):
+        while notices.recv(1, socket.MSG_DONTWAIT):  # also drops the rest of the datagram
             pass
     except BlockingIOError:
         pass

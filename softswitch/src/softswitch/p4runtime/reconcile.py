@@ -14,7 +14,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import ControlPlane
 
-BATCH_SIZE = 1000
+BATCH_SIZE = 1000  # updates in one write
 PL = TypeVar("PL", bound=ControlPlane)
 
 # In this order, entities are written before those that refer to them.
@@ -61,7 +61,7 @@ def carry_over(old_state: State, new_control: ControlledPipeline[PL]) -> list[Re
     while batch := list(islice(updates, BATCH_SIZE)):
         for update, refusal in zip(batch, _write(new_control, batch), strict=True):
             if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
-                update.type = MODIFY
+                update.type = MODIFY  # the new pipeline had it from the start
                 (refusal,) = _write(new_control, [update])
             if refusal is not None and not _is_initial(update.entity):
                 refusals.append(refusal)

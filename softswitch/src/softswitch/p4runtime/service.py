@@ -60,6 +60,7 @@ class P4RuntimeServer(Generic[PL]):
         self._is_attached = False
         self._has_begun = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
+        # A function, because `attach` sets the ports later.
         self._notifications = Notifications(
             self._running_pipeline, self._broadcast, lambda: self._ports.now()
         )
@@ -100,7 +101,7 @@ class P4RuntimeServer(Generic[PL]):
         for each_address in (address, *more_addresses):
             _check_address(each_address)
         options = [
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", 0),  # refuse a port that another server uses
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ]
@@ -244,11 +245,11 @@ class P4RuntimeServer(Generic[PL]):
                 error.other.other.CopyFrom(request.other)
                 raise unimplemented(f"{kind or 'an empty stream message'} is not supported by softswitch")
         except Refusal as refusal:
-            error.canonical_code, error.message = refusal.number, str(refusal)
+            error.canonical_code, error.message = refusal.canonical_code, str(refusal)
             stream.send(p4r.StreamMessageResponse(error=error))
 
     def _send_packet_out(self, packet: p4r.PacketOut) -> None:
-        frame = self.pipelines.get_running().packet_out.frame(packet)
+        frame = self.pipelines.get_running().packet_out.make_frame(packet)
         try:
             self._ports.cpu_socket.send(frame, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -265,7 +266,7 @@ class P4RuntimeServer(Generic[PL]):
             if control is None:
                 continue
             try:
-                self._broadcast(p4r.StreamMessageResponse(packet=control.packet_in.packet(frame)))
+                self._broadcast(p4r.StreamMessageResponse(packet=control.packet_in.make_packet_in(frame)))
             except ValueError as error:
                 log.warning("%s", error)
 

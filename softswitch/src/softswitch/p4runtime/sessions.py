@@ -11,9 +11,8 @@ from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
 
-MAX_QUEUED_MESSAGES = (
-    4096  # queued messages to a controller; further packets, digests and notifications are dropped
-)
+# Messages that wait for a controller; further packets, digests and notifications are dropped.
+MAX_QUEUED_MESSAGES = 4096
 
 log = logging.getLogger(__name__)
 

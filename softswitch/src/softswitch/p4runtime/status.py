@@ -21,7 +21,7 @@ class Refusal(SwitchError):
         self.code = code
 
     @property
-    def number(self) -> int:
+    def canonical_code(self) -> int:
         return int(self.code.value[0])
 
 
@@ -54,7 +54,7 @@ def batch_status(element: str, failures: Sequence[Refusal | None]) -> rpc_status
     for failure in failures:
         error = p4r.Error()
         if failure is not None:
-            error.canonical_code, error.message = failure.number, str(failure)
+            error.canonical_code, error.message = failure.canonical_code, str(failure)
         status.details.add().Pack(error)
     return status
 

@@ -155,7 +155,7 @@ class Cells(Tables[PL]):
         control = self.control()
         if handle is not None:
             return [self.key_of(control, table, handle)]
-        return [key for _, key in control.handles.ordered(table)]
+        return [key for _, key in control.handles.handles_and_keys(table)]
 
     # -- value sets
 

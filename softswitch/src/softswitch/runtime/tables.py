@@ -7,7 +7,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.entry_reads import idle_time
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import ProfileStore
-from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, DefaultEntry, Key, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, DefaultEntry, Key, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
@@ -73,7 +73,7 @@ class Tables(RuntimeCalls[PL]):
         entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
         return [
             _describe_entry(control, store, handle, entries[key])
-            for handle, key in control.handles.ordered(table)
+            for handle, key in control.handles.handles_and_keys(table)
         ]
 
     def table_entry(self, table: str, handle: int) -> Entry:
@@ -98,7 +98,7 @@ class Tables(RuntimeCalls[PL]):
 
     def table_default(self, table: str) -> TableAction | None:
         _, store = self._find_table(table)
-        action = store.default[DEFAULT].action
+        action = store.default[DEFAULT_KEY].action
         return None if action is None else describe_action(store, action)
 
     def table_set_default(self, table: str, doing: TableAction | None) -> None:
@@ -156,13 +156,13 @@ class Tables(RuntimeCalls[PL]):
         action: EntryAction | None = None
         if doing is not None:
             action = find_use(profile, doing)
-        batch, old_action = control.batch(), store.default[DEFAULT].action
+        batch, old_action = control.batch(), store.default[DEFAULT_KEY].action
         for used_action, change in ((action, 1), (old_action, -1)):
             if isinstance(used_action, UseMember):
                 profile.change_uses(profile.member_uses, used_action.member, change, batch)
             elif isinstance(used_action, UseGroup):
                 profile.change_uses(profile.group_uses, used_action.group, change, batch)
-        batch.put(store.default, DEFAULT, DefaultEntry(action))
+        batch.put(store.default, DEFAULT_KEY, DefaultEntry(action))
         batch.add(lambda pipeline: pipeline.set_default(store.name, action))
         batch.apply()
 

@@ -77,13 +77,11 @@ class Arrays(Generic[A]):
             )
         return range(index, index + 1)
 
-    def _numbered(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
+    def _with_controller_index(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
         """Yield cells from `start` on as (controllers' index, value); skip those without such an index."""
-        for number, value in enumerate(values, start):
+        for cell, value in enumerate(values, start):
             index = (
-                number
-                if array.index_translation is None
-                else array.index_translation.controller_index(number)
+                cell if array.index_translation is None else array.index_translation.controller_index(cell)
             )
             if index is not None:
                 yield index, value

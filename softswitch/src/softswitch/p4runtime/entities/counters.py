@@ -33,9 +33,9 @@ class CounterEntries(Arrays[CounterInfo]):
             for array, start, stop in self._chunks(query.counter_id, query)
         ]
         return (
-            _entity(array, index, value)
+            _make_entity(array, index, value)
             for array, start, values in chunks
-            for index, value in self._numbered(array, start, values)
+            for index, value in self._with_controller_index(array, start, values)
         )
 
 
@@ -45,7 +45,7 @@ def counter_value(data: p4r.CounterData) -> CounterValue:
     return CounterValue(data.packet_count, data.byte_count)
 
 
-def _entity(array: CounterInfo, index: int, value: CounterValue) -> p4r.Entity:
+def _make_entity(array: CounterInfo, index: int, value: CounterValue) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.counter_entry
     message.counter_id, message.index.index = array.id, index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.entities.entry_actions import decode_direct_action
-from softswitch.p4runtime.entities.store import DEFAULT, DefaultEntry, Extras, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT_KEY, DefaultEntry, Extras, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied, invalid, unimplemented
 
@@ -19,13 +19,14 @@ def write_default(store: TableStore, update_type: int, entry: p4r.TableEntry, ba
     if entry.HasField("counter_data") or entry.HasField("meter_config"):
         text = "the default entry's direct counter and meter are not supported"
         raise unimplemented(f"table {store.name}: {text}")
+    # In P4Runtime, a table with an action profile has a constant default action.
     if table.is_default_const or table.profile is not None:
         raise denied(f"table {store.name} has a constant default action")
     if entry.HasField("action"):
-        action = decode_direct_action(table, entry.action, default=True)
+        action = decode_direct_action(table, entry.action, is_default=True)
         new_entry = DefaultEntry(action, Extras(entry.metadata, entry.controller_metadata))
         batch.add(lambda pipeline: pipeline.set_default(store.name, action))
     else:
         new_entry = store.initial_default
         batch.add(lambda pipeline: pipeline.set_default(store.name, None))
-    batch.put(store.default, DEFAULT, new_entry)
+    batch.put(store.default, DEFAULT_KEY, new_entry)

@@ -25,12 +25,11 @@ class _SentList(NamedTuple):
 
 @dataclass
 class _DigestState:
-    pending: dict[Values, None] = field(default_factory=dict)
-    first_time: int = 0  # arrival of the oldest of `pending`
-    unacked: dict[int, _SentList] = field(default_factory=dict)
-    unacked_values: set[Values] = field(
-        default_factory=set
-    )  # values of `unacked`, not sent again before the ack
+    pending: dict[Values, None] = field(default_factory=dict)  # an ordered set
+    oldest_arrival: int = 0  # arrival of the oldest of `pending`
+    unacked: dict[int, _SentList] = field(default_factory=dict)  # by list ID, in order of sending
+    # Values of `unacked`, not sent again before the ack.
+    unacked_values: set[Values] = field(default_factory=set)
     last_list_id: int = 0
 
     def acknowledge(self, list_id: int) -> None:
@@ -38,7 +37,7 @@ class _DigestState:
         if sent_list := self.unacked.pop(list_id, None):
             self.unacked_values.difference_update(sent_list.values)
 
-    def acknowledge_expired(self, latest_sent_at: int) -> None:
+    def acknowledge_expired(self, latest_sent_at: int) -> None:  # the ack timeout of these lists is over
         while self.unacked and next(iter(self.unacked.values())).sent_at <= latest_sent_at:
             self.acknowledge(next(iter(self.unacked)))
 
@@ -49,10 +48,11 @@ class _DigestState:
 
 
 class DigestEntries:
-    def __init__(self, digests: Mapping[int, DigestInfo], names: Sequence[str]) -> None:
+    def __init__(self, digests: Mapping[int, DigestInfo], program_names: Sequence[str]) -> None:
         self._digests = digests
         info_by_name = {digest.name: digest for digest in digests.values()}
-        self._info_by_number = [info_by_name.get(name) for name in names]
+        # By position in `Program.digests`; None for a digest that P4Info lacks.
+        self._info_by_position = [info_by_name.get(name) for name in program_names]
         self._configs: dict[int, Config] = {}
         self._states = {digest_id: _DigestState() for digest_id in digests}
 
@@ -82,8 +82,8 @@ class DigestEntries:
 
     # ---- digest lists
 
-    def learn(self, number: int, values: Values, now: int) -> p4r.DigestList | None:
-        digest = self._info_by_number[number]
+    def learn(self, position: int, values: Values, now: int) -> p4r.DigestList | None:
+        digest = self._info_by_position[position]
         if digest is None or digest.id not in self._configs:
             return None
         config, state = self._configs[digest.id], self._states[digest.id]
@@ -91,8 +91,9 @@ class DigestEntries:
         if values in state.pending or values in state.unacked_values:
             return None
         if not state.pending:
-            state.first_time = now
+            state.oldest_arrival = now
         state.pending[values] = None
+        # Zero means that messages do not wait for others, or that lists have no maximum size.
         if config.max_timeout_ns == 0 or 0 < config.max_list_size <= len(state.pending):
             return self._make_list(digest, now)
         return None
@@ -115,7 +116,7 @@ class DigestEntries:
             state.clear()
 
     def _deadline(self, digest_id: int) -> int:
-        return self._states[digest_id].first_time + self._configs[digest_id].max_timeout_ns
+        return self._states[digest_id].oldest_arrival + self._configs[digest_id].max_timeout_ns
 
     def _make_list(self, digest: DigestInfo, now: int) -> p4r.DigestList:
         state = self._states[digest.id]

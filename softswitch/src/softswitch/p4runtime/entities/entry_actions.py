@@ -17,12 +17,12 @@ from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 
 
 def decode_direct_action(
-    table: TableInfo, table_action: p4r.TableAction, default: bool = False
+    table: TableInfo, table_action: p4r.TableAction, is_default: bool = False
 ) -> ActionCall:
     call = table_action.action
-    action = (table.default_actions if default else table.entry_actions).get(call.action_id)
+    action = (table.default_actions if is_default else table.entry_actions).get(call.action_id)
     if action is None:
-        raise _wrong_action_error(table, table_action, default)
+        raise _wrong_action_error(table, table_action, is_default)
     return decode_arguments(action, call)
 
 
@@ -52,7 +52,7 @@ def release_action(store: TableStore, action: EntryAction, batch: Batch) -> None
     if isinstance(action, UseGroup) and action.group in store.profile.one_shots:
         remove_one_shot(store.profile, action.group, batch)
     else:
-        _change_use(store.profile, action, -1, batch)
+        _change_use(store.profile, action, change=-1, batch=batch)
 
 
 def encode_action(
@@ -70,7 +70,7 @@ def encode_action(
 
 
 def _add_use(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryAction:
-    _change_use(profile, action, 1, batch)
+    _change_use(profile, action, change=1, batch=batch)
     return action
 
 
@@ -81,7 +81,7 @@ def _change_use(profile: ProfileStore, action: EntryAction, change: int, batch: 
         profile.change_uses(profile.group_uses, action.group, change, batch)
 
 
-def _wrong_action_error(table: TableInfo, table_action: p4r.TableAction, default: bool) -> Refusal:
+def _wrong_action_error(table: TableInfo, table_action: p4r.TableAction, is_default: bool) -> Refusal:
     kind, action_id = table_action.WhichOneof("type"), table_action.action.action_id
     if kind is None:
         return invalid(f"table {table.name}: the action is missing")
@@ -93,5 +93,5 @@ def _wrong_action_error(table: TableInfo, table_action: p4r.TableAction, default
     if action_id in table.default_actions:
         name = table.default_actions[action_id].name
         return denied(f"table {table.name}: action {name} is allowed as default action only")
-    allowed = table.default_actions if default else table.entry_actions
+    allowed = table.default_actions if is_default else table.entry_actions
     return unknown_action(allowed, action_id, f"table {table.name}")

@@ -9,11 +9,13 @@ from typing import NamedTuple
 from softswitch.p4runtime.entities.entry_actions import encode_action
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
-from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, Extras, Key, Stores, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, Extras, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, StoredEntry
+
+_NS_PER_US = 1000
 
 
 class SelectedEntry(NamedTuple):
@@ -39,12 +41,12 @@ def read_entries(
     for store in selected_stores:
         _check_query(store, query)
     if query.is_default_action:
-        defaults = [(store, *store.default[DEFAULT]) for store in selected_stores]
+        defaults = [(store, store.default[DEFAULT_KEY]) for store in selected_stores]
         return iter(
             [
-                _make_default_entity(*default, actions)
-                for default in defaults
-                if _is_selected(*default[1:], actions, query)
+                _make_default_entity(store, action, extras, actions)
+                for store, (action, extras) in defaults
+                if _is_selected(action, extras, actions, query)
             ]
         )
     return (
@@ -101,6 +103,7 @@ def _check_query(store: TableStore, query: p4r.TableEntry) -> None:
 def _is_selected(
     action: EntryAction | None, extras: Extras, actions: Mapping[str, ActionInfo], query: p4r.TableEntry
 ) -> bool:
+    # Fields that are not set in the query select all entries.
     action_id = actions[action.name].id if isinstance(action, ActionCall) else 0
     return (
         (not query.HasField("action") or query.action.action.action_id == action_id)
@@ -124,7 +127,7 @@ def _make_entity(
     if extras.meter is not None and query.HasField("meter_config"):
         encode_config(extras.meter, message.meter_config)
     if store.table.has_idle_timeout and query.HasField("time_since_last_hit"):
-        message.time_since_last_hit.elapsed_ns = 1000 * idle_time(extras, entry, now)
+        message.time_since_last_hit.elapsed_ns = _NS_PER_US * idle_time(extras, entry, now)
     return entity
 
 

@@ -40,8 +40,8 @@ class _NumberedEntries:
 
 
 class Handles:
-    def __init__(self, entries: Callable[[str], Iterable[StoredEntry]]) -> None:
-        self._entries = entries
+    def __init__(self, read_entries: Callable[[str], Iterable[StoredEntry]]) -> None:
+        self._read_entries = read_entries
         self._entries_by_table: dict[str, _NumberedEntries] = {}
 
     @property
@@ -79,7 +79,7 @@ class Handles:
         number = handle & _NUMBER_MASK
         return number in entries.key_by_number and entries.handle_of(number) != handle
 
-    def ordered(self, table: str) -> Iterator[tuple[int, Key]]:
+    def handles_and_keys(self, table: str) -> Iterator[tuple[int, Key]]:
         entries = self._number_entries(table)
         return (
             (entries.handle_of(number), entries.key_by_number[number])
@@ -89,6 +89,6 @@ class Handles:
     def _number_entries(self, table: str) -> _NumberedEntries:
         if table not in self._entries_by_table:
             entries = self._entries_by_table[table] = _NumberedEntries()
-            for entry in self._entries(table):
+            for entry in self._read_entries(table):
                 entries.add(Key(entry.key, entry.priority))
         return self._entries_by_table[table]

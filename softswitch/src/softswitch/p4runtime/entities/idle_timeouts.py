@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from softswitch.pipeline import EntryKey
 
+_NS_PER_US = 1000
 MIN_TIMEOUT_US = 10_000  # shorter timeouts are raised to this value
 
 
@@ -22,10 +23,10 @@ class IdleTimers:
     def __init__(self, last_hits: Callable[[Sequence[EntryKey]], list[int]]) -> None:
         self._last_hits = last_hits
         self._timers: dict[EntryKey, _Timer] = {}
-        self._deadlines: list[tuple[int, EntryKey, _Timer]] = []
+        self._deadlines: list[tuple[int, EntryKey, _Timer]] = []  # heap; deadlines in µs
 
     def start(self, key: EntryKey, timeout_ns: int, now: int) -> None:
-        self._start(key, _Timer(now, max(-(-timeout_ns // 1000), MIN_TIMEOUT_US)))
+        self._start(key, _Timer(now, max(-(-timeout_ns // _NS_PER_US), MIN_TIMEOUT_US)))
 
     def stop(self, key: EntryKey) -> None:
         self._timers.pop(key, None)
@@ -56,5 +57,6 @@ class IdleTimers:
         heapq.heappush(self._deadlines, (timer.start_us + timer.timeout_us, key, timer))
 
     def _drop_stopped(self) -> None:
+        # A timer that was stopped or restarted is no longer the entry's, though it may be equal.
         while self._deadlines and self._timers.get(self._deadlines[0][1]) is not self._deadlines[0][2]:
             heapq.heappop(self._deadlines)

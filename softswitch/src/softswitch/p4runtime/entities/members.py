@@ -49,10 +49,10 @@ class Members:
         ]
         return (self._make_entity(*fields) for fields in members)
 
-    def _make_entity(self, profile: int, member: int, call: ActionCall) -> p4r.Entity:
+    def _make_entity(self, profile_id: int, member_id: int, call: ActionCall) -> p4r.Entity:
         entity = p4r.Entity()
         message = entity.action_profile_member
-        message.action_profile_id, message.member_id = profile, member
+        message.action_profile_id, message.member_id = profile_id, member_id
         encode_call(self._actions, call, message.action)
         return entity
 

@@ -6,7 +6,7 @@ from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import MeterConfig
 
-_TWO_RATE = p4i.MeterSpec.TWO_RATE_THREE_COLOR
+_TWO_RATE_THREE_COLOR = p4i.MeterSpec.TWO_RATE_THREE_COLOR
 _SINGLE_RATE_THREE_COLOR = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
 
@@ -20,7 +20,8 @@ def decode_config(
         raise invalid(f"{location}: eburst {message.eburst} is for single-rate three-color meters only")
     if message.eburst:
         raise unimplemented(f"{location}: meters with an excess burst are not supported")
-    if meter_type != _TWO_RATE and config[:2] != config[2:]:
+    committed = config.committed_rate, config.committed_burst
+    if meter_type != _TWO_RATE_THREE_COLOR and committed != (config.peak_rate, config.peak_burst):
         raise invalid(
             f"{location}: a single-rate meter needs pir=cir and pburst=cburst, got {_format_config(message)}"
         )

@@ -42,12 +42,14 @@ class MeterEntries(Arrays[MeterInfo]):
     def read(self, query: p4r.MeterEntry) -> Iterator[p4r.Entity]:
         _refuse_color_counters(query)
         cells = [
-            (array.id, index, number)
+            (array.id, index, cell)
             for array, start, stop in self._chunks(query.meter_id, query)
-            for index, number in self._numbered(array, start, range(start, stop))
+            for index, cell in self._with_controller_index(array, start, range(start, stop))
         ]
         configs = dict(self._configs)
-        return (_make_entity(meter, index, configs.get((meter, number))) for meter, index, number in cells)
+        return (
+            _make_entity(meter_id, index, configs.get((meter_id, cell))) for meter_id, index, cell in cells
+        )
 
 
 def _refuse_color_counters(message: p4r.MeterEntry) -> None:
@@ -55,10 +57,10 @@ def _refuse_color_counters(message: p4r.MeterEntry) -> None:
         raise unimplemented("counters of meter colors are not supported")
 
 
-def _make_entity(meter: int, index: int, config: MeterConfig | None) -> p4r.Entity:
+def _make_entity(meter_id: int, index: int, config: MeterConfig | None) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.meter_entry
-    message.meter_id, message.index.index = meter, index
+    message.meter_id, message.index.index = meter_id, index
     if config is not None:
         encode_config(config, message.config)
     return entity

@@ -30,7 +30,7 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     batch.put(store.one_shots, group, None)
     batch.put(store.member_counts, group, None)
     batch.put(store.group_orders, group, None)
-    store.numbers.groups.free(group)
+    store.numbers.group_allocator.free(group)
     for numbers in member_numbers:
         store.numbers.free(numbers)
 
@@ -51,7 +51,7 @@ def _add_one_shot(
     batch: Batch,
 ) -> EntryAction:
     batch.snapshot(store.numbers)
-    group = store.numbers.groups.allocate()
+    group = store.numbers.group_allocator.allocate()
     member_numbers = [store.numbers.allocate(weight) for weight in weights]
     batch.put(store.one_shots, group, OneShot(message, member_numbers))
     batch.put(store.member_counts, group, sum(weights))
@@ -97,10 +97,11 @@ def _decode_members(
         group_call = decode_call(store.profile.group_actions, action, f"{location}, group_action")
         calls = [compose_calls(group_call, call) for call in calls]
     weights = [
-        store.check_weight(profile_action.weight, counts_members) for profile_action in profile_actions
+        store.check_weight(profile_action.weight, has_limit=counts_members)
+        for profile_action in profile_actions
     ]
     watched_ports = [
-        watched_port(profile_action, location, store.ports) for profile_action in profile_actions
+        watched_port(profile_action, location, store.port_translation) for profile_action in profile_actions
     ]
     size, limit = len(weights) if counts_members else sum(weights), store.profile.max_group_size
     if 0 < limit < size:

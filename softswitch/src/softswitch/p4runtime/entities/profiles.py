@@ -49,10 +49,11 @@ class ProfileStore:
         self,
         profile: ActionProfileInfo,
         size: int,
-        ports: Translation | None = None,
+        port_translation: Translation | None = None,
         down_ports: Collection[int] = (),
     ) -> None:
-        self.ports, self._down_ports = ports, down_ports
+        self.port_translation, self._down_ports = port_translation, down_ports
+        # By group or one-shot: its members in the order in which hashes select them.
         self.group_orders: dict[int, Sequence[GroupMember]] = {}
         self.profile = profile
         self.name = profile.name
@@ -61,7 +62,7 @@ class ProfileStore:
         self.groups: dict[int, p4r.ActionProfileGroup] = {}
         self.one_shots: dict[int, OneShot] = {}
         self.member_counts: dict[int, int] = {}  # number of members of each group or one-shot in the pipeline
-        self.member_uses: dict[int, int] = {}
+        self.member_uses: dict[int, int] = {}  # number of entries and groups that refer to each member
         self.group_uses: dict[int, int] = {}
         self.numbers = MemberNumbers()
 
@@ -117,7 +118,7 @@ class ProfileStore:
         pipeline.write_group(self.name, group, members)
 
     def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
-        batch.put(uses, identity, uses.get(identity, 0) + change or None)
+        batch.put(uses, identity, uses.get(identity, 0) + change or None)  # None removes a count of 0
 
     def missing_error(self, kind: str, identity: int) -> Refusal:
         return Refusal(StatusCode.NOT_FOUND, f"action profile {self.name}: {kind} {identity} is not there")
@@ -133,14 +134,14 @@ class Profiles:
     def __init__(self, p4info: P4Info, program: Program, down_ports: Collection[int] = ()) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}
         self._stores = {
-            i: ProfileStore(p, sizes[p.name], p4info.port_translation, down_ports)
-            for i, p in p4info.profiles.items()
+            profile_id: ProfileStore(profile, sizes[profile.name], p4info.port_translation, down_ports)
+            for profile_id, profile in p4info.profiles.items()
         }
 
-    def __getitem__(self, identity: int) -> ProfileStore:
-        store = self._stores.get(identity)
+    def __getitem__(self, profile_id: int) -> ProfileStore:
+        store = self._stores.get(profile_id)
         if store is None:
-            raise invalid(f"no action profile has ID {identity}")
+            raise invalid(f"no action profile has ID {profile_id}")
         return store
 
     def find_by_name(self, name: str) -> ProfileStore | None:
@@ -152,20 +153,20 @@ class Profiles:
                 if any(member.watched_port == port for member in members):
                     store.write_group(pipeline, group)
 
-    def select(self, profile: int, member_or_group_id: int, kind: str) -> list[ProfileStore]:
-        if profile:
-            return [self[profile]]
+    def select(self, profile_id: int, member_or_group_id: int, kind: str) -> list[ProfileStore]:
+        if profile_id:
+            return [self[profile_id]]
         if member_or_group_id:
             raise invalid(f"a {kind} ID is given without an action profile ID")
         return list(self._stores.values())
 
 
-def watched_port(member: WatchingMember, location: str, ports: Translation | None) -> int | None:
+def watched_port(member: WatchingMember, location: str, port_translation: Translation | None) -> int | None:
     kind = member.WhichOneof("watch_kind")
     if kind is None:
         return None
-    if kind == "watch_port" and ports is not None:
-        port = ports.decode(member.watch_port, location)
+    if kind == "watch_port" and port_translation is not None:
+        port = port_translation.decode(member.watch_port, location)
     else:
         port = member.watch if kind == "watch" else int.from_bytes(member.watch_port, "big")
     if not 0 <= port < DROP_PORT:

@@ -34,7 +34,7 @@ class RegisterEntries(Arrays[RegisterInfo]):
         return (
             _make_entity(array, index, value)
             for array, start, values in chunks
-            for index, value in self._numbered(array, start, values)
+            for index, value in self._with_controller_index(array, start, values)
         )
 
 

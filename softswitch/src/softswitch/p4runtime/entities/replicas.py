@@ -47,17 +47,18 @@ def _hash_order(keys: Iterable[int], buckets: int) -> list[int]:
     chains: dict[int, list[int]] = {}
     for key in keys:
         chains.setdefault(key % buckets, []).append(key)
+    # A new bucket goes to the front of the list, and a new key to the front of its bucket.
     return [key for chain in reversed(chains.values()) for key in reversed(chain)]
 
 
 def decode_replicas(
-    messages: Iterable[p4r.Replica], location: str, ports: Translation | None = None
+    messages: Iterable[p4r.Replica], location: str, port_translation: Translation | None = None
 ) -> list[Replica]:
     replicas: dict[Replica, None] = {}
     for message in messages:
         if message.backup_replicas:
             raise unimplemented(f"{location}: backup replicas are not supported")
-        replica = Replica(_decode_port(message, location, ports), message.instance)
+        replica = Replica(_decode_port(message, location, port_translation), message.instance)
         if replica.instance > MAX_INSTANCE:
             raise invalid(f"{location}: instance {replica.instance} is above the largest, {MAX_INSTANCE}")
         if replica in replicas:
@@ -66,14 +67,18 @@ def decode_replicas(
     return list(replicas)
 
 
-def _decode_port(message: p4r.Replica, location: str, ports: Translation | None) -> int:
+def _decode_port(message: p4r.Replica, location: str, port_translation: Translation | None) -> int:
     kind = message.WhichOneof("port_kind")
     if kind is None or (kind == "port" and not message.port):
         raise invalid(f"{location}: the port of a replica is missing")
     if kind == "egress_port":
         port = message.egress_port
     else:
-        port = int.from_bytes(message.port, "big") if ports is None else ports.decode(message.port, location)
+        port = (
+            int.from_bytes(message.port, "big")
+            if port_translation is None
+            else port_translation.decode(message.port, location)
+        )
     if port >= DROP_PORT:
         raise invalid(f"{location}: port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")
     return port

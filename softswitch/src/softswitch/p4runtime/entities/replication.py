@@ -27,9 +27,9 @@ class _ReplicatedEntries(ABC, Generic[M]):
     name: str
     max_id: int
 
-    def __init__(self, counts: dict[tuple[str, int], int], ports: Translation | None) -> None:
+    def __init__(self, counts: dict[tuple[str, int], int], port_translation: Translation | None) -> None:
         self.entries: dict[int, tuple[M, list[Replica]]] = {}
-        self._ports = ports
+        self._port_translation = port_translation
         self._counts = counts
 
     @abstractmethod
@@ -62,18 +62,21 @@ class _ReplicatedEntries(ABC, Generic[M]):
             return
         self.check_fields(message, location)
         _, old_order = self.entries.get(identity, (None, []))
-        replicas = order_replicas(decode_replicas(message.replicas, location, self._ports), old_order)
+        replicas = order_replicas(
+            decode_replicas(message.replicas, location, self._port_translation), old_order
+        )
         copy = type(message)()
         copy.CopyFrom(message)
         self.put(copy, replicas, batch)
 
     def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
-        key = (self.name, self.id_of(message))
+        identity = self.id_of(message)
+        key = (self.name, identity)
         other_replicas = sum(count for other_key, count in self._counts.items() if other_key != key)
         if other_replicas + len(replicas) > MAX_REPLICAS:
             text = f"all groups and sessions together have room for {MAX_REPLICAS} replicas"
-            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"{key[0]} {key[1]}: {text}")
-        batch.put(self.entries, key[1], (message, replicas))
+            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"{self.name} {identity}: {text}")
+        batch.put(self.entries, identity, (message, replicas))
         batch.put(self._counts, key, len(replicas))
         batch.add(lambda pipeline: self.write_replicas(pipeline, message, replicas))
 
@@ -136,10 +139,10 @@ class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
 
 
 class PacketReplication:
-    def __init__(self, ports: Translation | None = None) -> None:
+    def __init__(self, port_translation: Translation | None = None) -> None:
         counts: dict[tuple[str, int], int] = {}
-        self.groups = _MulticastGroups(counts, ports)
-        self.sessions = _CloneSessions(counts, ports)
+        self.groups = _MulticastGroups(counts, port_translation)
+        self.sessions = _CloneSessions(counts, port_translation)
 
     def write(self, update_type: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
         match message.WhichOneof("type"):

@@ -31,14 +31,14 @@ class MemberNumbers:
     """BMv2's numbers of the members of one profile, which determine the order of each group.
 
     Arguments are the controller's IDs of members and groups. Members of one-shots have no IDs, only numbers
-    (`allocate`). `groups` allocates the numbers of all groups.
+    (`allocate`). `group_allocator` allocates the numbers of all groups.
     """
 
     def __init__(self) -> None:
-        self.groups = NumberAllocator()
+        self.group_allocator = NumberAllocator()
         self._allocator = NumberAllocator()
-        self._copies: dict[int, list[int]] = {}
-        self._groups: dict[int, dict[int, int]] = {}
+        self._copies: dict[int, list[int]] = {}  # numbers of the copies, by member
+        self._group_weights: dict[int, dict[int, int]] = {}  # weights by group and member
         self._group_numbers: dict[int, int] = {}
 
     def snapshot(self) -> Callable[[], None]:
@@ -53,13 +53,13 @@ class MemberNumbers:
 
     def set_group(self, group: int, weights: Mapping[int, int]) -> list[int]:
         """Set the members of a group and their weights; return them in the order in which they are picked."""
-        old_weights = self._groups.get(group, {})
-        if group not in self._groups:
-            self._group_numbers[group] = self.groups.allocate()
+        old_weights = self._group_weights.get(group, {})
+        if group not in self._group_weights:
+            self._group_numbers[group] = self.group_allocator.allocate()
         for member in sorted(weights):
             copies = self._copies[member]
             copies += [self._allocator.allocate() for _ in range(weights[member] - len(copies))]
-        self._groups[group] = dict(weights)
+        self._group_weights[group] = dict(weights)
         for member in sorted(old_weights.keys() | weights.keys()):
             self._free_surplus_copies(member)
         numbered_members = [
@@ -68,9 +68,9 @@ class MemberNumbers:
         return [member for _, member in sorted(numbered_members)]
 
     def remove_group(self, group: int) -> None:
-        for member in sorted(self._groups.pop(group)):
+        for member in sorted(self._group_weights.pop(group)):
             self._free_surplus_copies(member)
-        self.groups.free(self._group_numbers.pop(group))
+        self.group_allocator.free(self._group_numbers.pop(group))
 
     def member_numbers(self) -> dict[int, int]:
         return {member: copies[0] for member, copies in self._copies.items()}
@@ -87,6 +87,6 @@ class MemberNumbers:
 
     def _free_surplus_copies(self, member: int) -> None:
         copies = self._copies[member]
-        max_weight = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
+        max_weight = max((weights.get(member, 0) for weights in self._group_weights.values()), default=0)
         while len(copies) > max(max_weight, 1):
             self._allocator.free(copies.pop())

@@ -34,7 +34,7 @@ class Extras(NamedTuple):
 
 NO_EXTRAS = Extras()
 
-DEFAULT = Key(())  # the key of a default entry
+DEFAULT_KEY = Key(())
 
 
 class DefaultEntry(NamedTuple):
@@ -58,7 +58,7 @@ class TableStore:
         self.extras: dict[Key, Extras] = {}
         self.initial_default = DefaultEntry(_make_action_call(program, program_table.default))
         # A dictionary of one entry, because a batch can restore dictionaries (`Batch.put`).
-        self.default: dict[Key, DefaultEntry] = {DEFAULT: self.initial_default}
+        self.default: dict[Key, DefaultEntry] = {DEFAULT_KEY: self.initial_default}
         self.is_plain = bool(program_table.key) and not (
             self.has_priority
             or table.is_const

@@ -14,7 +14,7 @@ from softswitch.p4runtime.entities.direct_meters import decode_meter_config, mak
 from softswitch.p4runtime.entities.entry_actions import decode_direct_action, prepare_action, release_action
 from softswitch.p4runtime.entities.entry_reads import read_entries
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
-from softswitch.p4runtime.entities.store import DEFAULT, NO_EXTRAS, Extras, Key, Stores, TableStore
+from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, Extras, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
@@ -30,7 +30,7 @@ from softswitch.pipeline import (
 
 Clock = Callable[[], int]  # returns µs since start
 CHANGES = {INSERT: Change.INSERT, MODIFY: Change.MODIFY, DELETE: Change.DELETE}
-MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("match", "action"))
+MATCH_FIELD, ACTION_FIELD = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("match", "action"))
 
 
 class _EntryData(NamedTuple):
@@ -84,7 +84,7 @@ class TableEntries:
 
     def has_initial_default(self, table_id: int) -> bool:
         store = self._stores[table_id]
-        return store.default[DEFAULT] is store.initial_default
+        return store.default[DEFAULT_KEY] is store.initial_default
 
     # -- plain updates: match and action only, which the pipeline can check
 
@@ -95,9 +95,12 @@ class TableEntries:
         update_type = update.type
         if store is None or not store.is_plain or update_type not in CHANGES:
             return None
-        fields = entry.ListFields()  # in order of their numbers, table_id first
-        has_action = len(fields) == 3 and fields[2][0] is ACTION
-        if not (has_action or (update_type == DELETE and len(fields) == 2)) or fields[1][0] is not MATCH:
+        fields = entry.ListFields()  # (descriptor, value) of the set fields: table_id, match, action
+        has_action = len(fields) == 3 and fields[2][0] is ACTION_FIELD
+        if (
+            not (has_action or (update_type == DELETE and len(fields) == 2))
+            or fields[1][0] is not MATCH_FIELD
+        ):
             return None
         matches = store.table.key.decode(entry.match)
         action = None if update_type == DELETE else decode_direct_action(store.table, entry.action)
@@ -197,7 +200,7 @@ def _write_const(store: TableStore, update_type: int, entry: p4r.TableEntry, bat
         raise denied(f"table {store.name} has constant entries")
     key = store.decode_key(entry)
     _existing_entry(store, key, batch)
-    extras, counter = _decode_data(store, entry, 0)
+    extras, counter = _decode_data(store, entry, written_us=0)
     if counter is not None:
         batch.add(make_counter_step(store, key, counter))
     if extras.meter is not None or key in store.extras:
