@@ -9,6 +9,7 @@ from llvmlite import ir as llvm
 from softswitch.llvmir import I32, I64, POINTER, integer, opaque_pointer
 
 DOUBLE = llvm.DoubleType()
+_NOT_VOLATILE = integer(1, 0)
 
 
 class Target:
@@ -32,7 +33,8 @@ class Target:
     def prefetch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
         kind = llvm.FunctionType(llvm.VoidType(), [POINTER, I32, I32, I32])
         prefetch = b.module.declare_intrinsic("llvm.prefetch", [POINTER], kind)
-        b.call(prefetch, [address, integer(32, 0), integer(32, 3), integer(32, 1)])
+        for_reading, in_all_caches, of_data = integer(32, 0), integer(32, 3), integer(32, 1)
+        b.call(prefetch, [address, for_reading, in_all_caches, of_data])
 
     def black_box(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """Return the value so that the verifier cannot infer it, and need not track its possible values."""
@@ -48,11 +50,11 @@ class Target:
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Copy memory that does not overlap."""
         memcpy = b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
-        b.call(memcpy, [target, source, size, integer(1, 0)])
+        b.call(memcpy, [target, source, size, _NOT_VOLATILE])
 
     def zero(self, b: llvm.IRBuilder, address: llvm.Value, size: llvm.Value) -> None:
         memset = b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
-        b.call(memset, [address, integer(8, 0), size, integer(1, 0)])
+        b.call(memset, [address, integer(8, 0), size, _NOT_VOLATILE])
 
     def constant(self, b: llvm.IRBuilder, name: str, values: Sequence[int], width: int) -> llvm.Value:
         """Return the address of an array of constants, created at the name's first use in the module."""
@@ -103,10 +105,10 @@ def target_of(module: llvm.Module) -> Target:
     return module.target if isinstance(module, Module) else NATIVE
 
 
-def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
-    """Return words as arguments after `before` other arguments; in memory if there would be too many."""
+def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], preceding_count: int) -> list[llvm.Value]:
+    """Return words as arguments after other arguments; in memory if there would be too many."""
     target = target_of(b.module)
-    if not _uses_memory(target, len(words), before):
+    if not _uses_memory(target, len(words), preceding_count):
         return list(words)
     array = llvm.ArrayType(I64, len(words))
     with b.goto_entry_block():
@@ -116,21 +118,21 @@ def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> l
     return [memory]
 
 
-def word_parameter_types(target: Target, count: int, before: int) -> list[llvm.Type]:
-    return [target.pointer] if _uses_memory(target, count, before) else [I64] * count
+def word_parameter_types(target: Target, count: int, preceding_count: int) -> list[llvm.Type]:
+    return [target.pointer] if _uses_memory(target, count, preceding_count) else [I64] * count
 
 
 def receive_words(
-    b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int
+    b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, preceding_count: int
 ) -> list[llvm.Value]:
-    if not _uses_memory(target_of(b.module), count, before):
+    if not _uses_memory(target_of(b.module), count, preceding_count):
         return list(arguments)
     [memory] = arguments
     return [b.load(_element(b, memory, position), typ=I64, align=8) for position in range(count)]
 
 
-def _uses_memory(target: Target, count: int, before: int) -> bool:
-    return target.max_arguments is not None and before + count > target.max_arguments
+def _uses_memory(target: Target, count: int, preceding_count: int) -> bool:
+    return target.max_arguments is not None and preceding_count + count > target.max_arguments
 
 
 def _element(b: llvm.IRBuilder, memory: llvm.Value, position: int) -> llvm.Value:

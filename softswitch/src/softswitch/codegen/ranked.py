@@ -17,12 +17,12 @@ def call_find_ranked(
     b: llvm.IRBuilder, state: llvm.Value, table: TableLayout, words: list[llvm.Value]
 ) -> llvm.Value:
     """Return the matching record of the highest rank, or null; `words` are the key's, then the ranges'."""
-    return b.call(_ranked_function(b.module, table), [state, *pass_words(b, words, before=1)])
+    return b.call(_ranked_function(b.module, table), [state, *pass_words(b, words, preceding_count=1)])
 
 
 def _ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
     pointer = target_of(module).pointer
-    words = word_parameter_types(target_of(module), _word_count(table), before=1)
+    words = word_parameter_types(target_of(module), _word_count(table), preceding_count=1)
     function = llvm.Function(
         module, llvm.FunctionType(pointer, [pointer, *words]), f"find_{table.table.name}"
     )
@@ -42,7 +42,7 @@ class _Search:
         self.table = table
         self.b = llvm.IRBuilder(function.append_basic_block("entry"))
         self.state, *arguments = function.args
-        words = receive_words(self.b, arguments, _word_count(table), before=1)
+        words = receive_words(self.b, arguments, _word_count(table), preceding_count=1)
         self.key, self.values = words[: table.field_words], words[table.field_words :]
         pointer = self.state.type
         self.best, self.record = Variable(self.b, pointer), Variable(self.b, pointer)

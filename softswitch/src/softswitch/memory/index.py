@@ -178,7 +178,7 @@ def call_find(
     if target_of(b.module).max_arguments is None:
         return b.call(find_function(b.module, len(words)), [*index, *words])
     function = find_in_function(b.module, layout, len(words))
-    return b.call(function, [index.buckets, *pass_words(b, words, before=1)])
+    return b.call(function, [index.buckets, *pass_words(b, words, preceding_count=1)])
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
@@ -199,14 +199,14 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
 def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
     """Return `find(buckets, key...)` for one table size, for targets with `Target.max_arguments`."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
-    arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
+    arguments = [target.pointer, *word_parameter_types(target, key_words, preceding_count=1)]
     function, is_new = _get_function(module, name, target.pointer, arguments)
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         buckets, *key = function.args
         records = word(b, buckets, layout.records - layout.buckets)
         index = Index(buckets, integer(WORD, layout.mask), records, integer(WORD, layout.stride))
-        probe = emit_probe(b, index, KeyInRegisters(receive_words(b, key, key_words, before=1)))
+        probe = emit_probe(b, index, KeyInRegisters(receive_words(b, key, key_words, preceding_count=1)))
         b.position_at_end(probe.hit)
         b.ret(probe.record)
         b.position_at_end(probe.miss)
