@@ -25,8 +25,8 @@ from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
-from softswitch.ports.qdiscs import DELAY_KIND, shaped
-from softswitch.ports.report import SwitchCounters, describe, plus
+from softswitch.ports.qdiscs import DELAY_KIND, shaped_interfaces
+from softswitch.ports.report import SwitchCounters, add_counters, describe
 from softswitch.ports.sockets import ControlSockets
 from softswitch.queues import Shape
 from softswitch.queues.shape import MAX_PACKETS, MAX_RATE
@@ -248,7 +248,7 @@ class SwitchPorts:
         self._backpressure = _find_backpressure(names, self._impairments)
         new_loop = self._make_loop(names, predecessor=old_loop)
         old_loop.stop()
-        self._replaced_counters = plus(self._replaced_counters, old_loop.counters())
+        self._replaced_counters = add_counters(self._replaced_counters, old_loop.counters())
         old_loop.close()
         self._names, self._sockets = names, new_loop
         if self._running_pipeline is not None:
@@ -311,7 +311,7 @@ class SwitchPorts:
         return self._active_ports.now()
 
     def counters(self) -> SwitchCounters:
-        return plus(self._replaced_counters, self._active_ports.counters())
+        return add_counters(self._replaced_counters, self._active_ports.counters())
 
     def describe(self) -> list[str]:
         return describe(self.counters())
@@ -339,7 +339,7 @@ def _find_backpressure(
     """Return the ports of shaped interfaces, and whether their send buffers must be small."""
     # An interface that delays packets keeps all delayed packets in its send buffer, which must be large.
     # Ports with outgoing impairments are left out, because one packet may become several.
-    kinds = shaped(ports.values())
+    kinds = shaped_interfaces(ports.values())
     return {
         number: DELAY_KIND not in kinds[name]
         for number, name in ports.items()

@@ -10,7 +10,7 @@ import pytest
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
-from softswitch.ports.qdiscs import shaped
+from softswitch.ports.qdiscs import shaped_interfaces
 from softswitch.settings import Datapath
 from switch_harness import ecn
 from switch_harness.constructs import compiled
@@ -43,7 +43,7 @@ def shape(commands: Sequence[str]) -> None:
 def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands: Sequence[str]) -> None:
     net = Net(stack, range(1, 4))
     shape(commands)
-    assert shaped(net.names.values()).keys() == {"s2"}
+    assert shaped_interfaces(net.names.values()).keys() == {"s2"}
     ports = stack.enter_context(SwitchPorts(net.names, requested_datapath=Datapath.AUTO))
     assert ports.datapath is Datapath.SOCKETS
     assert ports.describe_datapath().startswith("datapath sockets: s2 is shaped")
@@ -70,7 +70,7 @@ def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands
 def test_unshaped_interfaces_have_no_queues(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     subprocess.run(["tc", "qdisc", "add", "dev", "s2", "root", "pfifo", "limit", "10"], check=True)
-    assert shaped(net.names.values()) == {}
+    assert shaped_interfaces(net.names.values()) == {}
     with SwitchPorts(net.names) as ports:
         pipeline = ports.make(compiled("ecn"))
         assert isinstance(pipeline, CompiledPipeline)

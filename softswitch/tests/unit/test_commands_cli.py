@@ -148,7 +148,7 @@ def test_without_an_address_it_is_where_one_listens(
 
 
 def test_a_switch_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softswitch.runtime.client.CONNECT_S", 0.1)
+    monkeypatch.setattr("softswitch.runtime.client.CONNECT_TIMEOUT_S", 0.1)
     assert run("--grpc", "127.0.0.1:1") == (
         "softswitch: error: no switch answers at 127.0.0.1:1: use --grpc HOST:PORT"
     )

@@ -17,7 +17,7 @@ from softswitch.ports.layout import Switch
 from softswitch.queues.fifo import allow_departures
 from softswitch.queues.state import NEVER, Queues
 
-RETRY_NS = 100_000
+RETRY_NS = 100_000  # until a refused frame is sent again
 SEND_BUFFER_BYTES = 4608
 """Small SO_SNDBUF, in bytes. The kernel doubles it: room for 4 frames of 1,500 B, or 12 small ones."""
 _MSG_DONTWAIT = 0x40
@@ -39,7 +39,7 @@ def can_store_pending(switch: Switch, p: int, length: int) -> bool:
 @compiled
 def store_pending(switch: Switch, p: int, address: int, length: int) -> None:
     port = switch.ports[p]
-    memcpy(port.pending, address, length)
+    memcpy(port.pending_frame, address, length)
     port.pending_length = length
     switch.retry_at = min(int64(switch.retry_at), queue_clock(switch) + RETRY_NS)
 
@@ -52,10 +52,10 @@ def retry_pending(switch: Switch) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.pending_length:
-            if send(port.fd, port.pending, port.pending_length, _MSG_DONTWAIT) >= 0:
+            if send(port.fd, port.pending_frame, port.pending_length, _MSG_DONTWAIT) >= 0:
                 port.tx += 1
                 port.pending_length = 0
-            elif is_buffer_full(carray(pointer(errno_location()), 1, np.int32)[0]):
+            elif is_buffer_full(carray(pointer(errno_location()), 1, np.int32)[0]):  # errno
                 switch.retry_at = queue_clock(switch) + RETRY_NS
             else:
                 port.tx_dropped += 1
@@ -66,7 +66,7 @@ def retry_pending(switch: Switch) -> None:
 def resume_departures(switch: Switch, queues: Queues) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
-        if port.backpressure and queues.ports[p].held and not port.pending_length:
+        if port.backpressure and queues.ports[p].suspended and not port.pending_length:
             allow_departures(queues, p)
 
 

@@ -14,9 +14,10 @@ from nativekit.records import Records
 from softswitch.ports.layout import Frame, Switch
 from softswitch.ports.sockets import PortError
 
-_HEADER = struct.Struct("<IHHiIII")
+_HEADER = struct.Struct("<IHHiIII")  # magic, version (2), time zone, accuracy, snaplen, link type
 _MAGIC, _MAJOR, _MINOR, _SNAPLEN, _ETHERNET = 0xA1B2C3D4, 2, 4, 262_144, 1
-_RECORD_BYTES = 16
+_RECORD_HEADER_BYTES = 16
+_NS_PER_US, _US_PER_S = 1_000, 1_000_000
 NO_FILE = -1
 
 
@@ -46,13 +47,13 @@ def capture(switch: Switch, p: int, direction: int, frames: Records[Frame], coun
     """Write the first `count` frames, each with its own time; a failed write (full disk) ends the file."""
     port = switch.ports[p]
     record_header, vector = switch.pcap_record, switch.iovec
-    vector[0], vector[1] = record_header.ctypes.data, _RECORD_BYTES
+    vector[0], vector[1] = record_header.ctypes.data, _RECORD_HEADER_BYTES
     for i in range(count):
         frame = frames[i]
-        time_us = int64(switch.start_ns) // 1_000 + int64(frame.time)
-        record_header[0], record_header[1] = time_us // 1_000_000, time_us % 1_000_000
+        time_us = int64(switch.start_ns) // _NS_PER_US + int64(frame.time)
+        record_header[0], record_header[1] = time_us // _US_PER_S, time_us % _US_PER_S
         record_header[2] = record_header[3] = frame.length
         vector[2], vector[3] = frame.address, frame.length
-        if writev(port.capture[direction], vector.ctypes.data, 2) != _RECORD_BYTES + frame.length:
+        if writev(port.capture[direction], vector.ctypes.data, 2) != _RECORD_HEADER_BYTES + frame.length:
             port.capture[direction] = NO_FILE
             return

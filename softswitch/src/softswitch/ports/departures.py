@@ -14,7 +14,7 @@ from softswitch.queues.fifo import next_departure, put, suspend_departures, take
 from softswitch.queues.state import NEVER, NONE, Queues
 from softswitch.v1model import PORT_NUMBERS
 
-_NS = 1_000_000_000
+_NS_PER_S = 1_000_000_000
 _CLOCK_MONOTONIC = 1
 _TFD_TIMER_ABSTIME = 1
 
@@ -24,7 +24,7 @@ def queue_clock(switch: Switch) -> int:
     """Return the time of the queues' clock in ns."""
     clock = switch.clock
     clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
-    return int64(clock[0] * _NS + clock[1])
+    return int64(clock[0] * _NS_PER_S + clock[1])
 
 
 @compiled
@@ -73,8 +73,8 @@ def set_timer(switch: Switch, queues: Queues) -> None:
     """Set the timer for the next departure or retry; an expired timer is readable until it is set again."""
     due_ns = min(next_departure(queues), int64(switch.retry_at))
     if due_ns != switch.alarm:
-        expiry_ns = 0 if due_ns == NEVER else max(1, due_ns)
+        expiry_ns = 0 if due_ns == NEVER else max(1, due_ns)  # 0 disarms the timer
         spec = switch.itimerspec
-        spec[2], spec[3] = expiry_ns // _NS, expiry_ns % _NS
+        spec[2], spec[3] = expiry_ns // _NS_PER_S, expiry_ns % _NS_PER_S
         timerfd_settime(switch.timer, _TFD_TIMER_ABSTIME, spec.ctypes.data, 0)
         switch.alarm = due_ns

@@ -1,11 +1,11 @@
 """The compiled forwarding loop: wait, read frames from the rings, run the pipeline, send.
 
 A burst has the frames that wait at one port, 32 at most. It is processed under the pipeline's mutex; outputs
-are queued by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline, packets
-wait in queues before egress (`departures`). Only
-`epoll_wait` blocks: a frame that its egress port refuses is dropped and counted, so that a slow port never
-delays the others. A switch without queues, impairments and pcap files passes None as `queues`: the code of
-all three is not compiled then, as the first start of an installation waits for the compilation.
+are collected by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline,
+packets wait in queues before egress (`departures`). Only `epoll_wait` blocks: a frame that its egress port
+refuses is dropped and counted, so that a slow port never delays the others. A switch without queues,
+impairments and pcap files passes None as `queues`: the code of all three is not compiled then, as the first
+start of an installation waits for the compilation.
 """
 
 import numpy as np
@@ -32,12 +32,12 @@ from softswitch.ports.departures import dequeue, enqueue, is_due, read_length, s
 from softswitch.ports.layout import (
     BURST,
     IN,
-    MAX_PORTS,
-    NO_PORT,
+    MAX_EVENTS,
     NOTICES_LOST,
     OUT,
     OUT_BYTES,
     OUT_MARGIN,
+    STOP_EVENT,
     STOPPED,
     TIMER,
     Port,
@@ -50,14 +50,14 @@ from softswitch.ports.reorder_buffer import (
     impair_frame,
     release_due_frames,
 )
-from softswitch.ports.sending import queue_frame, send_all, send_queue
+from softswitch.ports.sending import add_to_batch, send_all, send_batch
 from softswitch.ports.sockets import (
     TP_STATUS_GSO_TCP,
     TP_STATUS_KERNEL,
     TP_STATUS_USER,
     TP_STATUS_VLAN_VALID,
     TPACKET2_HDR,
-    VLAN_TAG,
+    VLAN_TAG_BYTES,
 )
 from softswitch.queues.fifo import clear as clear_queues
 from softswitch.queues.state import Queues
@@ -68,8 +68,11 @@ _EPOLLIN = 0x001
 _EPOLLERR = 0x008
 _MSG_DONTWAIT = 0x40
 _MSG_TRUNC = 0x20
+_NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
+_MACS_BYTES = 12  # destination and source, at the start of a frame
 _CLOCK_REALTIME = 0  # the clock of the ring's timestamps
 _SOL_SOCKET, _SO_ERROR = 1, 4
+_INT_BYTES = 4
 
 
 @compiled
@@ -77,16 +80,16 @@ def now_us(switch: Switch) -> int:
     """Return the time since the switch's start in µs."""
     clock = switch.clock
     clock_gettime(_CLOCK_REALTIME, clock.ctypes.data)
-    elapsed_us: int = (clock[0] * 1_000_000_000 + clock[1] - switch.start_ns) // 1_000
+    elapsed_us: int = (clock[0] * _NS_PER_S + clock[1] - switch.start_ns) // _NS_PER_US
     return elapsed_us
 
 
 @compiled
 def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
     """Insert, after the MACs, the VLAN tag that the kernel removed; return the frame's new address."""
-    tagged_frame = frame - VLAN_TAG
-    memmove(tagged_frame, frame, 12)
-    tag = carray(pointer(tagged_frame + 12), VLAN_TAG, np.uint8)
+    tagged_frame = frame - VLAN_TAG_BYTES
+    memmove(tagged_frame, frame, _MACS_BYTES)
+    tag = carray(pointer(tagged_frame + _MACS_BYTES), VLAN_TAG_BYTES, np.uint8)
     tag[0], tag[1] = tpid >> 8, tpid & 0xFF
     tag[2], tag[3] = tci >> 8, tci & 0xFF
     return tagged_frame
@@ -95,7 +98,7 @@ def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
 @compiled
 def count_oversize(port: Port, length: int) -> None:
     port.rx_oversize += 1
-    port.largest = max(port.largest, length)
+    port.largest_oversize = max(port.largest_oversize, length)
 
 
 @compiled
@@ -129,9 +132,11 @@ def take_frames_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
         address = slot + header.tp_mac
         if status & TP_STATUS_VLAN_VALID:
             address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
-            length += VLAN_TAG
-        arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-        count = add_arrival(switch, queues, p, address, length, (arrival - switch.start_ns) // 1_000, count)
+            length += VLAN_TAG_BYTES
+        arrival = int64(header.tp_sec) * _NS_PER_S + int64(header.tp_nsec)
+        count = add_arrival(
+            switch, queues, p, address, length, (arrival - switch.start_ns) // _NS_PER_US, count
+        )
     return count
 
 
@@ -193,7 +198,7 @@ def run_pipeline(
     used_bytes: int,
 ) -> int:
     """Process a frame or departing packet and queue its outputs; return the output buffer's bytes in use."""
-    out = switch.out
+    output_buffer = switch.output_buffer
     output_count = call_process(
         switch.process,
         switch.state,
@@ -202,19 +207,21 @@ def run_pipeline(
         length,
         t_in,
         now,
-        out + used_bytes,
+        output_buffer + used_bytes,
         OUT_BYTES - used_bytes,
     )
     for _ in range(output_count):
-        record = carray(pointer(out + used_bytes), 1, HEAD)[0]
+        record = carray(pointer(output_buffer + used_bytes), 1, HEAD)[0]
         length = int64(record.length)
         if record.kind < WAITING:
-            queue_frame(switch, queues, int64(record.kind), out + used_bytes + HEAD_BYTES, length, now)
+            add_to_batch(
+                switch, queues, int64(record.kind), output_buffer + used_bytes + HEAD_BYTES, length, now
+            )
         elif record.kind == WAITING:
             if queues is not None:
-                enqueue(switch, queues, out + used_bytes, length)
+                enqueue(switch, queues, output_buffer + used_bytes, length)
         else:
-            send_notice(switch, out + used_bytes, HEAD_BYTES + length)
+            send_notice(switch, output_buffer + used_bytes, HEAD_BYTES + length)
         used_bytes += _record_bytes(length)
     return used_bytes
 
@@ -239,10 +246,9 @@ def process_departures(switch: Switch, queues: Queues, used_bytes: int) -> int:
             break
         used_bytes = make_room(switch, queues, used_bytes)
         data, length = record + HEAD_BYTES, read_length(record)
-        now = max(now_us(switch), int64(switch.entered))
-        used_bytes = run_pipeline(
-            switch, queues, int64(DEPARTURE_PORT), data, length, int64(0), now, used_bytes
-        )
+        now = max(now_us(switch), int64(switch.entered_at))
+        t_in = int64(0)  # not used: the packet has entered before
+        used_bytes = run_pipeline(switch, queues, int64(DEPARTURE_PORT), data, length, t_in, now, used_bytes)
     return used_bytes
 
 
@@ -258,7 +264,7 @@ def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) 
             switch, queues, port, frame.address, frame.length, frame.time, now, used_bytes
         )
         if queues is not None and switch.buffered:
-            switch.entered = now
+            switch.entered_at = now
             used_bytes = process_departures(switch, queues, used_bytes)
     pthread_mutex_unlock(switch.mutex)
     send_all(switch, queues)
@@ -301,20 +307,23 @@ def serve_port(switch: Switch, queues: Queues | None, p: int) -> None:
 @compiled
 def release_reordered(switch: Switch, queues: Queues) -> bool:
     now = now_us(switch)
+    passing_frames = int64(0)
     remaining = 0
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.impaired[IN]:
             buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
-            count = release_due_frames(buffer, slots, now, int64(0), switch.burst, int64(0))
+            count = release_due_frames(buffer, slots, now, passing_frames, switch.burst, int64(0))
             if count:
                 process_burst(switch, queues, port.number, count)
                 free_leaving_slots(slots)
             remaining += buffer.held
         if port.impaired[OUT]:
             buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
-            switch.queued[p] = release_due_frames(buffer, slots, now, int64(0), switch.queue[p], int64(0))
-            send_queue(switch, queues, p)
+            switch.send_batch_size[p] = release_due_frames(
+                buffer, slots, now, passing_frames, switch.send_batch[p], int64(0)
+            )
+            send_batch(switch, queues, p)
             remaining += buffer.held
     return remaining > 0
 
@@ -322,16 +331,16 @@ def release_reordered(switch: Switch, queues: Queues) -> bool:
 @compiled
 def clear_error(switch: Switch, p: int) -> None:
     """Clear a socket's pending error (its interface went down), so that epoll stops reporting it."""
-    switch.error[1] = 4
+    switch.error[1] = _INT_BYTES
     error = switch.error.ctypes.data
-    getsockopt(switch.ports[p].fd, _SOL_SOCKET, _SO_ERROR, error, error + 4)
+    getsockopt(switch.ports[p].fd, _SOL_SOCKET, _SO_ERROR, error, error + _INT_BYTES)
 
 
 @entry_point
 def discard_frames(switch: Switch, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
-        rx_before = port.rx - 1
+        rx_before = port.rx - 1  # so that the loop is entered
         while port.rx != rx_before:
             rx_before = port.rx
             port.discarded += take_frames(switch, queues, p)
@@ -357,12 +366,12 @@ def run(switch: Switch, queues: Queues | None) -> int:
     while True:
         if queues is not None and switch.buffered:
             serve_queues(switch, queues)
-        timeout = 0 if switch.busy_poll else 1 if has_held_frames else -1
-        ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 2, timeout)
+        timeout_ms = 0 if switch.busy_poll else 1 if has_held_frames else -1  # -1: without end
+        ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_EVENTS, timeout_ms)
         for k in range(ready):
             event = switch.events[k]
             p: int = int64(event.data)
-            if p == NO_PORT:  # the stop event
+            if p == STOP_EVENT:
                 return STOPPED
             if p == TIMER:
                 continue

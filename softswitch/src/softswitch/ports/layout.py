@@ -18,23 +18,24 @@ REORDER_SLOTS = 16
 
 BURST = 32
 """Maximum number of frames that are received from one port before the next port is served."""
-DEPTH = 128
+MAX_BATCH = 128
 """Maximum frames in an egress port's send batch, and in an ingress port's burst with its duplicates."""
 
-OUT_BYTES = 1 << 21
+OUT_BYTES = 1 << 21  # size of the output buffer
 OUT_MARGIN = 1 << 20
 """Bytes of the output buffer that are free before each frame; with fewer, the burst is sent first."""
 
 MAX_PORTS = 65
 """64 interfaces and the CPU port."""
+MAX_EVENTS = MAX_PORTS + 2  # the stop event and the timer, too
 
 STOPPED = -1
 NOTICES_LOST = -2
 """Return values of the loop that are not the index of a port."""
 
 NO_PORT = -1
-TIMER = -2
-IN, OUT = 0, 1
+STOP_EVENT, TIMER = -1, -2  # what epoll reports instead of the index of a port
+IN, OUT = 0, 1  # directions of a port
 
 
 class Frame:
@@ -54,28 +55,28 @@ class Port:
     head: int  # next slot to read
     tail: int  # next slot to return to the kernel
     impaired: Annotated[Ints, 2]  # whether there is a reorder buffer, by direction
-    capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction; -1 if there is none
+    capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction, or `capture.NO_FILE`
     backpressure: int
     """Whether a frame that the interface refuses waits until it is accepted (`ports.backpressure`)."""
-    pending: int  # address of the memory for the frame that waits
+    pending_frame: int  # address of the memory for the frame that waits
     pending_length: int  # bytes of the frame that waits; 0 if no frame waits
     rx: int  # frames
     tx: int  # frames
     discarded: int  # frames received while no pipeline ran
-    tx_dropped: int
+    tx_dropped: int  # frames, as those below (`report.PortCounters`)
     rx_oversize: int
     tx_oversize: int
-    largest: int  # length of the largest oversize frame received, bytes
+    largest_oversize: int  # length of the largest oversize frame received, bytes
 
 
 class EpollEvent:
-    """The fields of EPOLL_EVENT; `data` is the index of a port, NO_PORT or TIMER."""
+    """The fields of EPOLL_EVENT; `data` is the index of a port, STOP_EVENT or TIMER."""
 
     events: int
     data: int
 
 
-FREE, HELD, LEAVING = 0, 1, 2
+FREE, HELD, LEAVING = 0, 1, 2  # states of a slot of a reorder buffer
 
 
 class ReorderBuffer:
@@ -105,7 +106,7 @@ REORDER_BUFFER, REORDER_SLOT = dtype_of(ReorderBuffer), dtype_of(ReorderSlot)
 class Switch:
     """The memory that the loop works on. A port's index is its position in `ports`."""
 
-    epoll: int
+    epoll: int  # descriptor
     busy_poll: int
     impaired: int  # whether any port has an impairment
     start_ns: int  # CLOCK_REALTIME at the switch's start
@@ -113,40 +114,40 @@ class Switch:
     state: int  # address of the pipeline's state
     mutex: int  # address of its pthread_mutex_t
     waiting: int  # address of the number of threads that wait for the mutex
-    out: int  # address of the output buffer, of OUT_BYTES
+    output_buffer: int  # address of OUT_BYTES for the outputs of a burst
     cpu_frames: int  # address of BURST * frame_bytes for frames from the CPU port
     frame_bytes: int  # maximum length of a frame
     no_such_port: int  # frames sent to ports that do not exist
     buffered: int  # whether the pipeline has queues before egress
-    entered: int  # time at which the last frame entered ingress, µs; lower bound of egress times
+    entered_at: int  # arrival of the last frame in ingress, µs since start; minimum of egress times
     records: int  # address of the packets in the queues, `record_bytes` for each slot
     record_bytes: int
-    timer: int
-    alarm: int  # time that the timer is set to, ns
+    timer: int  # descriptor of a timerfd
+    alarm: int  # time that the timer is set to, ns of the queues' clock
     backpressure: int  # whether any port has backpressure
     retry_at: int
     """Time at which pending frames are sent again, ns of the queues' clock; NEVER if no frame waits."""
-    itimerspec: Annotated[Ints, 4]
+    itimerspec: Annotated[Ints, 4]  # struct itimerspec: seconds and ns of the interval and of the expiry
     notice_fd: int
     lost_notices: int  # notices that the control plane did not read in time
-    reported_notices: int
+    reported_notices: int  # those of `lost_notices` that a warning has reported
     report_at: int  # earliest time of the next report, µs since start
-    clock: Annotated[Ints, 2]
-    pcap_record: Annotated[NDArray[np.uint32], 4]
-    iovec: Annotated[Ints, 4]
-    error: Annotated[NDArray[np.int32], 2]
+    clock: Annotated[Ints, 2]  # struct timespec: seconds, ns
+    pcap_record: Annotated[NDArray[np.uint32], 4]  # header: seconds, µs, captured bytes, bytes
+    iovec: Annotated[Ints, 4]  # two struct iovec: address and length of the record's header and of the frame
+    error: Annotated[NDArray[np.int32], 2]  # arguments of getsockopt(2): a socket's error, bytes of it
     port_count: int
     ports: Annotated[Records[Port], MAX_PORTS]
     index_of: Annotated[Ints, PORT_NUMBERS]
     """Index of a port by its number; NO_PORT if there is none."""
-    queued: Annotated[Ints, MAX_PORTS]  # frames in `queue`, by port
-    burst: Annotated[Records[Frame], DEPTH]
-    queue: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, DEPTH)]
-    messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, DEPTH)]
-    """Arguments of sendmmsg(2); each points to its frame in `queue`."""
+    send_batch_size: Annotated[Ints, MAX_PORTS]  # frames in `send_batch`, by port
+    burst: Annotated[Records[Frame], MAX_BATCH]
+    send_batch: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, MAX_BATCH)]
+    messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, MAX_BATCH)]
+    """Arguments of sendmmsg(2); each points to its frame in `send_batch`."""
     reorder_buffers: Annotated[RecordTable[ReorderBuffer], REORDER_BUFFER, (MAX_PORTS, 2)]
     reorder_slots: Annotated[RecordTable[Records[ReorderSlot]], REORDER_SLOT, (MAX_PORTS, 2, REORDER_SLOTS)]
-    events: Annotated[Records[EpollEvent], EPOLL_EVENT, MAX_PORTS + 2]
+    events: Annotated[Records[EpollEvent], EPOLL_EVENT, MAX_EVENTS]
 
 
 SWITCH = dtype_of(Switch)

@@ -31,6 +31,7 @@ from softswitch.ports.layout import (
     OUT,
     OUT_BYTES,
     REORDER_SLOTS,
+    STOP_EVENT,
     STOPPED,
     SWITCH,
     TIMER,
@@ -44,7 +45,7 @@ from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
 REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
-_NS = 1_000_000_000
+_NS_PER_S = 1_000_000_000
 _CPU_FRAME_BYTES = 2048  # maximum frame of a switch without interfaces, whose MTU would be the limit
 
 
@@ -129,6 +130,7 @@ class PortLoop:
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
             self._shapes = [shapes.get(number, unshaped) for number in self._port_numbers]
             self._queues = make_queues(self._shapes, priority_queues)
+            # Whether the version of the loop without queues, impairments and pcap files suffices.
             self._is_plain = not (shapes or backpressure or impairments or pcap)
             self._fill_switch(self._switch, busy_poll)
             if old_loop is not None:
@@ -174,7 +176,7 @@ class PortLoop:
 
     def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
         """Set the rate of queues in packets/s from the next packet on; 0 is unlimited, None selects all."""
-        gap = _NS // rate if rate else 0
+        gap = _NS_PER_S // rate if rate else 0
         for queue in self._select_queues(port, priority):
             queue.gap = gap
 
@@ -264,7 +266,7 @@ class PortLoop:
                 )
 
     def _report_oversize(self, p: int) -> None:
-        length = self._switch["ports"][p]["largest"]
+        length = self._switch["ports"][p]["largest_oversize"]
         number = self._port_numbers[p]
         _LOG.warning(
             "%s: dropped a frame of %d B: it is larger than the MTU that the interface had when the switch "
@@ -299,7 +301,7 @@ class PortLoop:
         # Frames may have arrived already, but no pipeline can process them: poll the stop event only.
         os.eventfd_write(self._stop_event, 1)
         with select.epoll() as stop_epoll:
-            watch(stop_epoll.fileno(), self._stop_event, NO_PORT)
+            watch(stop_epoll.fileno(), self._stop_event, STOP_EVENT)
             self._switch["epoll"] = stop_epoll.fileno()
             forwarding.run(self._switch, self._queues_in_use())
             self._switch["epoll"] = self._epoll.fileno()
@@ -309,12 +311,15 @@ class PortLoop:
     def _fill_switch(self, switch: np.void, busy_poll: bool) -> None:
         switch["epoll"], switch["busy_poll"] = self._epoll.fileno(), busy_poll
         switch["start_ns"] = time.time_ns()
-        switch["out"], switch["cpu_frames"] = self._output_buffer.ctypes.data, self._cpu_frames.ctypes.data
+        switch["output_buffer"], switch["cpu_frames"] = (
+            self._output_buffer.ctypes.data,
+            self._cpu_frames.ctypes.data,
+        )
         switch["frame_bytes"] = self._frame_bytes
         switch["notice_fd"] = self._control.notice_end.fileno()
-        queue = switch["queue"]
-        switch["messages"]["msg_iov"] = queue.ctypes.data + FRAME.itemsize * np.arange(queue.size).reshape(
-            queue.shape
+        batch = switch["send_batch"]
+        switch["messages"]["msg_iov"] = batch.ctypes.data + FRAME.itemsize * np.arange(batch.size).reshape(
+            batch.shape
         )
         switch["messages"]["msg_iovlen"] = 1
         switch["index_of"] = NO_PORT
@@ -327,7 +332,7 @@ class PortLoop:
             switch["index_of"][number] = p
             switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
             watch(self._epoll.fileno(), fds[p], p)
-        watch(self._epoll.fileno(), self._stop_event, NO_PORT)
+        watch(self._epoll.fileno(), self._stop_event, STOP_EVENT)
         watch(self._epoll.fileno(), self._timer, TIMER)
         switch["timer"], switch["alarm"], switch["retry_at"] = self._timer, NEVER, NEVER
         switch["ports"]["capture"] = NO_FILE
@@ -355,7 +360,7 @@ class PortLoop:
         for frame_memory, (number, is_small) in zip(frames, has_small_buffer.items(), strict=True):
             p = self._port_numbers.index(number)
             port = switch["ports"][p]
-            port["backpressure"], port["pending"] = 1, frame_memory.ctypes.data
+            port["backpressure"], port["pending_frame"] = 1, frame_memory.ctypes.data
             if is_small:
                 self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         switch["backpressure"] = len(has_small_buffer) > 0
@@ -374,7 +379,12 @@ class PortLoop:
             p, direction = self._port_numbers.index(number), IN if side is Direction.IN else OUT
             buffer, slots = switch["reorder_buffers"][p, direction], switch["reorder_slots"][p, direction]
             fill_reorder_buffer(
-                buffer, slots, frame_memory.ctypes.data, self._frame_bytes, impairment, 2 * number + direction
+                buffer,
+                slots,
+                frame_memory.ctypes.data,
+                self._frame_bytes,
+                impairment,
+                salt=2 * number + direction,
             )
             switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
         return frames

@@ -13,11 +13,12 @@ DELAY_KIND = "netem"
 """The kind that delays packets at any rate."""
 
 # linux/rtnetlink.h, linux/netlink.h
-_GET_QDISC, _NEW_QDISC, _DONE, _DUMP_REQUEST = 38, 36, 3, 0x301
+_GET_QDISC, _NEW_QDISC, _DONE = 38, 36, 3  # RTM_GETQDISC, RTM_NEWQDISC, NLMSG_DONE
+_DUMP_REQUEST = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _ROOT, _KIND, _STATISTICS = 0xFFFFFFFF, 1, 3  # TC_H_ROOT, TCA_KIND, TCA_STATS
-_NETLINK_HEADER = struct.Struct("IHHII")  # struct nlmsghdr
+_NETLINK_HEADER = struct.Struct("IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
 _TC_MESSAGE = struct.Struct("B3xiIII")  # struct tcmsg: family, interface, handle, parent, info
-_ATTRIBUTE = struct.Struct("HH")
+_ATTRIBUTE = struct.Struct("HH")  # struct rtattr: length, type
 _TC_STATS = struct.Struct("QII")  # struct tc_stats: bytes, packets, drops
 _MAX_ANSWER_BYTES = 1 << 16
 
@@ -37,11 +38,13 @@ def qdiscs() -> Iterator[Qdisc]:
             _, interface, _, parent, _ = _TC_MESSAGE.unpack_from(message)
             attributes = dict(_parse_attributes(message[_TC_MESSAGE.size :]))
             name = attributes.get(_KIND, b"").rstrip(b"\0").decode()
-            dropped = _TC_STATS.unpack_from(attributes[_STATISTICS])[2] if _STATISTICS in attributes else 0
+            dropped = 0
+            if _STATISTICS in attributes:
+                _, _, dropped = _TC_STATS.unpack_from(attributes[_STATISTICS])
             yield Qdisc(interface, parent == _ROOT, name, dropped)
 
 
-def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
+def shaped_interfaces(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
     names = dict(socket.if_nameindex())
     kinds: dict[str, frozenset[str]] = {}
     for qdisc in qdiscs():
@@ -72,5 +75,5 @@ def _parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         data = data[_align(size) :]
 
 
-def _align(size: int) -> int:
+def _align(size: int) -> int:  # netlink pads to 4 bytes
     return (size + 3) // 4 * 4

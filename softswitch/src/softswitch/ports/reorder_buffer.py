@@ -16,7 +16,7 @@ from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
 
-HOLD_US = 5_000
+HOLD_US = 5_000  # maximum time for which a frame is held
 _MAX_PASSES = 4  # maximum number of later frames that pass a held frame; the minimum is 1
 
 Frames: TypeAlias = Records[Frame]
@@ -43,7 +43,7 @@ def draw(buffer: ReorderBuffer) -> float:
     for shift, factor in SPLITMIX:
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
     z = z ^ (z >> np.uint64(SPLITMIX_LAST))
-    return float(z >> np.uint64(11)) * 2.0**-53
+    return float(z >> np.uint64(11)) * 2.0**-53  # of the upper 53 bits
 
 
 @compiled
@@ -100,6 +100,7 @@ def impair_frame(
     count: int,
 ) -> int:
     """Pass one frame through the buffer; append at most 2 + REORDER_SLOTS frames and return the new count."""
+    # All three are drawn for each frame, so that a probability does not change the draws of the others.
     is_lost = draw(buffer) < buffer.loss
     is_duplicated = draw(buffer) < buffer.duplicate
     is_reordered = draw(buffer) < buffer.reorder

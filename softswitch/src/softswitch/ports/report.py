@@ -54,7 +54,7 @@ class SwitchCounters(NamedTuple):
             raise SwitchError(f"counters cannot be written to {path}: {error.strerror}") from None
 
 
-def plus(earlier_counters: SwitchCounters | None, new_counters: SwitchCounters) -> SwitchCounters:
+def add_counters(earlier_counters: SwitchCounters | None, new_counters: SwitchCounters) -> SwitchCounters:
     if earlier_counters is None:
         return new_counters
     ports = {
@@ -71,6 +71,7 @@ def plus(earlier_counters: SwitchCounters | None, new_counters: SwitchCounters) 
 
 
 def _add_port_counters(earlier_counters: PortCounters, new_counters: PortCounters) -> PortCounters:
+    # All fields but the first, `name`, and the last, `program_runs`.
     sums = (a + b for a, b in zip(earlier_counters[1:-1], new_counters[1:-1], strict=True))
     runs = zip_longest(earlier_counters.program_runs, new_counters.program_runs, fillvalue=0)
     return PortCounters._make([new_counters.name, *sums, tuple(map(sum, runs))])

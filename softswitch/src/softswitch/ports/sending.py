@@ -1,4 +1,4 @@
-"""Lists of outgoing frames, one per egress port, sent after the mutex is released. Compiled code.
+"""Send batches: outgoing frames of each egress port, sent after the mutex is released. Compiled code.
 
 `queues` is None in a switch without queues, impairments and pcap files, as in `forwarding`.
 """
@@ -12,7 +12,7 @@ from nativekit.libc import MMSGHDR, errno_location, sendmmsg
 from nativekit.memory import pointer
 from softswitch.ports.backpressure import can_store_pending, is_buffer_full, store_pending
 from softswitch.ports.capture import NO_FILE, capture
-from softswitch.ports.layout import DEPTH, NO_PORT, OUT, REORDER_SLOTS, Switch
+from softswitch.ports.layout import MAX_BATCH, NO_PORT, OUT, REORDER_SLOTS, Switch
 from softswitch.ports.reorder_buffer import append_frame, free_leaving_slots, impair_frame
 from softswitch.queues.state import Queues
 from softswitch.v1model import PORT_NUMBERS
@@ -23,13 +23,13 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 
 @compiled
-def send_queue(switch: Switch, queues: Queues | None, p: int) -> None:
-    """Send the frames queued for a port; drop and count refused frames, or store one (`backpressure`)."""
+def send_batch(switch: Switch, queues: Queues | None, p: int) -> None:
+    """Send the frames of a port's batch; drop and count refused frames, or store one (`backpressure`)."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
-    frame_count = switch.queued[p]
+    frame_count = switch.send_batch_size[p]
     if queues is not None and port.capture[OUT] != NO_FILE:
-        capture(switch, p, OUT, switch.queue[p], frame_count)
+        capture(switch, p, OUT, switch.send_batch[p], frame_count)
     next_index = 0
     while next_index < frame_count:
         sent_count = sendmmsg(
@@ -39,22 +39,25 @@ def send_queue(switch: Switch, queues: Queues | None, p: int) -> None:
             port.tx += sent_count
             next_index += sent_count
             continue
-        error = carray(pointer(errno_location()), 1, np.int32)[0]
+        error = carray(pointer(errno_location()), 1, np.int32)[0]  # errno
         if error == _EMSGSIZE:
             port.tx_oversize += 1
             next_index += 1
         elif (
             queues is not None
-            and can_store_pending(switch, p, switch.queue[p][next_index].length)
+            and can_store_pending(switch, p, switch.send_batch[p][next_index].length)
             and is_buffer_full(error)
         ):
-            store_pending(switch, p, switch.queue[p][next_index].address, switch.queue[p][next_index].length)
+            store_pending(
+                switch, p, switch.send_batch[p][next_index].address, switch.send_batch[p][next_index].length
+            )
             next_index += 1
         else:
+            # A full socket buffer takes no frame of the batch; another error is that of one frame.
             dropped_count = frame_count - next_index if error == _EAGAIN else 1
             port.tx_dropped += dropped_count
             next_index += dropped_count
-    switch.queued[p] = 0
+    switch.send_batch_size[p] = 0
     if queues is not None and port.impaired[OUT]:
         free_leaving_slots(switch.reorder_slots[p, OUT])
 
@@ -62,23 +65,23 @@ def send_queue(switch: Switch, queues: Queues | None, p: int) -> None:
 @compiled
 def send_all(switch: Switch, queues: Queues | None) -> None:
     for p in range(switch.port_count):
-        if switch.queued[p]:
-            send_queue(switch, queues, p)
+        if switch.send_batch_size[p]:
+            send_batch(switch, queues, p)
 
 
 @compiled
-def queue_frame(
+def add_to_batch(
     switch: Switch, queues: Queues | None, number: int, address: int, length: int, now: int
 ) -> None:
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
     if p == NO_PORT:
         switch.no_such_port += 1
         return
-    if switch.queued[p] + 2 + REORDER_SLOTS > DEPTH:
-        send_queue(switch, queues, p)
-    queue, count = switch.queue[p], switch.queued[p]
+    if switch.send_batch_size[p] + 2 + REORDER_SLOTS > MAX_BATCH:  # as many as `impair_frame` appends
+        send_batch(switch, queues, p)
+    batch, count = switch.send_batch[p], switch.send_batch_size[p]
     if queues is not None and switch.ports[p].impaired[OUT]:
         buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
-        switch.queued[p] = impair_frame(buffer, slots, address, length, now, now, queue, count)
+        switch.send_batch_size[p] = impair_frame(buffer, slots, address, length, now, now, batch, count)
     else:
-        switch.queued[p] = append_frame(queue, count, address, length, now)
+        switch.send_batch_size[p] = append_frame(batch, count, address, length, now)

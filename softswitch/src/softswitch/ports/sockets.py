@@ -48,7 +48,7 @@ TP_STATUS_USER = 1 << 0
 TP_STATUS_VLAN_VALID = 1 << 4
 TP_STATUS_GSO_TCP = 1 << 8
 
-VLAN_TAG = 4  # bytes
+VLAN_TAG_BYTES = 4
 _SLOT_OVERHEAD = 128  # tpacket2_hdr, sockaddr_ll, alignment, PACKET_RESERVE, Ethernet, two VLAN tags
 
 # linux/if_packet.h, linux/if_ether.h, linux/sockios.h
@@ -63,6 +63,8 @@ _PACKET_MR_PROMISC = 1
 _TPACKET_V2 = 1
 _ETH_P_ALL = 3
 _SIOCGIFMTU = 0x8921
+_TPACKET_STATS = struct.Struct("<II")  # struct tpacket_stats: packets, drops
+_IFREQ = struct.Struct("16si12x")  # struct ifreq: name, MTU
 _BLOCK_BYTES = 1 << 16
 
 
@@ -105,21 +107,23 @@ class PortSocket:
 
     def _configure(self, index: int, ring_bytes: int) -> None:
         set_option = self.socket.setsockopt
+        # Version and reserve must be set before the ring.
         set_option(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
-        set_option(_SOL_PACKET, _PACKET_RESERVE, VLAN_TAG)
+        set_option(_SOL_PACKET, _PACKET_RESERVE, VLAN_TAG_BYTES)
         set_option(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         blocks = ring_bytes // _BLOCK_BYTES
-        ring = struct.pack("4I", _BLOCK_BYTES, blocks, self.slot_size, self.slots)
+        ring = struct.pack("4I", _BLOCK_BYTES, blocks, self.slot_size, self.slots)  # struct tpacket_req
         set_option(_SOL_PACKET, _PACKET_RX_RING, ring)
-        membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")
+        membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")  # struct packet_mreq
         set_option(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def read_kernel_drops(self) -> int:
-        statistics = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-        self.kernel_drops += int.from_bytes(statistics[4:8], "little")  # reading resets the kernel's counter
+        statistics = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size)
+        _, new_drops = _TPACKET_STATS.unpack(statistics)
+        self.kernel_drops += new_drops  # reading resets the kernel's counter
         return self.kernel_drops
 
     def close(self) -> None:
@@ -152,18 +156,20 @@ class ControlSockets:
             end.close()
 
 
-def ring_bytes_per_port(ports: int) -> int:
+def ring_bytes_per_port(port_count: int) -> int:
     """Return the bytes of each port's ring, a power of two; 64 rings have 128 MiB together."""
-    bytes_per_port = _ALL_RINGS_BYTES // max(1, ports)
+    bytes_per_port = _ALL_RINGS_BYTES // max(1, port_count)
     return max(_MIN_RING_BYTES, min(RING_BYTES, 1 << (bytes_per_port.bit_length() - 1)))
 
 
 def _slot_size(packet_socket: socket.socket, interface: str) -> int:
-    request = struct.pack("16s16x", interface.encode())
+    request = _IFREQ.pack(interface.encode(), 0)
     try:
         answer = fcntl.ioctl(packet_socket.fileno(), _SIOCGIFMTU, request)
     except OSError as error:
         raise OSError(error.errno, f"cannot read the MTU: {errno.errorcode[error.errno or 0]}") from error
-    mtu: int = struct.unpack_from("i", answer, 16)[0]
+    mtu: int
+    _, mtu = _IFREQ.unpack(answer)
+    # The next power of two, so that slots fill the blocks.
     size = 1 << (mtu + _SLOT_OVERHEAD - 1).bit_length()
     return min(size, _BLOCK_BYTES)

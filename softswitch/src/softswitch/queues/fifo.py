@@ -12,7 +12,8 @@ from softswitch.queues.state import NEVER, NONE, Queue, Queues
 
 WIRE_OVERHEAD = 24
 """Bytes of preamble, checksum and inter-frame gap of a frame (IEEE 802.3)."""
-_BITS_NS = 8 * 10**9  # time of a byte at 1 bit/s, ns
+# In names of variables, `p` is the index of a port, and `s` that of a slot.
+_BYTE_NS = 8 * 10**9  # time of a byte at 1 bit/s, ns
 
 
 @compiled
@@ -74,13 +75,13 @@ def take_from(queues: Queues, p: int, now: int) -> int:
 
 @compiled
 def suspend_departures(queues: Queues, p: int) -> None:
-    queues.ports[p].held = 1
+    queues.ports[p].suspended = 1
     _schedule(queues, p)
 
 
 @compiled
 def allow_departures(queues: Queues, p: int) -> None:
-    queues.ports[p].held = 0
+    queues.ports[p].suspended = 0
     _schedule(queues, p)
 
 
@@ -96,9 +97,9 @@ def clear(queues: Queues) -> None:
 
 
 @compiled
-def wire_time(length: int, bits: int) -> int:
-    """Return the time in ns that a frame occupies a link of `bits` bit/s, rounded up."""
-    return -(-(length + WIRE_OVERHEAD) * _BITS_NS // bits)
+def wire_time(length: int, bits_per_s: int) -> int:
+    """Return the time in ns that a frame occupies a link, rounded up."""
+    return -(-(length + WIRE_OVERHEAD) * _BYTE_NS // bits_per_s)
 
 
 @compiled
@@ -122,7 +123,7 @@ def _schedule(queues: Queues, p: int) -> None:
         if queue.packets:
             due = min(due, int64(queues.slots[queue.first].due))
     port = queues.ports[p]
-    port.due = NEVER if due == NEVER or port.held else max(due, int64(port.free_at))
+    port.due = NEVER if due == NEVER or port.suspended else max(due, int64(port.free_at))
 
 
 @compiled

@@ -13,8 +13,8 @@ from softswitch.queues.shape import Shape
 NONE = -1
 NEVER = (1 << 63) - 1
 """Time of a departure that is not scheduled, in ns of the clock of the queues."""
-_LONG_AGO = -(1 << 62)
-_NS = 10**9
+_LONG_AGO = -(1 << 62)  # before any time, but far enough from the minimum for sums
+_NS_PER_S = 10**9
 
 
 class Pool:
@@ -25,7 +25,7 @@ class Port:
     bits: int  # rate of the link in bit/s; 0 means unlimited
     free_at: int  # time at which the link is free again, in ns
     due: int  # earliest departure, in ns
-    held: int  # whether departures are suspended (`fifo.suspend_departures`)
+    suspended: int  # whether departures are suspended (`fifo.suspend_departures`)
 
 
 class Queue:
@@ -35,7 +35,7 @@ class Queue:
     packets: int
     bytes: int
     first: int  # first slot; NONE if the queue is empty
-    last: int
+    last: int  # last slot, if the queue is not empty
     last_due: int  # `due` of the packet that was queued last, in ns
     dropped: int  # packets
 
@@ -72,11 +72,11 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
         queues.ports[p].bits = rate.bits
         port_queues = queues.queues[p]
         port_queues["max_packets"], port_queues["max_bytes"] = depth
-        port_queues["gap"] = _NS // rate.packets if rate.packets else 0
+        port_queues["gap"] = _NS_PER_S // rate.packets if rate.packets else 0
     queues.ports["due"], queues.ports["free_at"], queues.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
     queues.queues["first"] = queues.queues["last"] = NONE
     queues.slots["following"] = np.arange(1, slot_count + 1)
-    queues.slots["following"][-1:] = NONE
+    queues.slots["following"][-1:] = NONE  # a slice, because there may be no slot
     queues.pool.free = 0 if slot_count else NONE
     return queues
 
