@@ -137,7 +137,7 @@ class SwitchProcess(NamedTuple):
             time.sleep(_POLL_SECONDS)
         return result
 
-    def listens(self) -> bool | None:
+    def listens(self) -> bool | None:  # None if not, for `_poll`
         host, _, port = self.address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()

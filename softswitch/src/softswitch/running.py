@@ -60,7 +60,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signal_number, stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, lambda: None)
+    loop.add_signal_handler(signal.SIGUSR1, lambda: None)  # it would end the process before `report` exists
     first_address, *more_addresses = settings.addresses
     runtime: asyncio.Future[Runtime] = loop.create_future()
     server.extra_handlers.append(runtime_handlers(runtime, server.reschedule_notifications))

@@ -54,14 +54,14 @@ class Settings:
     cpu_port: int | None = None
     impairments: Mapping[tuple[int, Direction], Impairment] = field(default_factory=dict)
     shapes: Mapping[int, Shape] = field(default_factory=dict)
-    counters: Path | None = None
+    counters: Path | None = None  # file to which the ports' counters are written
     datapath: Datapath = Datapath.AUTO
     hook: str = TCX
     pin: Path | None = None
     rps_cpu: int | None = None
     """CPU on which the kernel runs the program; None for the CPU of the frames' senders."""
     busy_poll: bool = False
-    trace: Path | None = None
+    trace: Path | None = None  # file
     trace_filters: tuple[str, ...] = ()
     pcap: Path | None = None
     """Folder for pcap files of each port, in the format of BMv2's `--pcap`."""

@@ -16,6 +16,7 @@ from nativekit.records import records_from_rows
 from softswitch import ir
 from softswitch.memory.layout import make_layout
 from softswitch.memory.rows import Words
+from softswitch.memory.words import WORD_BYTES
 from softswitch.p4runtime.plain.encode import ActionRow, FieldRow, TableRow, encode
 from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.plain.scan import UPDATE_COLUMNS, VALUE_COLUMNS
@@ -25,6 +26,7 @@ from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
 
+# A WriteRequest with one DELETE: of the entry of table 1 whose match field 1 has the value 1.
 _DELETE_REQUEST = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
 _SUBPROCESS_SOURCE = (
     "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_entries; warm_entries()"
@@ -108,7 +110,7 @@ def warm_entries() -> None:
         field_index={},
     )
     layout = make_layout(empty_program)
-    Entries(empty_program, layout, Memory(layout.work * 8), [])
+    Entries(empty_program, layout, Memory(layout.work * WORD_BYTES), [])
 
 
 def warm_scan() -> None:

@@ -149,18 +149,19 @@ class ArenaMemory(Memory):
         self._mailbox[_WORDS] = 0
         return self._mailbox[_COPY : _COPY + count].copy()
 
-    def store(self, at: int, values: Sequence[int] | Words) -> None:
-        offsets = np.arange(at, at + len(values), dtype=np.uint64)
+    def store(self, offset: int, values: Sequence[int] | Words) -> None:
+        offsets = np.arange(offset, offset + len(values), dtype=np.uint64)
         self._add_entries(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
 
-    def store_bytes(self, at: int, data: bytes) -> None:
+    def store_bytes(self, offset: int, data: bytes) -> None:
         """Change bytes; packets may change other bytes of the same word at the same time."""
-        lead_bytes, size = at % WORD_BYTES, -(-(at % WORD_BYTES + len(data)) // WORD_BYTES) * WORD_BYTES
+        lead_bytes = offset % WORD_BYTES
+        size = -(-(lead_bytes + len(data)) // WORD_BYTES) * WORD_BYTES
         values, masks = (
             np.frombuffer((bytes(lead_bytes) + content).ljust(size, b"\0"), dtype=np.uint64)
             for content in (data, b"\xff" * len(data))
         )
-        offsets = np.arange(at // WORD_BYTES, at // WORD_BYTES + len(values), dtype=np.uint64)
+        offsets = np.arange(offset // WORD_BYTES, offset // WORD_BYTES + len(values), dtype=np.uint64)
         self._add_entries(offsets, masks, values)
 
     @contextmanager

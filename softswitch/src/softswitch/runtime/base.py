@@ -15,7 +15,9 @@ from softswitch.runtime.interface import Rate
 from softswitch.runtime.refusals import RuntimeRefusal
 
 PL = TypeVar("PL", bound=RunnablePipeline)
+_CONTINUE_ON_ERROR = p4r.WriteRequest.CONTINUE_ON_ERROR
 _US_PER_S = 1e6
+_ROUNDING_ERROR = 1e-9  # relative, of a product of floats
 _RATES_PER_METER = 2
 
 
@@ -94,7 +96,4 @@ def _per_second(rate: float) -> float:
     """Convert a rate per µs to a rate per second, rounded if only the last bits differ from an integer."""
     per_second = rate * _US_PER_S
     rounded = round(per_second)
-    return rounded if abs(per_second - rounded) <= 1e-9 * rounded else per_second
-
-
-_CONTINUE_ON_ERROR = p4r.WriteRequest.CONTINUE_ON_ERROR
+    return rounded if abs(per_second - rounded) <= _ROUNDING_ERROR * rounded else per_second

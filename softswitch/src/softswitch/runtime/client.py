@@ -13,8 +13,8 @@ import grpc
 from softswitch.errors import SwitchError
 from softswitch.runtime.interface import SERVICE, Runtime
 
-MAX_MESSAGE_BYTES = 128 << 20  # bytes; a large table is one response
-CONNECT_S = 3.0
+MAX_MESSAGE_BYTES = 128 << 20  # a large table is one response
+CONNECT_TIMEOUT_S = 3.0
 
 
 class _RemoteRuntime:
@@ -40,7 +40,7 @@ class _RemoteRuntime:
             except grpc.RpcError as error:
                 raise self._make_error(error) from None
 
-        setattr(self, name, call)
+        setattr(self, name, call)  # so that the next call of this method finds it
         return call
 
     def _make_error(self, error: grpc.RpcError) -> SwitchError:
@@ -65,7 +65,7 @@ def connect(address: str) -> Iterator[Runtime]:
     ]
     with grpc.insecure_channel(address, options=limits) as channel:
         try:
-            grpc.channel_ready_future(channel).result(timeout=CONNECT_S)
+            grpc.channel_ready_future(channel).result(timeout=CONNECT_TIMEOUT_S)
         except grpc.FutureTimeoutError:
             raise SwitchError(f"no switch answers at {address}: use --grpc HOST:PORT") from None
         yield cast(Runtime, _RemoteRuntime(channel, address))

@@ -31,7 +31,7 @@ class IdleTimes(TypedDict):
 
 
 class Entry(TypedDict):
-    """An entry of a table; `priority` is -1 and `life` None if the table's entries have none."""
+    """An entry with its action (`doing`); `priority` is -1, and `life` None, if the table has none."""
 
     handle: int
     match: list[str]

@@ -8,6 +8,8 @@ from softswitch.ir import Masked, Match, MatchKind, RangeMatch
 from softswitch.p4runtime.codecs.matches import MatchField
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
+_PREFIX_LENGTH_BITS = 16
+
 
 def parse_value(text: str, width: int, location: str) -> int:
     try:
@@ -27,7 +29,7 @@ def parse_match(field: MatchField, text: str) -> Match:
             return parse_value(text, field.width, location)
         case MatchKind.LPM:
             prefix, length = _split_pair(text, "/", location)
-            prefix_bits = parse_value(length, 16, location)
+            prefix_bits = parse_value(length, _PREFIX_LENGTH_BITS, location)
             if prefix_bits > field.width:
                 raise _match_error(f"{location}: the prefix length of {text} is above {field.width}")
             mask = full_mask & ~(full_mask >> prefix_bits)

@@ -16,13 +16,13 @@ from softswitch.pipeline import Replica
 from softswitch.runtime.interface import Lag, McGroup, Multicast, Node
 from softswitch.runtime.refusals import RuntimeRefusal
 
-PRE = "PRE"
+PRE = "PRE"  # the packet replication engine, in texts of errors
 _LAG_HASH = 0xFF  # the hash that BMv2 uses for all packets
 
 
 @dataclass
 class _Node:
-    rid: int
+    rid: int  # `egress_rid` of its copies
     ports: list[int]
     lags: list[int]
     group: int | None = None

@@ -129,7 +129,8 @@ class Replication(RuntimeCalls[PL]):
             raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", text)
         if session in nodes.group_of_session:
             return Mirror(port=None, group=nodes.group_of_session[session])
-        return Mirror(port=next((replica.port for replica in entry[1]), None), group=None)
+        _, replicas = entry
+        return Mirror(port=next((replica.port for replica in replicas), None), group=None)
 
     # -- helpers
 

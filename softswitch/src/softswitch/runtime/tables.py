@@ -19,7 +19,7 @@ from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refu
 
 TOP_PRIORITY = (1 << 31) - 1
 """P4Runtime's priority for BMv2's 0: the highest wins in P4Runtime, the lowest in BMv2."""
-_MS_IN_NS, _MS_IN_US = 10**6, 10**3
+_NS_PER_MS, _US_PER_MS = 10**6, 10**3
 
 
 class Tables(RuntimeCalls[PL]):
@@ -122,7 +122,7 @@ class Tables(RuntimeCalls[PL]):
         key = self.key_of(control, table, handle)
         entry = _make_entry_message(store, key)
         store.fill_extras(
-            store.extras.get(key, NO_EXTRAS)._replace(idle_timeout_ns=timeout * _MS_IN_NS), entry
+            store.extras.get(key, NO_EXTRAS)._replace(idle_timeout_ns=timeout * _NS_PER_MS), entry
         )
         self._write(control, MODIFY, entry)
 
@@ -197,7 +197,7 @@ def _describe_entry(
     if store.table.has_idle_timeout:
         extras = store.extras.get(key, NO_EXTRAS)
         idle_us = idle_time(extras, entry, control.now())
-        idle_times = IdleTimes(timeout=extras.idle_timeout_ns // _MS_IN_NS, idle=idle_us // _MS_IN_US)
+        idle_times = IdleTimes(timeout=extras.idle_timeout_ns // _NS_PER_MS, idle=idle_us // _US_PER_MS)
     return Entry(
         handle=handle,
         match=[

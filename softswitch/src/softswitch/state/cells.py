@@ -14,15 +14,19 @@ from softswitch.memory.words import WORD_BYTES, split_words
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.memory import Memory
 
+_US_PER_S = 1e6
+
 
 def meter_words(config: MeterConfig | None) -> list[int]:
     """Encode a meter with full buckets; None gives one that is always green (BMv2 meters.cpp `set_rate`)."""
     if config is None:
         return [0] * METER_WORDS
-    words = [1]
+    words = [1]  # configured
     rates = (config.peak_rate, config.peak_burst), (config.committed_rate, config.committed_burst)
     for rate, burst in rates:
-        words += [int.from_bytes(struct.pack("<d", rate / 1e6), "little"), burst, burst, 0]
+        rate_bits = int.from_bytes(struct.pack("<d", rate / _US_PER_S), "little")  # a double, in units/µs
+        # Of a token bucket: rate, size, tokens, tokens generated since the start.
+        words += [rate_bits, burst, burst, 0]
     return words
 
 

@@ -267,7 +267,7 @@ class Entries:
             key=read_key(layout, record, mask),
             action=member_or_group or self._decode_action(layout, record),
             priority=record[layout.rank] - 1 if table.has_priority else 0,
-            counter=CounterValue(*record[layout.counter : layout.counter + 2])
+            counter=CounterValue(*record[layout.counter : layout.counter + COUNTER_WORDS])
             if table.has_counter
             else CounterValue(0, 0),
             last_hit=record[layout.last_hit] if table.has_idle_timeout else 0,

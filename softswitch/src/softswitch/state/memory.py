@@ -59,13 +59,13 @@ class Memory:
         """Return a copy of words; the caller holds `locked`. Each run of `unit` words is read atomically."""
         return self.words[first:stop].copy()
 
-    def store(self, at: int, values: Sequence[int] | Words) -> None:
+    def store(self, offset: int, values: Sequence[int] | Words) -> None:
         """Change words; the caller holds `locked`."""
-        self.words[at : at + len(values)] = values
+        self.words[offset : offset + len(values)] = values
 
-    def store_bytes(self, at: int, data: bytes) -> None:
+    def store_bytes(self, offset: int, data: bytes) -> None:
         """Change bytes; the caller holds `locked`. Packets may change the word's other bytes concurrently."""
-        self.map[at : at + len(data)] = data
+        self.map[offset : offset + len(data)] = data
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
@@ -81,5 +81,6 @@ def _allocate_huge_pages(size: int) -> Words:
     # Only Linux has the constant, and some kernels are built without huge pages.
     with contextlib.suppress(AttributeError, OSError):
         mapping.madvise(mmap.MADV_HUGEPAGE)
+    # Bytes from the mapping's start to the next huge page.
     start = -np.frombuffer(mapping, dtype=np.uint8).ctypes.data % _HUGE_PAGE
     return np.frombuffer(mapping, dtype=np.uint64, count=size // 8, offset=start)

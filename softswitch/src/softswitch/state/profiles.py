@@ -89,4 +89,5 @@ class Profile:
         is_member = isinstance(use, UseMember)
         slots = self._members.by_number if is_member else self._groups.by_number
         check_use(self._layout.profile, use, slots)
-        return (member_reference if is_member else group_reference)(slots[use[0]])
+        (number,) = use  # of the member or group
+        return (member_reference if is_member else group_reference)(slots[number])

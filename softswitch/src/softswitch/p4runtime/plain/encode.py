@@ -36,16 +36,16 @@ class FieldRow:
 class ActionRow:
     id: int
     index: int
-    first: int  # parameters: rows `first` to `end` - 1 of the fields
-    end: int
+    first_field: int  # parameters: rows `first_field` to `end_field` - 1 of the fields
+    end_field: int
 
 
 class TableRow:
     id: int
     row: int  # number of the table in the pipeline (`memory.rows`)
     key_words: int
-    first: int  # match fields: rows `first` to `end` - 1 of the fields
-    end: int
+    first_field: int  # match fields: rows `first_field` to `end_field` - 1 of the fields
+    end_field: int
     first_action: int  # actions: rows `first_action` to `end_action` - 1
     end_action: int
 
@@ -113,14 +113,14 @@ def encode(
         change = update[CHANGE]
         if change != INSERT and change != MODIFY and change != DELETE:
             return False
-        if update[FIRST_PARAM] - update[FIRST_MATCH] != table.end - table.first:
+        if update[FIRST_PARAM] - update[FIRST_MATCH] != table.end_field - table.first_field:
             return False
         starts[number] = offset
         ops[offset], ops[offset + 1] = change, table.row
         offset += OP_HEADER_WORDS
         ops[offset : offset + table.key_words] = 0
-        for i in range(table.end - table.first):
-            field, value = fields[table.first + i], values[update[FIRST_MATCH] + i]
+        for i in range(table.end_field - table.first_field):
+            field, value = fields[table.first_field + i], values[update[FIRST_MATCH] + i]
             if not _is_value_of(data, value, field):
                 return False
             _put_key(ops, offset, _decode_number(data, value), field.shift)
@@ -130,12 +130,12 @@ def encode(
             if row < 0:
                 return False
             action = actions[row]
-            if update[END] - update[FIRST_PARAM] != action.end - action.first:
+            if update[END] - update[FIRST_PARAM] != action.end_field - action.first_field:
                 return False
             ops[offset] = action.index
             offset += 1
-            for i in range(action.end - action.first):
-                field, value = fields[action.first + i], values[update[FIRST_PARAM] + i]
+            for i in range(action.end_field - action.first_field):
+                field, value = fields[action.first_field + i], values[update[FIRST_PARAM] + i]
                 if not _is_value_of(data, value, field):
                     return False
                 ops[offset] = _decode_number(data, value)
