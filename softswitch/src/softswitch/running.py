@@ -74,7 +74,7 @@ async def serve(
             server.begin()
             runtime.set_result(machine.runtime)
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
-            gc.freeze()
+            gc.freeze()  # objects of the start stay: never search them
             gc.set_threshold(*GC_THRESHOLDS)
             host = first_address.rpartition(":")[0]
             summary = f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {host}:{port}"

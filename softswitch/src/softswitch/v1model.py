@@ -1,4 +1,4 @@
-"""Constants of v1model and simple_switch. BMv2: v1model.p4, simple_switch.h, core.p4."""
+"""Constants of v1model and simple_switch, as in v1model.p4, core.p4 and BMv2's simple_switch.h."""
 
 from __future__ import annotations
 

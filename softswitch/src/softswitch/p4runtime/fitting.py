@@ -1,7 +1,7 @@
 """Fit P4Info to its program, where p4c's P4Info and its JSON differ.
 
-`@p4runtime_translation` gives a type another width for controllers, or none for a string. A field of such a
-type gets the program's width here; `codecs.translation` has the controllers' widths.
+`@p4runtime_translation` gives a type another width for controllers, or no width if they use strings. A field
+of such a type gets the program's width here; `codecs.translation` has the controllers' widths.
 """
 
 from __future__ import annotations

@@ -31,8 +31,10 @@ class Journal:
         self._config_path = folder / "config.pb"
         if config is not None:
             self.set_config(config)
-        self._file = os.open(folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.close = weakref.finalize(self, os.close, self._file)
+        self._descriptor = os.open(
+            folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        self.close = weakref.finalize(self, os.close, self._descriptor)
 
     def set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
         new_path = self._config_path.with_suffix(".new")
@@ -51,24 +53,24 @@ class Journal:
     def add(self, time_us: int, data: bytes) -> None:
         """Append a serialized request before its execution; raises Refusal if the disk is full."""
         record = _RECORD_HEADER.pack(time_us, len(data)) + data
-        old_size = os.fstat(self._file).st_size
+        old_size = os.fstat(self._descriptor).st_size
         try:
-            if os.write(self._file, record) < len(record):
+            if os.write(self._descriptor, record) < len(record):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            os.ftruncate(self._file, old_size)
+            os.ftruncate(self._descriptor, old_size)
             raise _persist_error("request", error) from None
 
     def read_requests(self) -> Iterator[tuple[int, p4r.WriteRequest]]:
         """Yield times and requests, in order; remove an incomplete last one. Raises SwitchError."""
-        offset, size = 0, os.fstat(self._file).st_size
+        offset, size = 0, os.fstat(self._descriptor).st_size
         while offset + _RECORD_HEADER.size <= size:
-            time_us, length = _RECORD_HEADER.unpack(os.pread(self._file, _RECORD_HEADER.size, offset))
+            time_us, length = _RECORD_HEADER.unpack(os.pread(self._descriptor, _RECORD_HEADER.size, offset))
             if offset + _RECORD_HEADER.size + length > size:
                 break
             try:
                 request = p4r.WriteRequest.FromString(
-                    os.pread(self._file, length, offset + _RECORD_HEADER.size)
+                    os.pread(self._descriptor, length, offset + _RECORD_HEADER.size)
                 )
             except DecodeError as error:
                 journal = self._config_path.parent / "journal"
@@ -76,7 +78,7 @@ class Journal:
                 raise SwitchError(text) from None
             yield time_us, request
             offset += _RECORD_HEADER.size + length
-        os.ftruncate(self._file, offset)
+        os.ftruncate(self._descriptor, offset)
 
 
 def _persist_error(subject: str, error: OSError) -> Refusal:

@@ -201,13 +201,15 @@ class PortLoop:
 
     def _resize_queues(self, slots: int) -> None:
         old = self._queues
-        self._queues = make_queues(self._shapes, old.queues.shape[1], slots)
+        _, priority_queues = old.queues.shape
+        self._queues = make_queues(self._shapes, priority_queues, slots)
         copy_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
         self._queues.queues["dropped"] = old.queues["dropped"]
 
     def _select_queues(self, port: int | None, priority: int | None) -> list[Queue]:
         ports = range(len(self._port_numbers)) if port is None else [self._port_numbers.index(port)]
-        priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
+        _, priority_queues = self._queues.queues.shape
+        priorities = range(priority_queues) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
 
     def close(self) -> None:

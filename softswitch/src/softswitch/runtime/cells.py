@@ -214,6 +214,6 @@ def _join_fields(info: ValueSetInfo, member: Sequence[int]) -> int:
 def _split_fields(info: ValueSetInfo, joined_value: int) -> list[int]:
     parts = []
     for field in reversed(info.key.fields):
-        parts.append(joined_value & field.full)
+        parts.append(joined_value & field.full_mask)
         joined_value >>= field.width
     return parts[::-1]

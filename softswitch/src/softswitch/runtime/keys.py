@@ -23,7 +23,7 @@ def parse_value(text: str, width: int, location: str) -> int:
 
 def parse_match(field: MatchField, text: str) -> Match:
     location = f"match field {field.name}"
-    full_mask = field.full
+    full_mask = field.full_mask
     match field.kind:
         case MatchKind.EXACT:
             return parse_value(text, field.width, location)

@@ -266,6 +266,7 @@ class Entries:
         return StoredEntry(
             key=read_key(layout, record, mask),
             action=member_or_group or self._decode_action(layout, record),
+            # A rank is the priority plus 1 (`Table.rank`).
             priority=record[layout.rank] - 1 if table.has_priority else 0,
             counter=CounterValue(*record[layout.counter : layout.counter + COUNTER_WORDS])
             if table.has_counter

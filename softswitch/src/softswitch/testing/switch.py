@@ -33,7 +33,7 @@ class Switch:
     def __init__(self, program: str | Path, p4info: str | Path | None = None) -> None:
         self._ports = NoPorts()
         # `Any`, since an interpreted pipeline cannot decode ports' notices; `NoPorts` has none.
-        self._pipelines = Pipelines[Any](self._ports, self._make_pipeline, lambda _: None)
+        self._pipelines = Pipelines[Any](self._ports, self._make_pipeline, folder_of=lambda _: None)
         data = read_file(Path(program))
         try:
             if p4info is None:

@@ -27,7 +27,7 @@ class MatchField(NamedTuple):
         return Field(self.id, self.width, self.name, self.translation)
 
     @property
-    def full(self) -> int:
+    def full_mask(self) -> int:
         return (1 << self.width) - 1
 
     @property
@@ -35,7 +35,7 @@ class MatchField(NamedTuple):
         """The match that accepts any value, which messages omit; None for an exact field."""
         if self.kind is MatchKind.EXACT:
             return None
-        return RangeMatch(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
+        return RangeMatch(0, self.full_mask) if self.kind is MatchKind.RANGE else Masked(0, 0)
 
 
 class MatchKey:
@@ -88,7 +88,7 @@ class MatchKey:
             case MatchKind.EXACT:
                 return field.value.decode(message.exact.value, location)
             case MatchKind.OPTIONAL:
-                return Masked(field.value.decode(message.optional.value, location), field.full)
+                return Masked(field.value.decode(message.optional.value, location), field.full_mask)
             case _ if field.translation is not None:
                 return _decode_translated(field, field.translation, message, location)
             case MatchKind.LPM:
@@ -118,7 +118,7 @@ def _decode_translated(
             f"{location}: expected a match of one whole value of type {translation.name}, or of any value"
         )
     number = translation.decode(value, location)
-    return RangeMatch(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
+    return RangeMatch(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full_mask)
 
 
 def _decode_lpm(field: MatchField, message: p4r.FieldMatch.LPM, location: str) -> Masked:
@@ -127,7 +127,7 @@ def _decode_lpm(field: MatchField, message: p4r.FieldMatch.LPM, location: str) -
         raise invalid(f"{location}: the prefix length is 0; to match any value, leave the field out")
     if not 0 < length <= field.width:
         raise invalid(f"{location}: expected a prefix length from 1 to {field.width}, got {length}")
-    mask = field.full & ~(field.full >> length)
+    mask = field.full_mask & ~(field.full_mask >> length)
     if value & ~mask:
         text = f"expected {value & mask:#x}, with no bits after the prefix, got {value:#x}/{length}"
         raise invalid(f"{location}: {text}")
@@ -153,7 +153,7 @@ def _decode_range(field: MatchField, message: p4r.FieldMatch.Range, location: st
     low, high = decode(message.low, field.width, location), decode(message.high, field.width, location)
     if low > high:
         raise invalid(f"{location}: low {low:#x} is above high {high:#x}")
-    if (low, high) == (0, field.full):
+    if (low, high) == (0, field.full_mask):
         raise invalid(f"{location}: the range is every value; to match any value, leave the field out")
     return RangeMatch(low, high)
 

@@ -58,5 +58,8 @@ class IdleTimers:
 
     def _drop_stopped(self) -> None:
         # A timer that was stopped or restarted is no longer the entry's, though it may be equal.
-        while self._deadlines and self._timers.get(self._deadlines[0][1]) is not self._deadlines[0][2]:
+        while self._deadlines:
+            _, key, timer = self._deadlines[0]
+            if self._timers.get(key) is timer:
+                return
             heapq.heappop(self._deadlines)

@@ -16,7 +16,7 @@ from softswitch.pipeline import Replica
 from softswitch.v1model import DROP_PORT, REPLICA_INSTANCES
 
 MAX_INSTANCE = REPLICA_INSTANCES - 1
-_BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229)
+_BUCKET_COUNTS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229)
 """Sizes of a hash table of libstdc++, which grows when it has as many elements as buckets."""
 
 
@@ -34,19 +34,19 @@ def _iteration_order(keys: list[int]) -> list[int]:
     """Return the order in which libstdc++ iterates over an `unordered_map` after inserting distinct keys."""
     order: list[int] = []
     pending_keys = keys
-    for buckets in _BUCKETS:
-        free_buckets = buckets - len(order)
-        order = _hash_order(order + pending_keys[:free_buckets], buckets)
+    for bucket_count in _BUCKET_COUNTS:
+        free_buckets = bucket_count - len(order)
+        order = _hash_order(order + pending_keys[:free_buckets], bucket_count)
         pending_keys = pending_keys[free_buckets:]
         if not pending_keys:
             break
     return order
 
 
-def _hash_order(keys: Iterable[int], buckets: int) -> list[int]:
+def _hash_order(keys: Iterable[int], bucket_count: int) -> list[int]:
     chains: dict[int, list[int]] = {}
     for key in keys:
-        chains.setdefault(key % buckets, []).append(key)
+        chains.setdefault(key % bucket_count, []).append(key)
     # A new bucket goes to the front of the list, and a new key to the front of its bucket.
     return [key for chain in reversed(chains.values()) for key in reversed(chain)]
 

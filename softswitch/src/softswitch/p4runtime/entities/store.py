@@ -69,7 +69,8 @@ class TableStore:
 
     def decode_key(self, entry: p4r.TableEntry) -> Key:
         priority = entry.priority
-        if (priority <= 0) if self.has_priority else (priority != 0):
+        is_valid = priority > 0 if self.has_priority else priority == 0
+        if not is_valid:
             raise self._wrong_priority_error(priority)
         return Key(self.table.key.decode(entry.match), priority)
 

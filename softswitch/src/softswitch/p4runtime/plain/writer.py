@@ -44,11 +44,11 @@ class PlainWriter:
 
     def __init__(self, stores: Stores, program_tables: Iterable[Table], pipeline: OperationTarget) -> None:
         self._pipeline = pipeline
-        tables: list[tuple[int, ...]] = []
-        actions: list[tuple[int, ...]] = []
-        fields: list[tuple[int, int, int]] = []
+        tables: list[tuple[int, ...]] = []  # rows of `TableRow`
+        actions: list[tuple[int, ...]] = []  # rows of `ActionRow`
+        fields: list[tuple[int, int, int]] = []  # rows of `FieldRow`
         self._stores: list[TableStore] = []
-        self._max_words = OP_HEADER_WORDS
+        self._max_words = OP_HEADER_WORDS  # of one operation
         for table in program_tables:
             store = stores.find_by_name(table.name)
             if store is None or not _is_plain(store, table):
@@ -57,7 +57,7 @@ class PlainWriter:
             key_rows = _make_key_rows(
                 Field(field.id, field.width, field.name) for field in store.table.key.fields
             )
-            first, end = _append_rows(fields, key_rows)
+            first_field, end_field = _append_rows(fields, key_rows)
             first_action = len(actions)
             action_words = 0
             for action in store.table.entry_actions.values():
@@ -65,10 +65,11 @@ class PlainWriter:
                 call = ActionCall(action.name, (0,) * len(params))
                 index = pipeline.invocation(store.name, call).action
                 actions.append((action.id, index, *_append_rows(fields, params)))
-                action_words = max(action_words, 1 + len(params))
+                action_words = max(action_words, 1 + len(params))  # its index and data
             key_words = pipeline.key_words(store.name)
             row = pipeline.row_of(store.name)
-            tables.append((store.table.id, row, key_words, first, end, first_action, len(actions)))
+            fields_and_actions = first_field, end_field, first_action, len(actions)
+            tables.append((store.table.id, row, key_words, *fields_and_actions))
             self._max_words = max(self._max_words, OP_HEADER_WORDS + key_words + action_words)
         self._extras = [store.extras for store in self._stores]
         self._names = {store.name for store in self._stores}
