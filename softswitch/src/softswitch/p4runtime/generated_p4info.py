@@ -77,7 +77,8 @@ class _P4InfoBuilder:
             default = self._program.actions[table.default.action].name
             message.const_default_action_id = self._action_ids[default]
         if table.profile is not None:
-            message.implementation_id = _PROFILE << _TYPE_SHIFT | table.profile + 1  # an index
+            # `table.profile` is an index; the numbers in IDs begin with 1.
+            message.implementation_id = _PROFILE << _TYPE_SHIFT | table.profile + 1
         message.size, message.is_const_table = table.size, table.is_immutable
         if table.has_idle_timeout:
             message.idle_timeout_behavior = p4i.Table.NOTIFY_CONTROL

@@ -53,7 +53,7 @@ def send_batch(switch: Switch, queues: Queues | None, p: int) -> None:
             )
             next_index += 1
         else:
-            # A full socket buffer takes no frame of the batch; another error is that of one frame.
+            # A full socket buffer takes no frame of the batch; another error may be that of one frame.
             dropped_count = frame_count - next_index if error == _EAGAIN else 1
             port.tx_dropped += dropped_count
             next_index += dropped_count
