@@ -19,7 +19,7 @@ TITLES: Mapping[str, str] = {
     "pull_mean": "time of a pull",
     "push_mean": "time of a push",
 }
-MAX_SPAN = 1.0
+MAX_AXIS_LIMIT = 1.0
 """Largest change that the plot's axis shows, as a share of the baseline."""
 _AXIS_MARGIN = 1.05
 """Ratio of the axis to the largest change."""
@@ -102,7 +102,8 @@ def _measured_capacity(summary: Summary) -> Effect | None:
     return Effect(mean - 1, *bounds)
 
 
-def span(rows: Sequence[ForestRow]) -> float:
+def axis_limit(rows: Sequence[ForestRow]) -> float:
+    """Return the largest change, in either direction, that the plot's axis must show; never 0."""
     bounds = [
         abs(bound)
         for row in rows
@@ -110,4 +111,4 @@ def span(rows: Sequence[ForestRow]) -> float:
         for bound in (effect.ratio, effect.low, effect.high)
         if bound is not None
     ]
-    return min(max(bounds, default=0.0) * _AXIS_MARGIN, MAX_SPAN) or MAX_SPAN
+    return min(max(bounds, default=0.0) * _AXIS_MARGIN, MAX_AXIS_LIMIT) or MAX_AXIS_LIMIT

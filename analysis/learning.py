@@ -25,7 +25,7 @@ from analysis.statistics import ALPHA, Comparison, comparison_of_logarithms
 from foundation.designs.arms import arm, arms_in_order
 from foundation.designs.interface import Arm
 
-FILE = "reports.jsonl"
+REPORTS_FILE = "reports.jsonl"
 """File in a run's folder with JSON lines: arm, rank of the worker, report number (from 0), loss, and more."""
 
 MIN_REPORTS = 5
@@ -106,16 +106,16 @@ def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha:
     for other_arm in arms_in_order(log_losses):
         if other_arm != arm or arm.settings.aggregates != baseline.settings.aggregates:
             losses.setdefault(other_arm.settings.aggregates, []).append(log_losses[other_arm.name])
-    freedom = sum(len(values) - 1 for values in losses.values())
-    if not freedom:
+    degrees_of_freedom = sum(len(values) - 1 for values in losses.values())
+    if not degrees_of_freedom:
         return None
     sum_of_squares = sum(float(np.var(values)) * len(values) for values in losses.values())
     # The difference of two trainings has twice the variance of one.
-    return float(stdtrit(freedom, 1 - alpha / 2)) * sqrt(2 * sum_of_squares / freedom)
+    return float(stdtrit(degrees_of_freedom, 1 - alpha / 2)) * sqrt(2 * sum_of_squares / degrees_of_freedom)
 
 
 def read_curves(run: Path) -> Curves:
-    file = run / FILE
+    file = run / REPORTS_FILE
     if not file.exists():
         return {}
     losses_by_report: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))

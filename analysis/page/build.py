@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.forest import ForestRow, span
+from analysis.forest import ForestRow, axis_limit
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
 from analysis.summary import Summary
@@ -99,9 +99,10 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
 def forest_plot(rows: Sequence[ForestRow]) -> Markup:
     if not rows:
         return Markup()
-    limit = span(rows)
+    limit = axis_limit(rows)
 
     def position_percent(share: float) -> float:
+        # The line of no change is in the middle, at 50 %.
         return round(50 + 50 * max(-1.0, min(1.0, share / limit)), 2)
 
     has_dedicated = any(row.dedicated for row in rows)

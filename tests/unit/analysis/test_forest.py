@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from analysis.forest import Effect, ForestRow, forest, span
+from analysis.forest import Effect, ForestRow, axis_limit, forest
 from analysis.page.build import forest_plot
 from tests.unit.analysis.test_sentences import ANSWERS, capacity
 
@@ -40,12 +40,12 @@ def test_colours_are_of_claims_alone() -> None:
 
 @pytest.mark.parametrize(("rows", "reach"), [((CPU,), 0.525), ((), 1.0)])
 def test_the_axis_holds_all_bounds(rows: tuple[ForestRow, ...], reach: float) -> None:
-    assert span(rows) == pytest.approx(reach)
+    assert axis_limit(rows) == pytest.approx(reach)
 
 
 def test_the_axis_ends_at_a_doubling() -> None:
     wide = ForestRow("pull", "less", None, Effect(0.2, -0.5, 9.0))
-    assert span([wide]) == 1.0
+    assert axis_limit([wide]) == 1.0
     assert 'right: 0.0%"' in forest_plot([wide])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.learning import FILE, common_reports, compare_mean_losses, mean_log_losses, read_curves
+from analysis.learning import REPORTS_FILE, common_reports, compare_mean_losses, mean_log_losses, read_curves
 from analysis.record import AnalysisError
 from analysis.report import provenance_rows
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -17,7 +17,7 @@ from tests.unit.analysis.synthetic import SyntheticRun
 
 def write(run: Path, *reports: tuple[str, int, float]) -> None:
     lines = [json.dumps({"arm": arm, "rank": rank, "report": 0, "loss": loss}) for arm, rank, loss in reports]
-    (run / FILE).write_text("\n".join(lines) + "\n")
+    (run / REPORTS_FILE).write_text("\n".join(lines) + "\n")
 
 
 def test_a_curve_is_the_mean_of_all_workers_that_report_as_far_as_all_have_come(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('{"arm": "hot", "rank": 0, "loss": 1.0}\n{"arm": "hot"}\n')
-    with pytest.raises(AnalysisError, match=rf"{FILE}:2: "):
+    (tmp_path / REPORTS_FILE).write_text('{"arm": "hot", "rank": 0, "loss": 1.0}\n{"arm": "hot"}\n')
+    with pytest.raises(AnalysisError, match=rf"{REPORTS_FILE}:2: "):
         read_curves(tmp_path)
 
 
