@@ -1,3 +1,5 @@
+"""What a report states beside differences: slow agents, drift of the capacity, short blocks, goodput."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +23,10 @@ P99_STEPS = 100
 class SlowAgents:
     codec: str
     cost: AgentCost
-    compiled: AgentCost
+    compiled: AgentCost  # cost of compiled agents, measured in the same run
 
     @property
-    def times(self) -> float:
+    def slowdown(self) -> float:
         return (self.cost.worker_us + self.cost.server_us) / (
             self.compiled.worker_us + self.compiled.server_us
         )
@@ -117,8 +119,8 @@ def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]
     return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in operation_claims) else operation_claims
 
 
-def _goodput(summary: Summary, vector: int) -> Iterator[tuple[str, float | None]]:
+def _goodput(summary: Summary, vector_length: int) -> Iterator[tuple[str, float | None]]:
     load = next(iter(summary.loads.values()))
     for arm in summary.run_arms:
         push_us = load.arms[arm.name].op_latency_us["push"].mean
-        yield arm.name, vector / push_us * 1e6 if push_us else None
+        yield arm.name, vector_length / push_us * 1e6 if push_us else None

@@ -13,7 +13,7 @@ from foundation.designs.arms import arms_in_order
 from foundation.logs.columns import METRICS, TRANSFERS
 
 Facts = Mapping[str, Mapping[Fact, float]]
-NAMES = {
+NAMES = {  # metric -> its name in [DDL]
     "w_proc": "W_proc",
     "w_queue": "W_queue",
     "ps_proc": "PS_proc",
@@ -29,27 +29,30 @@ class Finding:
     measured: tuple[str, ...]
 
 
-def columns(arms: Sequence[str]) -> dict[str, str]:
+def column_titles(arms: Sequence[str]) -> dict[str, str]:
     known_arms = [arm for arm in arms_in_order(arms) if not arm.is_repetition]
     if not known_arms:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
+    # Baselines come first, then lead arms.
     known_arms.sort(key=lambda arm: (arm.reference is not None, not arm.is_lead))
     lacks_offload = not any(arm.settings.aggregates for arm in known_arms if arm.reference is None)
-    without = "here, without" if lacks_offload else f"here, {known_arms[0].name}"
-    return {arm.name: f"here, with {arm.name}" if arm.reference else without for arm in known_arms}
+    baseline_title = "here, without" if lacks_offload else f"here, {known_arms[0].name}"
+    return {arm.name: f"here, with {arm.name}" if arm.reference else baseline_title for arm in known_arms}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
     facts = {figure.name: figure.facts for figure in figures}
     rows = [
-        Finding(quantity, paper, tuple(_format_or_dash(format_cell, facts, arm) for arm in columns(arms)))
+        Finding(
+            quantity, paper, tuple(_format_or_dash(format_cell, facts, arm) for arm in column_titles(arms))
+        )
         for quantity, paper, format_cell in _ROWS
     ]
     rows += [
         Finding(
             f"updates by the top {PAPER_TOP_K:,} parameters, {source}",
             "50 % (R1), 70 % (R2)",
-            (percent(share), *["–"] * (len(columns(arms)) - 1)),
+            (percent(share), *["–"] * (len(column_titles(arms)) - 1)),
         )
         for (source,), share in facts.get("fig-10", {}).items()
     ]
@@ -66,7 +69,7 @@ def _offload_findings(arms: Sequence[str], summary: Summary) -> Sequence[Finding
         return "–" if comparison is None or comparison.ratio is None else percent(-comparison.ratio)
 
     def row(quantity: str, paper: str, metric: str) -> Finding:
-        return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in columns(arms)))
+        return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in column_titles(arms)))
 
     served_share = "–" if summary.hot_update_share is None else percent(summary.hot_update_share)
     return [
@@ -74,7 +77,8 @@ def _offload_findings(arms: Sequence[str], summary: Summary) -> Sequence[Finding
             "reads and writes that the switch serves",
             "half (proposed)",
             tuple(
-                served_share if summary.lead and arm == summary.lead.name else "–" for arm in columns(arms)
+                served_share if summary.lead and arm == summary.lead.name else "–"
+                for arm in column_titles(arms)
             ),
         ),
         row("reduction of PS_proc (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),

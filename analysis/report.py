@@ -17,7 +17,7 @@ from analysis.forest import ForestRow, forest
 from analysis.metrics import Metric, Tone, metrics_of_table
 from analysis.page.build import FirstScreen, Page, build, drawings, forest_plot, glossary
 from analysis.page.plots import plot
-from analysis.paper import columns, findings
+from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
@@ -101,7 +101,7 @@ def _prediction_errors(
     summary: Summary, predicted: Prediction
 ) -> list[tuple[Metric, Comparison, Comparison]]:
     measured = answer(summary).claims
-    return [check for check in predicted.misses if not measured[check[0].name].is_noise]
+    return [miss for miss in predicted.misses if not measured[miss[0].name].is_noise]
 
 
 def _render_line(macro: str, *arguments: object, **context: object) -> str:
@@ -116,17 +116,17 @@ def fact_sentences(summary: Summary) -> list[str]:
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
     answer_texts, source = answers(summary), source_of_run(run)
     drawn_figures = list(figures([source], progress))
-    run_result, is_virtual = result(record, summary), record.simulation is not None
+    run_result, is_simulated = result(record, summary), record.simulation is not None
     page = Page(
         title=run_result.title,
         subtitle=_render_line("page_title", run.name, record),
         first=FirstScreen(
-            run_result.verdict,
-            run_result.is_trusted,
-            forest_plot(run_result.rows),
-            run_result.sentences,
-            run_result.warnings,
-            run_result.notes,
+            verdict=run_result.verdict,
+            is_trusted=run_result.is_trusted,
+            forest=forest_plot(run_result.rows),
+            sentences=run_result.sentences,
+            warnings=run_result.warnings,
+            notes=run_result.notes,
         ),
         answers=answer_texts,
         provenance=provenance_rows(record, summary),
@@ -137,8 +137,8 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         differences=[table for name in summary.loads for table in differences(summary, name)],
         worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
         nothing_worse=_render_line("nothing_worse", summary=summary),
-        facts=[*fact_sentences(summary), *caveats(is_virtual)],
-        how_to_read=how_to_read(summary, is_virtual),
+        facts=[*fact_sentences(summary), *caveats(is_simulated)],
+        how_to_read=how_to_read(summary, is_simulated),
         glossary=glossary(summary.run_arms),
         plots=[plot(figure) for figure in drawn_figures],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
@@ -170,7 +170,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
 
 def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summary | None) -> Table:
     paper_findings = findings(source.arms, drawn_figures, summary)
-    head = ("", "paper", *columns(source.arms).values())
+    head = ("", "paper", *column_titles(source.arms).values())
     rows: list[Row] = [
         (finding.quantity, plain(finding.paper), *map(plain, finding.measured)) for finding in paper_findings
     ]
@@ -181,12 +181,12 @@ def provenance_rows(record: RunRecord, summary: Summary) -> list[tuple[str, str]
     return pairs("provenance_rows", record, _program_us_per_frame(record), summary=summary)
 
 
-def how_to_read(summary: Summary, is_virtual: bool) -> list[str]:
-    return texts("how_to_read", is_virtual, summary=summary)
+def how_to_read(summary: Summary, is_simulated: bool) -> list[str]:
+    return texts("how_to_read", is_simulated, summary=summary)
 
 
-def caveats(is_virtual: bool) -> list[str]:
-    return texts("caveats", is_virtual)
+def caveats(is_simulated: bool) -> list[str]:
+    return texts("caveats", is_simulated)
 
 
 def _log_summary(source: Source) -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ def _program_us_per_frame(record: RunRecord) -> float | None:
     ports = (record.switch or {}).get("ports", {}).values()
     frames = sum(port["rx"] - port["rx_dropped"] for port in ports)
     ns = sum(port.get("program_ns", 0) for port in ports)
-    return ns / frames / 1000 if ns and frames else None
+    return ns / frames / 1e3 if ns and frames else None
 
 
 def differences(summary: Summary, name: str) -> Iterator[Table]:
@@ -240,11 +240,11 @@ def durability(summary: Summary) -> Table:
     return Table(title, ("", *arms), rows, texts("durability_note"))
 
 
-def worse_metrics(summary: Summary, name: str) -> Iterator[Sentence]:
+def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
     for arm in (
-        arm.name for arm in arms_in_order(summary.loads[name].differences) if arm.settings.aggregates
+        arm.name for arm in arms_in_order(summary.loads[load].differences) if arm.settings.aggregates
     ):
-        claims_by_metric = claims(summary, name, arm)
+        claims_by_metric = claims(summary, load, arm)
         claims_of_arm = [
             claims_by_metric[metric.name]
             for metric in metrics_of_table("differences")
@@ -252,4 +252,4 @@ def worse_metrics(summary: Summary, name: str) -> Iterator[Sentence]:
         ]
         worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
         if worse_claims:
-            yield from sentences("worse", name, arm, worse_claims)
+            yield from sentences("worse", load, arm, worse_claims)

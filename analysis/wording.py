@@ -95,6 +95,7 @@ def in_sentences(label: str) -> str:
 
 def sentences(macro: str, *arguments: object, **context: object) -> list[Sentence]:
     rendered: Callable[..., str] = getattr(_template().make_module(context), macro)
+    # A sentence begins a line with "- "; its line breaks count as blanks.
     items = re.split(r"^- ", str(rendered(*arguments)), flags=re.MULTILINE)
     return [_parse_spans(" ".join(item.split())) for item in items if item.strip()]
 
@@ -104,10 +105,12 @@ def texts(macro: str, *arguments: object, **context: object) -> list[str]:
 
 
 def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:
+    # In the template, " | " separates name and value.
     parts = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
     return [(name, value) for name, _, value in parts]
 
 
+# A tone and its text, as `_format_change` marks them.
 _TONED_TEXT = re.compile(r"\{(better|worse):(.*?)\}")
 
 
@@ -137,7 +140,7 @@ def _template() -> Template:
         "in_sentences": in_sentences, "interval": interval, "load_title": load_title, "signed": signed,
     }  # fmt: skip
     environment.globals |= {
-        "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "group_claims": group_claims,
+        "ANY": ANY, "PS_CPU": PS_CPU, "METRICS": METRICS, "group_claims": group_claims,
         "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
         "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS,
         "metrics_of_table": metrics_of_table, "metrics_of_subject": metrics_of_subject,

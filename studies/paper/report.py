@@ -70,8 +70,8 @@ def _page(
         reference=first_run.summary.reference.name,
         differences=list(differences(first_run.summary, load_name)),
         nothing_worse="Which metrics are worse is in the table above.",
-        facts=caveats(is_virtual=False),
-        how_to_read=how_to_read(first_run.summary, is_virtual=False),
+        facts=caveats(is_simulated=False),
+        how_to_read=how_to_read(first_run.summary, is_simulated=False),
         glossary=glossary(first_run.summary.run_arms),
         plots=[plot(figure) for figure in ordered_figures],
     )

@@ -162,11 +162,11 @@ def test_how_to_read_it_depends_on_what_was_run() -> None:
         a_summary(NO_ROUND, reports=5),
         run_summary({"ring": 8_000.0}),
     )
-    assert len({how_to_read(each, is_virtual=False)[0] for each in (paced, script, vectors)}) == 3
+    assert len({how_to_read(each, is_simulated=False)[0] for each in (paced, script, vectors)}) == 3
     # In virtual time there is no noise, and nothing to say of it.
-    real, virtual = how_to_read(paced, is_virtual=False), how_to_read(paced, is_virtual=True)
+    real, virtual = how_to_read(paced, is_simulated=False), how_to_read(paced, is_simulated=True)
     assert (len(real), len(virtual), real[0]) == (3, 2, virtual[0])
-    assert caveats(is_virtual=False)[1:] == caveats(is_virtual=True)[1:]
+    assert caveats(is_simulated=False)[1:] == caveats(is_simulated=True)[1:]
 
 
 def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:

@@ -210,7 +210,7 @@ def test_slow_agents_are_compared_with_the_compiled_ones() -> None:
     """The factor is the CPU time of an RPC at worker and server: 5,000 µs instead of 8 µs."""
     fast, scapy = AgentCost(worker_us=5.0, server_us=3.0), AgentCost(worker_us=3000.0, server_us=2000.0)
     [slow] = facts(a_summary({}, agents={"fast": fast, "scapy": scapy})).slow_agents
-    assert (slow.codec, slow.cost, slow.compiled, slow.times) == ("scapy", scapy, fast, 625)
+    assert (slow.codec, slow.cost, slow.compiled, slow.slowdown) == ("scapy", scapy, fast, 625)
     assert facts(a_summary({})).slow_agents == []
 
 

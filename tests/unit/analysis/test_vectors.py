@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.facts import facts
-from analysis.paper import columns
+from analysis.paper import column_titles
 from analysis.record import CapacityCheck
 from analysis.report import differences, measured_answer
 from analysis.summary import ArmSummary, Distribution, Summary
@@ -100,7 +100,7 @@ def test_a_run_of_one_arm_shows_its_numbers() -> None:
 
 
 def test_an_aggregating_baseline_is_not_labelled_without() -> None:
-    assert list(columns(["switchml", "switchml-checked"]).values()) == [
+    assert list(column_titles(["switchml", "switchml-checked"]).values()) == [
         "here, switchml", "here, with switchml-checked",
     ]  # fmt: skip
-    assert columns(["baseline", "offload"])["baseline"] == "here, without"
+    assert column_titles(["baseline", "offload"])["baseline"] == "here, without"

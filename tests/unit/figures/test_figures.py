@@ -16,7 +16,7 @@ from analysis.figures.latency import breakdown, latencies
 from analysis.figures.model import Axis, Figure, Panel, Series
 from analysis.figures.sizes import response_sizes
 from analysis.page.plots import plot
-from analysis.paper import columns, findings
+from analysis.paper import column_titles, findings
 from tests.unit.figures.cluster import cluster, rows
 
 
@@ -131,7 +131,7 @@ def test_findings_of_a_cluster_stand_beside_the_papers(tmp_path: Path) -> None:
     ]
     log = pl.DataFrame({"time_us": [0, 1], "ps": [0, 0], "worker": [1, 2]})
     source = cluster(tmp_path, rows(*calls), connections=log)
-    assert columns(source.arms) == {"cluster": "here"}
+    assert column_titles(source.arms) == {"cluster": "here"}
     found = findings(source.arms, list(figures([source])), None)
     expected = [
         (("p99", "p50: pull, push", "Fig. 4"), "heavy tails", "× 10.0, × 1.0"),
