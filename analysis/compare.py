@@ -11,7 +11,7 @@ import polars as pl
 from analysis.metrics import differences, estimates
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.statistics import Comparison, Rounds, compare_unpaired
-from foundation.logs.columns import load_name
+from foundation.logs.columns import has_load, load_name
 
 Loads = dict[str, dict[str, dict[str, Rounds]]]
 """Load -> arm -> metric -> one estimate per round."""
@@ -43,10 +43,14 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     first_estimates = estimates_by_run[runs[0]]
     return [
         ComparedRun(
-            run.resolve().name,
-            {load: rate for load, rate in records[run].offered_rate.items() if load in common_loads},
-            {load: _changes_since_first_run(loads[load], first_estimates[load]) for load in common_loads},
-            {load: differences(loads[load]) for load in common_loads},
+            name=run.resolve().name,
+            offered_rate={
+                load: rate for load, rate in records[run].offered_rate.items() if load in common_loads
+            },
+            changes={
+                load: _changes_since_first_run(loads[load], first_estimates[load]) for load in common_loads
+            },
+            differences={load: differences(loads[load]) for load in common_loads},
         )
         for run, loads in estimates_by_run.items()
     ]
@@ -57,11 +61,11 @@ def rounds_of(run: Path, record: RunRecord) -> Loads:
     for file in files.values():
         if not file.exists():
             raise AnalysisError(f"{run}: has no {file.name}; a finished run has one")
+    # Rounds before the measured ones are negative.
     rows = {log: pl.scan_parquet(file).filter(pl.col("round") >= 0) for log, file in files.items()}
     estimates_by_load = {}
     for load in sorted({block.load for block in record.blocks}):
-        at_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
-        rows_at_load = {log: frame.filter(at_load).collect() for log, frame in rows.items()}
+        rows_at_load = {log: frame.filter(has_load(load)).collect() for log, frame in rows.items()}
         blocks = [block for block in record.blocks if block.load == load]
         metrics = estimates(rows_at_load["rpc"], rows_at_load["operations"], blocks)
         if metrics:

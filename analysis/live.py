@@ -1,3 +1,5 @@
+"""Latencies of a run in progress, from the part files that workers write after each block."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -11,7 +13,7 @@ from analysis.metrics import METRICS, by_round, complete_rounds
 from analysis.record import read_record
 from foundation.designs.arms import arms_in_order
 from foundation.errors import DataError, reason_of
-from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS
+from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS, has_load, rounded_load
 
 _OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
 _RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")
@@ -21,8 +23,7 @@ _SCHEMAS = {
 }
 _LATENCIES = [METRICS[f"{op}_{quantile}"] for op in TRANSFERS for quantile in ("p50", "p99")]
 _MAX_PARTS = 20
-"""Maximum number of parts of a worker's log to read at once, one per block: two rounds of five arms at two
-loads."""
+"""Maximum number of parts (one per block) of a worker's log to read at once: 2 rounds, 5 arms, 2 loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,9 @@ class LiveLatencies:
 
 def _read_part(file: Path, schema: pl.Schema) -> pl.DataFrame:
     try:
-        return pl.read_parquet(file, columns=list(schema), glob=False).filter(pl.col("round") >= 0)
+        return pl.read_parquet(file, columns=list(schema), glob=False).filter(
+            pl.col("round") >= 0
+        )  # others come before the measured rounds
     except FileNotFoundError:
         return pl.DataFrame(schema=schema)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -140,7 +143,7 @@ def _block_latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> Bl
     return BlockLatency(
         arm=arm,
         round=round_number,
-        load=round(load, 6),
+        load=rounded_load(load),
         pull_p50_us=latency("pull_p50"),
         pull_p99_us=latency("pull_p99"),
         push_p50_us=latency("push_p50"),

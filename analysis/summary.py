@@ -50,7 +50,7 @@ from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm_message
 from foundation.designs.interface import Arm
-from foundation.logs.columns import CLASSES, load_name
+from foundation.logs.columns import CLASSES, has_load, load_name
 
 
 class _Model(BaseModel):
@@ -139,7 +139,7 @@ class Summary(_Model):
     target: str
     offered_rate: dict[str, float]
     capacity: dict[str, float]
-    rate: float | None = None
+    rate: float | None = None  # configured steps/s that loads are fractions of, instead of the capacity
     hot_update_share: float | None
     """Share of pushed lanes that the switch served in the leading arm, in the measured phase."""
     hot_part: float | None = None
@@ -154,7 +154,7 @@ class Summary(_Model):
     """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
     chance_loss: float | None = None
-    vector: int | None = None
+    vector: int | None = None  # number of parameters of the vector in lockstep runs
     learning: dict[str, Comparison] = {}
     reports: int | None = None  # number of reports that all arms have
     last_reported: dict[str, float] = {}
@@ -261,6 +261,7 @@ def _read_log(file: Path) -> pl.DataFrame:
     rows = pl.read_parquet(file)
     if message := renamed_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
         raise AnalysisError(f"{file}: {message}")
+    # Rounds before the measured ones are negative.
     return rows.filter(pl.col("round") >= 0)
 
 
@@ -346,9 +347,8 @@ def _hot_part(record: RunRecord, lead: Arm | None) -> float | None:
 def _summarise_load(
     load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunRecord
 ) -> LoadSummary:
-    same_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
     blocks = [block for block in record.blocks if block.load == load]
-    rpc, operations = rpc.filter(same_load), operations.filter(same_load)
+    rpc, operations = rpc.filter(has_load(load)), operations.filter(has_load(load))
     first_attempts = [block for block in record.first_attempts() if block.load == load]
     # Only the first load decides when the run ends (`analysis.stopping`), which takes a smaller error rate.
     alpha = record.alpha if load == _loads_in_order(record)[0] else ALPHA

@@ -14,7 +14,7 @@ from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
 from experiment.phases.interim import FIRST_SUMMARY_S
 from foundation.designs.arms import lead_arm
-from foundation.logs.columns import load_name
+from foundation.logs.columns import has_load, load_name
 
 _LATER_LOOKS_SHARE = 0.65
 """Share of the budget within which a look after the first must end. Large differences in packets, bytes and
@@ -127,4 +127,4 @@ class RoundCount:
 
     def _operations_at(self, load: float) -> pl.DataFrame:
         operations = pl.concat(self._operations)
-        return operations.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
+        return operations.filter(has_load(load))

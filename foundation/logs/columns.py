@@ -9,9 +9,9 @@ import polars as pl
 from nativekit.records import Octets, UInt8, UInt16, UInt32, dtype_of
 
 TRANSFERS = ("pull", "push")
-OPS = (*TRANSFERS, "step")
-CALLS = (*TRANSFERS, "empty")
-CLASSES = ("all_hit", "mixed", "cold")
+OPS = (*TRANSFERS, "step")  # of the log `operations`: a step is a pull and a push
+CALLS = (*TRANSFERS, "empty")  # of the log `rpc`
+CLASSES = ("all_hit", "mixed", "cold")  # all lanes of an RPC served by the switch, some, none
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 """The five metrics of [DDL] §2.2; their sum is the latency of an RPC."""
 
@@ -20,7 +20,8 @@ ARM = pl.Categorical()
 
 AFTER_ALL_STEPS = 1 << 32
 """Sentinel larger than any iteration number."""
-CLOSED_LOOP = 0.0
+CLOSED_LOOP = 0.0  # stands for a load where workers take each step as soon as they can
+_LOAD_DECIMALS = 6  # logs have loads as 32-bit floats, records as 64-bit floats
 
 
 _CLOSED = "closed loop"
@@ -29,6 +30,14 @@ _CLOSED = "closed loop"
 def load_name(load: float) -> str:
     """Return a load as records and results name it: 0.5 -> "0.5"."""
     return _CLOSED if load == CLOSED_LOOP else f"{load:g}"
+
+
+def has_load(load: float) -> pl.Expr:
+    return pl.col("load").cast(pl.Float64).round(_LOAD_DECIMALS) == rounded_load(load)
+
+
+def rounded_load(load: float) -> float:
+    return round(load, _LOAD_DECIMALS)
 
 
 def at_load(name: str) -> str:
@@ -60,7 +69,7 @@ class Row:
     op: UInt8
     lanes: UInt8
     served: UInt8
-    unused: Annotated[Octets, 3]
+    unused: Annotated[Octets, 3]  # to a multiple of 8 bytes
 
 
 ROW = dtype_of(Row)
