@@ -36,7 +36,7 @@ _FIGURES: Sequence[Callable[[Sequence[Source]], Figure]] = (
 )
 
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # number of figures done, and of all figures
 
 
 def no_progress(done: int, total: int) -> None:

@@ -13,7 +13,7 @@ from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, curves, rows_i
 
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in [DDL]."""
-_PART_ROWS = 10_000_000
+_PART_ROWS = 10_000_000  # rows in memory at a time, on average
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
@@ -64,6 +64,7 @@ def interval_of(curve: Curve) -> Distribution | None:
 
 def concurrency(sources: Sequence[Source]) -> Figure:
     """Return Fig. 7b: CDF of unique workers that call one PS within 1,000 µs, over windows with a call."""
+    # Sources cannot be keys of a dict, so their identities are.
     distributions_of_source = {id(source): concurrency_of(source) for source in sources}
     distributions_of_curves = [
         (curve, distributions_of_source[id(curve.source)][(curve.arm,)])

@@ -9,6 +9,7 @@ from analysis.figures.source import Source
 
 _SAMPLE = 1_000_000
 """Sample size in RPCs, for which a rank correlation is accurate to 0.002."""
+# Column of `correlations` -> title.
 CAUSES = {"size": "size", "frequency": "RPCs", "connections": "workers"}
 METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
 
@@ -23,6 +24,7 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
     # Frequency and connections are RPCs and unique workers at that server in the window of 1,000 µs in which
     # the RPC was sent, by its worker's clock. The workers' clocks must be synchronised.
     window = pl.col("t_send_us") // WINDOW_US
+    # RPCs that the switch alone answered have no PS_proc.
     at_server = source.rpc.filter(pl.col("ps_proc_us") > 0)
     rpc_count = at_server.select(pl.len()).collect(engine="streaming").item()
     # All RPCs of a sample of windows that fits into memory.

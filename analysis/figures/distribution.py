@@ -16,8 +16,8 @@ from analysis.figures.model import Values
 
 EDGES_PER_DECADE = 100
 _MIN_EDGE = -3 * EDGES_PER_DECADE
-"""Number of the lowest edge, 1 ns, the resolution of all measurements."""
-_ROUNDING = 1e-9
+"""Number of the lowest edge, 10^-3 µs = 1 ns, the resolution of all measurements."""
+_ROUNDING = 1e-9  # tolerance, so that a value at an edge stays there despite rounding errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +73,6 @@ def _bin_counts(
 
 
 def _distribution(edges: Values, counts: Values, total: float) -> Distribution:
+    # `edges` begins with one more than `counts`, at or below which there is no value.
     count = int(counts.sum())
     return Distribution(edges, np.append(0, np.cumsum(counts)) / count, count, total / count)

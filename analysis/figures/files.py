@@ -1,3 +1,5 @@
+"""Write figures as PDF, PNG and CSV files."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +20,10 @@ _DPI = 150
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = "osD^v*"
 _PANELS_PER_ROW = 2
-_LETTERS_PER_INCH, _HANDLE_LETTERS = 10.5, 5
+_PANEL_WIDTH, _LONE_PANEL_WIDTH, _PANEL_HEIGHT = 5.2, 6.4, 3.3  # inches
+_LETTERS_PER_INCH, _HANDLE_LETTERS = 10.5, 5  # of the legend; a label's line sample is 5 letters wide
+_MAX_LEGEND_COLUMNS = 6
+_MAX_LOG_TICKS = 8
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
@@ -45,8 +50,8 @@ def draw(figure: Figure) -> Drawing:
     panels = [panel for panel in figure.panels if panel.series]
     columns = min(len(panels), _PANELS_PER_ROW)
     rows = -(-len(panels) // columns)
-    width = 5.2 * columns if columns > 1 else 6.4
-    drawing = Drawing(figsize=(width, 3.3 * rows), layout="constrained")
+    width = _PANEL_WIDTH * columns if columns > 1 else _LONE_PANEL_WIDTH
+    drawing = Drawing(figsize=(width, _PANEL_HEIGHT * rows), layout="constrained")
     has_own_x = any(panel.x is not None for panel in panels)
     axes = drawing.subplots(
         rows, columns, squeeze=False, sharex=not has_own_x, sharey="row" if has_own_x else True
@@ -55,7 +60,7 @@ def draw(figure: Figure) -> Drawing:
         _DRAW_BY_KIND[figure.kind](axis, panel.series)
         axis.set_title(panel.title, fontsize="medium")
         _label_axes(axis, panel, figure)
-        if number % columns:
+        if number % columns:  # not the first of its row
             axis.set_ylabel("")
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
@@ -70,7 +75,7 @@ def draw(figure: Figure) -> Drawing:
 
 def _legend_columns(labels: Sequence[str], drawing: Drawing) -> int:
     max_columns = int(_LETTERS_PER_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
-    return max(1, min(len(labels), max_columns, 6))
+    return max(1, min(len(labels), max_columns, _MAX_LEGEND_COLUMNS))
 
 
 def _draw_lines(axis: Axes, series: Iterable[Series]) -> None:
@@ -145,7 +150,7 @@ def _draw_spans(axis: Axes, series: Iterable[Series]) -> None:
         axis.invert_yaxis()
 
 
-_MAP_LIMIT_PERCENT = 60.0
+_MAP_LIMIT_PERCENT = 60.0  # change at which a map's colour scale ends
 _DRAW_BY_KIND = {
     "map": _draw_map,
     "heights": _draw_heights,
@@ -157,7 +162,7 @@ _DRAW_BY_KIND = {
 }
 
 
-def _format_number(value: float, _: object) -> str:
+def _format_number(value: float, _position: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
@@ -170,7 +175,7 @@ def _label_axes(axis: Axes, panel: Panel, figure: Figure) -> None:
     ):
         if model.is_log:
             getattr(axis, f"set_{side}scale")("log")
-            drawn_axis.set_major_locator(LogLocator(numticks=8))
+            drawn_axis.set_major_locator(LogLocator(numticks=_MAX_LOG_TICKS))
             drawn_axis.set_minor_locator(NullLocator())
             drawn_axis.set_major_formatter(FuncFormatter(_format_number))
         if model.is_share:

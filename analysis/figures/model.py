@@ -20,7 +20,7 @@ Kind = Literal["lines", "steps", "points", "bars", "map", "heights", "spans"]
 COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
 """Metric -> colour, readable on white and on black."""
 _OTHER_COLOURS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
-DASHES = ("solid", "dash", "dot", "dashdot")
+DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Series:
     """Values on the x axis [n]; names of bars for `bars`."""
     y: Values
     colour: str = ""
-    dash: int = 0
+    dash: int = 0  # index in `DASHES`
     low: Values | None = None
     """Lower bounds of a 95 % interval of y, [n]."""
     high: Values | None = None
     z: Values | None = None
     """Values [len(y), len(x)] at each x and y: relative changes of a map, or heights from 0 to 1. On a map, a
     series without z marks points."""
-    level: float | None = None
+    level: float | None = None  # of heights: z of a contour line
 
     def columns(self) -> dict[str, Values | Sequence[str]]:
         if self.z is not None:
@@ -76,8 +76,8 @@ class Figure:
     y: Axis
     panels: Sequence[Panel]
     kind: Kind = "lines"
-    """Kind of the drawing. Bars are horizontal and stacked, one for each name; spans are horizontal and begin
-    at `low`. On a map, series without z are marked by their names."""
+    """Kind of the drawing. Bars are horizontal and stacked, one for each name; spans are horizontal, begin at
+    `low` and are `y` long. On a map, series without z are marked by their names."""
     caption: str = ""
     facts: Mapping[Fact, float] = field(default_factory=dict)
     """(curve, operation, quantity) or similar -> value that tables show."""

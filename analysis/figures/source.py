@@ -28,7 +28,7 @@ class Source:
     """Measured RPCs that have lanes: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
     updates: Sequence[Path]
-    job: int | None
+    job: int | None  # whose updates are counted; None for all
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
     record: RunRecord | None = None
@@ -46,7 +46,9 @@ def source_of_run(run: Path) -> Source:
     for log in ("rpc", "operations"):
         if not logs[log].exists():
             raise AnalysisError(f"{run}: has no {log}.parquet; a finished run has one")
+    # Rounds before the measured ones are negative; an empty RPC has no lanes.
     measured = pl.col("measured") & (pl.col("round") >= 0) & (pl.col("op") != "empty")
+    # As text, since categories and enums of different logs do not compare.
     names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
     jobs = {arm.job: arm.name for arm in all_arms().values() if arm.is_measured}
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
@@ -93,7 +95,8 @@ def rows_in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -
         schema={"begun_us": pl.Int64, "ended_us": pl.Int64, "arm": pl.String},
         orient="row",
     )
-    # Blocks do not overlap: a row can only be in the arm's last block that had begun.
+    # Blocks do not overlap: a row can only be in the arm's last block that had begun. Both sides are sorted,
+    # which polars cannot check with `by`.
     return (
         rows.sort(time_us)
         .join_asof(

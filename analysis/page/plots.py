@@ -6,21 +6,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from analysis.figures.latency import CDF
 from analysis.figures.model import DASHES, Axis, Figure, Series, Values
 from analysis.wording import Row, Span, Table
 
-Spec: TypeAlias = dict[str, Any]
+Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figure
 
 _MAX_ALIKE_SPREAD = 0.05
 """Spread of values, as a share of the largest, up to which they count as alike."""
-_DIGITS = 5
+_SIGNIFICANT_DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _MAX_TABLE_ROWS = 40
-_MAX_MAP_ROWS = 9
-_COLOUR_LIMIT = 60
-"""Limit of a map's colour scale, in per cent."""
+_MAX_MAP_ROWS = 9  # and columns, of the table of a map
+_MAP_LIMIT_PERCENT = 60
+"""Change at which a map's colour scale ends."""
+_HEADROOM = 1.25  # limit of an axis from 0, as a ratio to the largest value
+_ROUNDING = 1e-9  # error of a sum of shares
 
 
+# CSS styles by `Series.dash`; CSS has no dash-dotted line.
 _LINE_STYLES = ("solid", "dashed", "dotted", "dashed")
 
 
@@ -107,7 +111,7 @@ def _limits_from_0(values: Values) -> tuple[float, float] | None:
     """Return limits from 0 if the values are nearly equal, as other limits would magnify noise; else None."""
     if not len(values) or values.min() <= 0 or values.max() - values.min() > _MAX_ALIKE_SPREAD * values.max():
         return None
-    return 0.0, 1.25 * float(values.max())
+    return 0.0, _HEADROOM * float(values.max())
 
 
 def _values_on_x(figure: Figure) -> Values | None:
@@ -140,7 +144,7 @@ def _trace(series: Series, figure: Figure) -> Spec:
     if kind == "spans":
         return _spans_trace(series, x, y)
     if kind == "bars":
-        return {
+        return {  # horizontal bars: values are on the x axis
             "type": "bar",
             "orientation": "h",
             "name": series.name,
@@ -185,8 +189,8 @@ def _map_trace(series: Series, x: list[object], y: list[object], figure: Figure)
         "y": y,
         "z": [_round_values(100 * row) for row in series.z],
         "zmid": 0,
-        "zmin": -_COLOUR_LIMIT,
-        "zmax": _COLOUR_LIMIT,
+        "zmin": -_MAP_LIMIT_PERCENT,
+        "zmax": _MAP_LIMIT_PERCENT,
         "colorscale": [[0, "#1a7f4b"], [0.5, "#f5f0dc"], [1, "#c0392b"]],
         "colorbar": {"title": {"text": "%"}, "thickness": 10},
         "hovertemplate": f"{_hover('x', figure.x)}, {_hover('y', figure.y)}: %{{z:+.0f}} %<extra></extra>",
@@ -252,12 +256,12 @@ def _spans_trace(series: Series, x: list[object], y: list[object]) -> Spec:
 def _round_values(values: Values | Sequence[str]) -> list[object]:
     if len(values) and isinstance(values[0], str):
         return list(values)
-    return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in values]
+    return [float(f"{value:.{_SIGNIFICANT_DIGITS}g}") if np.isfinite(value) else None for value in values]
 
 
 def _number_table(figure: Figure) -> Table:
     series_by_panel = [(panel.title, series) for panel in figure.panels for series in panel.series]
-    if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == "CDF":
+    if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == CDF.title:
         columns = ("", *_QUANTILES)
         rows: list[Row] = [
             (_row_name(panel, curve), *map(_format_cell, _quantiles(curve)))
@@ -331,7 +335,7 @@ def _thin_points(series: Series) -> Iterator[tuple[int, tuple[float | str, float
 
 def _quantiles(series: Series) -> Iterator[float]:
     x: Values = np.asarray(series.x, dtype=np.float64)
-    yield from (float(x[np.searchsorted(series.y, q - 1e-9)]) for q in _QUANTILES.values())
+    yield from (float(x[np.searchsorted(series.y, q - _ROUNDING)]) for q in _QUANTILES.values())
 
 
 def _format_cell(value: float) -> tuple[Span, ...]:
