@@ -32,7 +32,7 @@ class Verdict(str, Enum):
     SAME = "same"
     NOT_SIGNIFICANT = "not significant"
     NO_INTERVAL = "no interval"
-    INVALID = "invalid"
+    INVALID = "invalid"  # blocks were disturbed, or rows are missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Claim:
     change: Comparison
     null: Comparison | None = None
     """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
-    reference: str = ""
+    reference: str = ""  # name of the baseline
     disturbed: Disturbed | None = None
     dropped_rows: int = 0
 
@@ -98,11 +98,11 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
         metric.name: Claim(
             metric,
             changes[metric.name],
-            null.get(metric.name),
-            baseline,
-            disturbed.get(metric.kind),
-            # Of these metrics, only times are read from the logs.
-            summary.dropped_rows if metric.kind == "time" else 0,
+            null=null.get(metric.name),
+            reference=baseline,
+            disturbed=disturbed.get(metric.kind),
+            # Of these metrics, only times are read from the logs, which may lack rows.
+            dropped_rows=summary.dropped_rows if metric.kind == "time" else 0,
         )
         for metric in METRICS.values()
         if metric.name in changes and changes[metric.name].ratio is not None
@@ -211,14 +211,14 @@ def answer(summary: Summary) -> Answer:
     return Answer(
         load,
         lead,
-        recommend(lead_claims, lead.name in summary.capacity),
-        lead_claims | ({} if learning_claim is None else {LOSS.name: learning_claim}),
-        [
+        recommend(lead_claims, was_run=lead.name in summary.capacity),
+        claims=lead_claims | ({} if learning_claim is None else {LOSS.name: learning_claim}),
+        others=[
             (arm, dict(_operation_claims(summary, load, arm)))
             for arm in arms_in_answer(lead.design)
             if not arm.is_lead
         ],
-        null if lacks_null else None,
+        missing_null=null if lacks_null else None,
     )
 
 
@@ -227,6 +227,7 @@ def _operation_claims(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[s
     return ((name, claim) for name, claim in claims_of_arm.items() if claim.metric.subject == "operations")
 
 
+# (metric, value of the baseline, (arm, change, tone) for each other arm)
 Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
 
 

@@ -38,7 +38,11 @@ class Prediction:
 
     @property
     def misses(self) -> list[tuple[Metric, Comparison, Comparison]]:
-        return [check for check in self.checks if _are_disjoint(check[1], check[2])]
+        return [
+            (metric, simulated, measured)
+            for metric, simulated, measured in self.checks
+            if _are_disjoint(simulated, measured)
+        ]
 
 
 def predict(summary: Summary) -> Prediction | None:
@@ -60,11 +64,12 @@ def predict(summary: Summary) -> Prediction | None:
         capacities[lead.name] / capacities[lead.reference]
         for capacities in (virtual.own_capacity, virtual.shared_capacity, summary.capacity)
     )
+    # The model's error, as a logarithm: it is a factor of the ratio in either direction.
     error = abs(log(shared_ratio / measured_ratio))
     return Prediction(
         load=virtual.load,
         lead=lead,
-        recommendation=recommend(claims, lead.name in summary.capacity),
+        recommendation=recommend(claims, was_run=lead.name in summary.capacity),
         claims=claims,
         capacity=Capacity(
             lead=virtual.own_capacity[lead.name],

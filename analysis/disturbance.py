@@ -19,8 +19,8 @@ MAX_STEAL_SHARE = 0.02
 """Maximum share of a block's CPU time for the hypervisor."""
 MAX_OTHERS_CPU_SHARE = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
-UNUSUAL_FACTOR = 3.0
-MIN_EARLIER_BLOCKS = 3
+UNUSUAL_FACTOR = 3.0  # times the median of earlier blocks
+MIN_EARLIER_BLOCKS = 3  # to compute that median
 NORMAL_WAITING = 0.1
 """Share of a block up to which waiting for a CPU is always normal."""
 NORMAL_RETRANSMISSIONS = 10
@@ -41,27 +41,27 @@ neither the packets that a process sends nor its CPU time."""
 def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
     all_cpu = cpus * block.duration_ms
-    names = []
+    found_reasons = []
     if block.steal_ms > MAX_STEAL_SHARE * all_cpu:
-        names.append("steal")
+        found_reasons.append("steal")
     if block.others_cpu_ms > MAX_OTHERS_CPU_SHARE * all_cpu:
-        names.append("others' CPU")
+        found_reasons.append("others' CPU")
     if block.restarts:
-        names.append("restart")
+        found_reasons.append("restart")
     earlier_blocks = list(earlier)
     if len(earlier_blocks) >= MIN_EARLIER_BLOCKS:
-        names += [
+        found_reasons += [
             name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, earlier_blocks, sizes_of)
         ]
-    return names
+    return found_reasons
 
 
 class Disturbed(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     blocks: int
-    disturbed: int
-    reasons: dict[str, int]
+    disturbed: int  # number of disturbed blocks among these
+    reasons: dict[str, int]  # reason -> number of blocks
 
 
 def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:

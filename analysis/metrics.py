@@ -84,11 +84,11 @@ def latencies(op: str | None = None) -> dict[str, pl.Expr]:
 
 
 def _latency_metrics(
-    name: str, place: str, log: Log, op: str | None, fields_by_estimate: Mapping[str, Any]
+    name: str, summary_parent: str, log: Log, op: str | None, fields_by_estimate: Mapping[str, Any]
 ) -> Iterator[Metric]:
     for estimate, quantity in latencies(op).items():
         fields = fields_by_estimate.get(estimate, fields_by_estimate.get("others", {}))
-        label, path = f"{name} {estimate}", f"{place}.{estimate}"
+        label, path = f"{name} {estimate}", f"{summary_parent}.{estimate}"
         yield Metric(
             label.replace(" ", "_").lower(), label, "µs", "time", quantity, log, summary_path=path, **fields
         )
@@ -159,9 +159,9 @@ METRICS = {metric.name: metric for metric in (
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
              summary_path=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
       for name in (*RPC_METRICS, "switch")),
-    *(Metric(name, label, unit, "time", quantity, per=per, format=form,
+    *(Metric(name, label, unit, "time", quantity, per=per, format=number_format,
              summary_path=f"durability.{name}", is_compared=False, shown=("durability",))
-      for name, label, unit, form, quantity, per in (
+      for name, label, unit, number_format, quantity, per in (
           ("commits_per_step", "commits/step", "", ",.1f",
            lambda block: block.servers.commits, lambda block: block.steps),
           ("commit_us", "time per commit", "µs", ",.1f",
@@ -247,6 +247,7 @@ def _is_known(values: Rounds | None) -> TypeGuard[Rounds]:
 
 
 def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
+    # A round is complete if each arm has measured each kind of operation in it.
     kinds = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
     return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
 
@@ -286,7 +287,7 @@ class Width(BaseModel):
     load: str
     arm: str
     metric: str
-    half_width: float
+    half_width: float  # as a share of the baseline, like the goal
     goal: float
 
 

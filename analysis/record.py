@@ -21,7 +21,7 @@ from foundation.renamed import FIELDS, find_old
 
 Json: TypeAlias = dict[str, Any]
 
-FAST = "fast"
+FAST = "fast"  # the codec of compiled agents
 
 
 class AnalysisError(HotlineError):
@@ -151,6 +151,7 @@ class Staleness(_Model):
     @classmethod
     def of(cls, servers: Iterable[Mapping[str, Any]]) -> Self:
         servers = list(servers)
+        # Servers count copies in histogram bins by age; a bin's key is its upper limit in ns.
         copies: Counter[int] = Counter()
         for server in servers:
             copies.update({int(limit): n for limit, n in server["copies"].items()})
@@ -192,14 +193,14 @@ class Accounting(_Model):
 
 
 class SimulatedArm(_Model):
-    workers_busy: float
+    workers_busy: float  # mean share of time that a worker uses the CPU
     servers_busy: float
     communication: float
     """Share of a step in which a worker waits for its pull and its push ([DDL] Fig. 1)."""
     frames: int
-    dropped: int
-    lost: int
-    marked: int
+    dropped: int  # by full queues
+    lost: int  # on cables
+    marked: int  # by ECN
     longest_kb: float
     """Length of the longest queue, in units of 1,024 bytes."""
     retransmissions: int
@@ -209,10 +210,10 @@ class Simulation(_Model):
     rpcs: int
     packet_passes: int
     events: int
-    virtual_s: float
+    virtual_s: float  # simulated time
     real_s: float
     """Time from the configuration to the last RPC, in s."""
-    loop_s: float = 0.0
+    loop_s: float = 0.0  # real time of the event loop
     arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 

@@ -178,6 +178,7 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
     """Return the rounds of each subset as 0 or 1, (subsets, rounds): all but the empty one, or a sample."""
     if 2**rounds - 1 <= SUBSETS:
         return (np.arange(1, 2**rounds)[:, None] >> np.arange(rounds) & 1).astype(np.float64)
+    # With a fixed seed, equal rounds have equal intervals.
     sample = np.random.default_rng(0).integers(0, 2, (SUBSETS, rounds))
     # Replace empty subsets, which have no mean.
     sample[~sample.any(axis=1)] = 1
@@ -186,5 +187,6 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
 
 def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
     ordered = np.sort(estimates)
+    # n estimates have n + 1 gaps, also the outer ones, of which the interval leaves out alpha.
     n_outside = int(alpha / 2 * (len(ordered) + 1))
     return float(ordered[n_outside - 1]), float(ordered[-n_outside])

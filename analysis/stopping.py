@@ -25,7 +25,7 @@ class Look(NamedTuple):
     alpha: float
 
 
-LOOKS = (Look(12, 0.02), Look(18, 0.01), Look(27, 0.02))
+LOOKS = (Look(rounds=12, alpha=0.02), Look(rounds=18, alpha=0.01), Look(rounds=27, alpha=0.02))
 DEFAULT_GOAL = 0.03
 """Half width of an interval, as a share of the baseline, that decides a metric without a goal of its own."""
 

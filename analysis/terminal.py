@@ -25,6 +25,8 @@ from foundation.logs.columns import CLASSES
 RESULT_WIDTH = 80
 WIDTH = 100
 _ARMS_PER_TABLE = 4
+_BULLET_PADDING = _CELL_PADDING = (0, 0, 0, 1)  # blanks at top, right, bottom, left
+_FOREST_CELL_PADDING = (0, 0, 0, 2)
 _STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
 
 
@@ -45,8 +47,8 @@ def render(summary: Summary) -> RenderableType:
             title = " ".join(texts("terminal_title", name, baseline, summary=summary))
             parts.append(f"[i]{escape(title)}[/i]")
             # There is at least one table: without other arms, it has only the baseline.
-            for first in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
-                parts.append(_terminal_table(summary, name, baseline, arms[first : first + _ARMS_PER_TABLE]))
+            for begin in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
+                parts.append(_terminal_table(summary, name, baseline, arms[begin : begin + _ARMS_PER_TABLE]))
         parts += [*texts("table_notes", load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     return Group(*parts, *fact_sentences(summary))
@@ -56,7 +58,7 @@ def _render_answer(answer_text: AnswerText) -> Iterator[RenderableType]:
     yield Text(f"{answer_text.title}:", style="italic")
     yield Text(answer_text.headline, style="bold" if answer_text.is_trusted else "bold red")
     for sentence in answer_text.sentences:
-        yield Padding(Text("• ") + styled(sentence), (0, 0, 0, 1))
+        yield Padding(Text("• ") + styled(sentence), _BULLET_PADDING)
 
 
 def styled(sentence: Sentence) -> Text:
@@ -75,8 +77,8 @@ def _format_baseline(value: float, metric: Metric) -> str:
 
 
 def _new_table(arms: Sequence[str]) -> TerminalTable:
-    # Two blanks between columns, because wider gaps do not fit.
-    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
+    # Wider gaps between columns than two blanks do not fit.
+    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=_CELL_PADDING)
     table.add_column("", no_wrap=True)
     for arm in arms:
         table.add_column(arm, justify="right", no_wrap=True)
@@ -125,7 +127,7 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
     if run_result.rows:
         console.print(_forest_table(run_result.rows), "")
     for sentence in run_result.sentences:
-        console.print(Padding(Text("• ") + styled(sentence), (0, 0, 0, 1)))
+        console.print(Padding(Text("• ") + styled(sentence), _BULLET_PADDING))
     for note in run_result.notes:
         console.print(Text(note, style="dim"))
     for warning in run_result.warnings:
@@ -136,7 +138,7 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
 
 
 def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
-    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 2))
+    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=_FOREST_CELL_PADDING)
     table.add_column("change in %", no_wrap=True)
     has_dedicated = any(row.dedicated for row in rows)
     for title in (["dedicated switch"] if has_dedicated else []) + ["this machine"]:
