@@ -33,6 +33,7 @@ def entry_point(function: F) -> F:
 
 def sources(*folders: Path) -> tuple[Path, ...]:
     """Return the source files on which compiled functions of `folders` depend; changes make caches stale."""
+    # The code of an external design, in folders elsewhere, may import anything of hosts.
     host_folders = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
     searched = host_folders if host_folders == set(folders) else {_ROOT / "hosts", *folders}
     searched = searched.union(*map(_imported_designs, host_folders))
@@ -65,8 +66,7 @@ def _shared_sources() -> tuple[Path, ...]:
 
 
 StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # any first argument
-"""Takes the first argument of a loop, and returns (generic function, class of the state) for each state in
-it."""
+"""Returns (generic function, class of the state) for each state in the first argument of a loop."""
 
 
 def loop(

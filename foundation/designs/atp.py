@@ -10,7 +10,7 @@ from foundation.designs.interface import Aggregating, Arm, Design
 NAME = "atp"
 UDP_PORT = 0x0700
 """UDP port of servers, equal to the EtherType of the published ATP, which does not use UDP."""
-ECN_DEPTH = 1_000
+ECN_DEPTH = 1_000  # packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Atp(Aggregating):
 
 
 PUBLISHED = Arm(
-    "atp", 13, NAME, Atp(), "#c2571a",
+    "atp", job=13, design=NAME, settings=Atp(), colour="#c2571a",
     about="in which the switch adds up dense vectors where cells are free, as published",
 )  # fmt: skip
 CHECKED = Arm(
-    "atp-checked", 14, NAME, Atp(check=True), "#8a3d12",
+    "atp-checked", job=14, design=NAME, settings=Atp(check=True), colour="#8a3d12",
     about="in which switch and servers also compare tensor numbers, to ignore late packets",
     reference="atp",
 )  # fmt: skip
@@ -53,4 +53,5 @@ def settings_of(arm: Arm) -> Atp:
 
 
 def settings_of_job(job: int) -> Atp:
+    # Jobs of other designs have the default settings.
     return next((settings_of(arm) for arm in DESIGN.arms if arm.job == job), Atp())

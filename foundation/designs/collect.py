@@ -11,22 +11,22 @@ from foundation.designs.interface import Arm, Design
 NAME = "collect"
 
 PROFILE = Arm(
-    "collect-profile", 15, NAME, HotSet(offload=True), "#000000",
-    about="that trains to fill the update log, and while the hot set is loaded",
+    "collect-profile", job=15, design=NAME, settings=HotSet(offload=True), colour="#000000",
+    about="whose training fills the update log, and goes on while the hot set is loaded",
     is_measured=False,
 )  # fmt: skip
 BASELINE = Arm(
-    "collect-baseline", 16, NAME, HotSet(), "#7f7f7f",
+    "collect-baseline", job=16, design=NAME, settings=HotSet(), colour="#7f7f7f",
     about="with all gradients at the servers, which apply them at once",
 )  # fmt: skip
 REPEAT = Arm(
-    "collect-repeat", 17, NAME, HotSet(), "#b4b4b4",
+    "collect-repeat", job=17, design=NAME, settings=HotSet(), colour="#b4b4b4",
     about="that repeats collect-baseline (A/A)",
     note="The differences of the arm collect-repeat are noise, and show how much of it there is.",
     reference="collect-baseline", is_repetition=True,
 )  # fmt: skip
 COLLECT = Arm(
-    "collect", 18, NAME, HotSet(offload=True), "#e07b1a",
+    "collect", job=18, design=NAME, settings=HotSet(offload=True), colour="#e07b1a",
     about="in which the switch adds up the gradients of the hottest parameters, and servers collect the sums",
     reference="collect-baseline",
     is_lead=True,
@@ -35,7 +35,7 @@ COLLECT = Arm(
 DESIGN = Design(
     name=NAME,
     summary="the switch adds up gradients of the hottest parameters, which servers collect and optimise",
-    promise="no acknowledged update, whatever dies but a worker, with durable servers and replay logs",
+    promise="no acknowledged update is lost whatever dies but a worker, with durable servers and replay logs",
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "collect.json",
     arms=(PROFILE, BASELINE, REPEAT, COLLECT),
     module=__name__,

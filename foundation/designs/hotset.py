@@ -25,22 +25,22 @@ class HotSet:
 
 
 PROFILE = Arm(
-    "profile", 1, NAME, HotSet(offload=True), "#000000",
-    about="that trains to fill the update log, and while the hot set is loaded",
+    "profile", job=1, design=NAME, settings=HotSet(offload=True), colour="#000000",
+    about="whose training fills the update log, and goes on while the hot set is loaded",
     is_measured=False,
 )  # fmt: skip
 BASELINE = Arm(
-    "baseline", 2, NAME, HotSet(), "#7f7f7f",
+    "baseline", job=2, design=NAME, settings=HotSet(), colour="#7f7f7f",
     about="with all parameters at the servers, and a connection for each worker",
 )  # fmt: skip
 REPEAT = Arm(
-    "repeat", 6, NAME, HotSet(), "#b4b4b4",
+    "repeat", job=6, design=NAME, settings=HotSet(), colour="#b4b4b4",
     about="that repeats the baseline (A/A)",
     note="The differences of the arm repeat are noise, and show how much of it there is.",
     reference="baseline", is_repetition=True,
 )  # fmt: skip
 PROXY = Arm(
-    "proxy", 3, NAME, HotSet(proxy=True), "#3b7dd8",
+    "proxy", job=3, design=NAME, settings=HotSet(proxy=True), colour="#3b7dd8",
     about="in which the switch is the workers' one connection to each server",
     note="The arm proxy should show no effect with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
@@ -48,13 +48,13 @@ PROXY = Arm(
     sentence_prefix="with the proxy alone, ",
 )  # fmt: skip
 OFFLOAD = Arm(
-    "offload", 4, NAME, HotSet(offload=True), "#e07b1a",
+    "offload", job=4, design=NAME, settings=HotSet(offload=True), colour="#e07b1a",
     about="in which the switch holds the hottest parameters",
     reference="baseline",
     is_lead=True,
 )  # fmt: skip
 OFFLOAD_PROXY = Arm(
-    "offload-proxy", 5, NAME, HotSet(offload=True, proxy=True), "#2c9a57",
+    "offload-proxy", job=5, design=NAME, settings=HotSet(offload=True, proxy=True), colour="#2c9a57",
     about="that is offload and proxy together",
     reference="baseline",
 )  # fmt: skip
@@ -64,7 +64,7 @@ ARMS = (PROFILE, BASELINE, REPEAT, PROXY, OFFLOAD, OFFLOAD_PROXY)
 DESIGN = Design(
     name=NAME,
     summary="the switch aggregates the hottest parameters, and is a proxy for connections",
-    promise="no acknowledged update, whatever dies but a worker, with durable servers and replay logs",
+    promise="no acknowledged update is lost whatever dies but a worker, with durable servers and replay logs",
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "hotset.json",
     arms=ARMS,
     module=__name__,

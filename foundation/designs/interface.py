@@ -30,7 +30,7 @@ from nativekit.compile import compiled
 from nativekit.generic import generics, implement
 from nativekit.records import Records
 
-NEVER = 1 << 62
+NEVER = 1 << 62  # ns: later than any time, and with a duration added still below 2^63
 NOTHING = -1
 """Returned instead of a slot or of a row of the log."""
 NO_REPLY = 0
@@ -119,8 +119,7 @@ class WorkerOps(NamedTuple, Generic[S]):
     """Functions that a worker's loop calls on states of class `S`."""
 
     start: Callable[[S, int, int, int], None]
-    """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
-    positions."""
+    """(state, op, iteration, n_keys): begin to pull or push the parameters at the first n_keys positions."""
     transmit: Callable[[S, int], int]
     """(state, now): return the slot whose datagram must be sent next, or NOTHING. Datagrams are sent in
     bursts: they must not change before the next burst begins."""
@@ -139,8 +138,7 @@ class WorkerOps(NamedTuple, Generic[S]):
     """(state): while `header.unreplayed` is not 0, write the next updates to be replayed into the state's
     positions and deltas, and return the number of keys."""
     take_unreplayed: Callable[[S, int], None] = take_nothing
-    """(state, n): remove the updates that `next_unreplayed` wrote, of n keys, from the updates to replay, as
-    they are being pushed."""
+    """(state, n_keys): remove the updates that `next_unreplayed` wrote, as a push of them is under way."""
     prefetch_next: Callable[[S], None] = no_prefetch_next
     """(state): prefetch the memory that the next `transmit` will use. This function and the next two
     change nothing but the time that a simulation of many workers takes."""
@@ -231,6 +229,7 @@ class ScapyLayer(Protocol):
         """Return a datagram for an agent, as Scapy's layer decodes it; empty if it cannot be decoded."""
 
 
+# Types of client, server, store and core.
 C_co = TypeVar("C_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)
 P_co = TypeVar("P_co", covariant=True)
@@ -329,8 +328,8 @@ async def _return_no_overflow(_controller: object) -> int:
     return 0
 
 
-K_contra = TypeVar("K_contra", contravariant=True)
-R = TypeVar("R")
+K_contra = TypeVar("K_contra", contravariant=True)  # type of the controller
+R = TypeVar("R")  # type of a row of a table
 
 
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
@@ -411,8 +410,7 @@ class Arm:
     is_measured: bool = True
     is_lead: bool = False
     sentence_prefix: str = ""
-    """Beginning of an answer's sentences about an arm that does not lead; empty if answers do not mention
-    it."""
+    """Beginning of answers' sentences about an arm that does not lead; empty if they do not mention it."""
     is_repetition: bool = False
     """Whether the arm repeats its reference (an A/A test), so that their difference is noise."""
 
@@ -435,7 +433,7 @@ class Design:
     summary: str
     """One line about the work of the switch."""
     promise: str
-    """One line with the guarantee: the updates that are never lost, and the condition."""
+    """One line with the guarantee, for example that no update is lost, and its condition."""
     program: Path
     """BMv2 JSON that p4c wrote."""
     arms: tuple[Arm, ...]
@@ -444,8 +442,7 @@ class Design:
     """Module with the design's part of a package, by package, if the package does not know the design by name
     (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
     has_services: bool = False
-    """Whether workers send to service addresses, which belong to the switch, instead of the servers'
-    addresses."""
+    """Whether workers send to service addresses, which are the switch's, not to the servers' addresses."""
     controlled_as: str | None = None
     """Name of another design whose controller serves this one, too, as the tables are the same."""
     udp_port: int = HOTLINE_PORT

@@ -10,11 +10,11 @@ NAME = "none"
 
 
 NONE = Arm(
-    "none", 7, NAME, Forwarding(), "#7f7f7f",
+    "none", job=7, design=NAME, settings=Forwarding(), colour="#7f7f7f",
     about="with servers only, and a connection for each worker",
 )  # fmt: skip
 NONE_REPEAT = Arm(
-    "none-repeat", 8, NAME, Forwarding(), "#b4b4b4",
+    "none-repeat", job=8, design=NAME, settings=Forwarding(), colour="#b4b4b4",
     about="that repeats none (A/A)",
     note="The differences of the arm none-repeat are noise, and show how much of it there is.",
     reference="none", is_repetition=True,
@@ -23,7 +23,7 @@ NONE_REPEAT = Arm(
 DESIGN = Design(
     name=NAME,
     summary="the switch forwards, and servers do the rest",
-    promise="no acknowledged update, as long as no server dies",
+    promise="no acknowledged update is lost as long as no server dies",
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
     arms=(NONE, NONE_REPEAT),
     module=__name__,

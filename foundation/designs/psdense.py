@@ -10,7 +10,7 @@ NAME = "psdense"
 
 
 PSDENSE = Arm(
-    "psdense", 11, NAME, Forwarding(), "#3b7dd8",
+    "psdense", job=11, design=NAME, settings=Forwarding(), colour="#3b7dd8",
     about="in which servers add up dense vectors",
 )  # fmt: skip
 

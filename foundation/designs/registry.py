@@ -37,14 +37,14 @@ def design(name: str) -> Design:
 
 
 def no_optimiser_message(name: str, optimiser: str) -> str:
-    optimising = ", ".join(design_name for design_name in NAMES if design(design_name).optimises)
+    optimising_names = ", ".join(design_name for design_name in NAMES if design(design_name).optimises)
     return (
         f"optimiser {optimiser}: design {name} can only add pushes; expected design "
-        f"{optimising}, or no optimiser"
+        f"{optimising_names}, or no optimiser"
     )
 
 
-_external: dict[str, Design] = {}
+_external: dict[str, Design] = {}  # by the dotted name of the module
 
 
 def known_names() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ NAME = "ring"
 
 
 RING = Arm(
-    "ring", 12, NAME, Forwarding(), "#2c9a57",
+    "ring", job=12, design=NAME, settings=Forwarding(), colour="#2c9a57",
     about="in which workers add up dense vectors in a ring",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from foundation.designs.interface import Aggregating, Arm, Design
 
 NAME = "switchml"
-UDP_PORT = 0xBEE0
+UDP_PORT = 0xBEE0  # of the published SwitchML
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class SwitchML(Aggregating):
 
 
 PUBLISHED = Arm(
-    "switchml", 9, NAME, SwitchML(), "#b0459f",
+    "switchml", job=9, design=NAME, settings=SwitchML(), colour="#b0459f",
     about="in which the switch adds up dense vectors, as published",
 )  # fmt: skip
 CHECKED = Arm(
-    "switchml-checked", 10, NAME, SwitchML(check=True), "#5b3fa0",
+    "switchml-checked", job=10, design=NAME, settings=SwitchML(check=True), colour="#5b3fa0",
     about="in which the switch also compares chunk numbers",
     reference="switchml",
 )  # fmt: skip

@@ -7,7 +7,7 @@ from foundation.designs.interface import Arm, Design, Forwarding
 DESIGN = Design(
     name="count",
     summary="the switch counts updates, and servers do the rest",
-    promise="no acknowledged update, as long as no server dies",
+    promise="no acknowledged update is lost as long as no server dies",
     program=Path(__file__).parent / "compiled" / "count.json",
     arms=(Arm("count", 50, __name__, Forwarding(), "#2c9a57", about="in which the switch counts"),),
     module=__name__,

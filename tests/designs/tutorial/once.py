@@ -9,7 +9,7 @@ from .sum import OFF, ON
 DESIGN = replace(
     SUM,
     name="once",
-    promise="no acknowledged update, as long as the switch lives",
+    promise="no acknowledged update is lost as long as the switch lives",
     program=Path(__file__).parent / "compiled" / "once.json",
     arms=(
         replace(OFF, name="once-off", job=62, design=__name__),
