@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foundation.protocol.addressing import BLOCK
+from foundation.protocol.addressing import HOSTS_PER_BLOCK
 from nativekit.compile import compiled, int64
 from simulator.links import free_frame, send_over_link
 from simulator.prefetch import prefetch_departed
@@ -27,7 +27,7 @@ def forward_up(world: World, w: int, f: int, now: int) -> None:
 def forward_down(world: World, r: int, f: int, now: int) -> None:
     frame, rack = world.frames[f], int64(world.header.rack)
     count_delivery(world.racks_down[r], frame)
-    w = BLOCK * int64(frame.head[_DESTINATION_IP + 1]) + int64(frame.head[_DESTINATION_IP + 3]) - 1
+    w = HOSTS_PER_BLOCK * int64(frame.head[_DESTINATION_IP + 1]) + int64(frame.head[_DESTINATION_IP + 3]) - 1
     if w // rack == r and w < world.header.workers:
         send_over_link(world, world.down[w], f, now, AT_HOST, w)
     else:

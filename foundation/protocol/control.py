@@ -73,7 +73,7 @@ MAX_KEYS = 128
 MAX_VALUES_KEYS = 117
 """Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented (MTU 1500)."""
 
-_BODY = struct.Struct("!BBHI")
+_BODY = struct.Struct("!BBHI")  # command, status, zero, n
 _NO_KEYS = np.empty(0, dtype=np.uint64)
 WITHOUT_KEYS = (Command.HELLO, Command.PUBLISH, Command.HOLD)
 WITH_EPOCH = (Command.RENEW, Command.SETTLE)
@@ -148,6 +148,7 @@ def parse(datagram: bytes | memoryview) -> Control:
     }.get(command, MAX_KEYS)
     if n > limit or zero or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
+    # A BUSIEST has its first rank and the number of keys; other commands may have any number of keys.
     expected_keys = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}.get(command, n)
     if n != expected_keys and not is_answer:
         raise MalformedDatagram(f"{command.name} with {n} keys, not {expected_keys}")

@@ -24,6 +24,7 @@ def lane_of(key: int) -> int:
 
 def ps_of(key: int, n_ps: int) -> int:
     """Return the 0-based id of the PS whose share contains a key."""
+    # 32 bits of the hash, as a fraction of 2^32, times `n_ps`.
     return ((key * MULTIPLIER & _MASK64) >> PS_SHIFT & MAX_U32) * n_ps >> 32
 
 

@@ -26,14 +26,15 @@ PS_CALLER_BASE = 0x8000
 """A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
 COLLECTOR_BASE = 0xC000
 """A PS collects gradients from the switch as worker `COLLECTOR_BASE + ps`."""
-CONTROLLER_CALLER = 0xFFFF
-NO_KEY = 2**64 - 1
+CONTROLLER_CALLER = 0xFFFF  # worker of a CONTROL
+NO_KEY = 2**64 - 1  # key of a lane that is not live
 
 WINDOW_BITS = 6
 WINDOW = 1 << WINDOW_BITS
 """Sequence-number slots of one caller: slot = seq mod WINDOW, turn = seq div WINDOW, first turn 1."""
 SLOT_MASK = WINDOW - 1
 
+# Flags.
 RESPONSE = 0x0001
 KEYS = 0x0002
 VALUES = 0x0004
@@ -57,7 +58,7 @@ class Op(IntEnum):
     CONTROL = 4
 
 
-_ONE_BIT_PER_LANE = 0
+_ONE_BIT_PER_LANE = 0  # stands for a field's bits, which depend on the lanes
 U8: TypeAlias = Annotated[int, 8]
 U16: TypeAlias = Annotated[int, 16]
 U32: TypeAlias = Annotated[int, 32]
@@ -139,7 +140,8 @@ WORD_SHAPES: dict[tuple[int, int], int] = {
 a server that publishes a value."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
-_NO_SHAPE, _CONTROL_SHAPE = -1, -2
+_NO_SHAPE, _CONTROL_SHAPE = -1, -2  # instead of a number of bytes
+# By op and flags, of which REPLAY is the highest.
 _LANE_BYTES = np.full((max(Op) + 1, 2 * REPLAY), _NO_SHAPE, np.int64)
 for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _CONTROL_SHAPE)).items():
     _LANE_BYTES[_shape] = _bytes
@@ -167,6 +169,7 @@ def first_fault(h: Header, length: int) -> int:
     refusable = h.live & ~h.served if h.flags & RESPONSE else 0
     if h.op == _EMPTY and h.flags & RESPONSE:  # `refused` is about the lanes of an earlier push
         refusable = _ALL_LANES
+    # Live lanes are below `count`, served ones are live, and refused ones are refusable.
     if h.live >> h.count or h.served & ~h.live or h.refused & ~refusable:
         return 6
     if (h.op == _EMPTY) != (h.live == 0) or (h.op == _EMPTY and h.count):
@@ -174,12 +177,12 @@ def first_fault(h: Header, length: int) -> int:
     return 0
 
 
-_FAULTS = (
+_FAULTS = (  # the rules in the order of their numbers, from 1
     "version is {h.version}, not {VERSION}",
     "op {h.op} with flags {h.flags:#06x} is no RPC",
     "expected a CONTROL without lanes, got count {h.count} and live {h.live:#x}",
     "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
-    "{length} bytes, not {wanted} for {h.count} lanes",
+    "{length} bytes, not {expected_length} for {h.count} lanes",
     "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, refused {h.refused:#x}",
     "op {h.op} with count {h.count} and live {h.live:#x}",
 )
@@ -191,7 +194,7 @@ def check(header: Header, length: int) -> None:
             (header.op, header.flags), 0
         )
         message = _FAULTS[fault - 1].format(
-            h=header, length=length, wanted=expected_length, VERSION=VERSION, LANES=LANES
+            h=header, length=length, expected_length=expected_length, VERSION=VERSION, LANES=LANES
         )
         raise MalformedDatagram(message)
 

@@ -28,6 +28,7 @@ class Packing:
 def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> Packing:
     """Return the packing with the keys at `position` [n, LANES] in the lanes, and `ps` [n] as servers."""
     is_live = position != size
+    # An RPC has lanes up to its last live one, the first of the reversed order.
     return Packing(
         size=size,
         position=position,

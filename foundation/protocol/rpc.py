@@ -17,9 +17,11 @@ from foundation.protocol.codec import MAX_U32
 from foundation.protocol.hashing import LANE_SHIFT, MULTIPLIER, PS_SHIFT
 from foundation.protocol.header import (
     HEADER_BYTES,
+    KEY_BYTES,
     LANES,
     LAYOUT,
     NO_KEY,
+    VALUE_BYTES,
     Header,
     Op,
     bits_of_fields,
@@ -31,12 +33,15 @@ from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Records, Words, check_field_names, records
 
-assert LANES <= 32
-assert HEADER_BYTES % 4 == 0, "the header is copied word by word"
+_WORD_BYTES = 4
+assert LANES <= 32, "a bitmap is a signed integer of 64 bits, and stays positive"
+assert HEADER_BYTES % _WORD_BYTES == 0, "the header is copied word by word"
+_HEADER_WORDS = HEADER_BYTES // _WORD_BYTES
+_LANE_WORDS = (KEY_BYTES + VALUE_BYTES) // _WORD_BYTES
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
 ALL_LANES = 2**32 - 1  # bitmap
-BUFFER_BYTES = 2048
+BUFFER_BYTES = 2048  # more than the longest datagram
 _types: Module = types
 
 _BITS, _DTYPE = bits_of_fields(), dtype()
@@ -45,9 +50,9 @@ _RECORD_FIELDS = [
         (name.replace("flags", "flag_bits"), _DTYPE[name].newbyteorder("<"), offset_of(name))
         for name in _BITS
     ),
-    ("head", ("u4", (HEADER_BYTES // 4,)), 0),
+    ("head", ("u4", (_HEADER_WORDS,)), 0),
     ("keys", ("u8", (LANES,)), HEADER_BYTES),
-    ("words", ("u4", (3 * LANES,)), HEADER_BYTES),
+    ("words", ("u4", (_LANE_WORDS * LANES,)), HEADER_BYTES),
 ]
 RPC = check_field_names(
     np.dtype(
@@ -170,7 +175,8 @@ def _swap_bytes(builder: ir.IRBuilder, word: Value) -> Value:
 
 @compiled
 def echo(answer: Rpc, rpc: Rpc) -> None:
-    for k in range(HEADER_BYTES // 4):
+    # Of the header, without the lanes.
+    for k in range(_HEADER_WORDS):
         answer.head[k] = rpc.head[k]
 
 
