@@ -13,7 +13,7 @@ from analysis.metrics import METRICS, by_round, complete_rounds
 from analysis.record import read_record
 from foundation.designs.arms import arms_in_order
 from foundation.errors import DataError, reason_of
-from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS, has_load, rounded_load
+from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS, rounded_load
 
 _OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
 _RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import errno
 import os
 
-FULL_DISK = os.strerror(errno.ENOSPC)
+FULL_DISK = os.strerror(errno.ENOSPC)  # the system's message
 
 
 class HotlineError(Exception):

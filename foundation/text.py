@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+_MAX_SHORTENED_LENGTH = 200
+
 
 def pluralize(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
@@ -11,7 +13,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    return text if len(text) <= 200 else text[:200] + "..."
+    return text if len(text) <= _MAX_SHORTENED_LENGTH else text[:_MAX_SHORTENED_LENGTH] + "..."
 
 
 def capital(text: str) -> str:

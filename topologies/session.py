@@ -27,7 +27,7 @@ from foundation.designs.arms import profile_arm
 from foundation.designs.interface import Arm, ControllerOps
 from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
-from foundation.logs.merge import OPERATIONS_TIME, measured
+from foundation.logs.merge import OPERATIONS_TIME, is_measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
 from topologies.disturbance import read_contention
 from topologies.isolation import read_cpu_ns_by_thread
@@ -248,7 +248,7 @@ class RealSession(Session):
         self._read_parts |= files
         frames = [pl.read_parquet(file) for file in files]
         operations = pl.concat(frames) if frames else pl.DataFrame(schema=OPERATIONS)
-        return operations.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
+        return operations.with_columns(is_measured(OPERATIONS_TIME, self.record.repeated()))
 
     def switch_threads(self) -> dict[int, int]:
         switch_process = self.network.switch.switch_process

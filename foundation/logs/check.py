@@ -17,7 +17,7 @@ from foundation.protocol.header import LANES, NO_KEY
 
 _ROUNDING = 2**-20
 """Relative error of a sum of 32-bit floats."""
-_ROUNDING_US = 1.0
+_ROUNDING_US = 1.0  # error of a difference of two whole numbers of µs
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
     for row in first_bad_row.iter_rows(named=True):
         rule = next(rule for rule in rules if not first_bad_row.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
-        old = renamed_arm_message([row["arm"]]) if "arm" in rule.columns else None
-        raise DataError(f"{path}, row {row['row']}: {old or f'{values}; {rule.expected}'}")
+        renamed = renamed_arm_message([row["arm"]]) if "arm" in rule.columns else None
+        raise DataError(f"{path}, row {row['row']}: {renamed or f'{values}; {rule.expected}'}")
 
 
 def _rules(log: str) -> list[Rule]:

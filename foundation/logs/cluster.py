@@ -32,8 +32,7 @@ _SUFFIXES = (".parquet", ".csv")
 class ClusterLogs:
     folder: Path
     rpc: pl.LazyFrame
-    """Columns `RPC`, `arm` and `latency_us`: names are text, times 64-bit floats, all else 64-bit
-    integers."""
+    """Columns `RPC`, `arm`, `latency_us`: names are text, times 64-bit floats, all else 64-bit integers."""
     connections: pl.LazyFrame | None
     updates: Sequence[Path]
 
@@ -47,7 +46,7 @@ def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
     connections = _find_log(folder, "connections")
     updates = _find_log(folder, "updates")
     if updates is not None:
-        Counts.of_logs([updates])
+        Counts.of_logs([updates])  # raises `DataError` for a bad log
     return ClusterLogs(
         folder,
         rpc,
@@ -113,7 +112,7 @@ def _check_values(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet
     for row in first_bad_row.iter_rows(named=True):
         name = next(name for name in names if row[name])
         value = raw.select(name).slice(row["row"], 1).collect().item()
-        location = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
+        location = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"  # line 1 is the header
         value_text = "empty" if value is None else repr(value)
         raise DataError(f"{file}, {location}: column {name} is {value_text}; {_rule_of(name)[1]}")
     if typed.select(pl.len()).collect().item() == 0:

@@ -25,8 +25,7 @@ from foundation.text import pluralize
 
 COUNT = struct.Struct("<Q")
 ROW = np.dtype([("job", "<u2"), ("ps", "<u2"), ("key", "<u8"), ("updates", "<u8")])
-"""Row of the log `updates`: the total number of updates that one PS has counted for one parameter of one
-job."""
+"""Row of the log `updates`: the number of updates that one PS has counted for one parameter of one job."""
 _TIMEOUT_S = 30.0
 
 
@@ -35,7 +34,7 @@ class Collector:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._sums: dict[int, int] = {}
+        self._sums: dict[int, int] = {}  # PS -> updates of all its parameters
 
     @property
     def updates(self) -> int:

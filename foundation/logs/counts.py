@@ -1,3 +1,5 @@
+"""The updates of each key, counted from logs of any size in parts that fit into memory."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.steps import Steps, updates_of
-from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
+from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS, UpdateLog, first_line
 from foundation.text import one_line, pluralize, shortened
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
@@ -19,7 +21,7 @@ PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time, which takes some 2 GB if all keys differ."""
 _PART_OF_STEPS = PART_ROWS // 4
 """Maximum for an access log: lower, because the counts of all its keys are in memory already."""
-_COUNTS = ("key", "updates")
+_COUNT_COLUMNS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
 
@@ -28,7 +30,7 @@ def has_columns_of_counts(path: Path) -> bool:
         names = UpdateLog.open(path).names
     except DataError:
         return False
-    return any(set(form) <= set(names) for form in (_COUNTS, UPDATES))
+    return any(set(form) <= set(names) for form in (_COUNT_COLUMNS, UPDATE_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,9 @@ class _CountedLog:
     @staticmethod
     def open(path: Path, job: int | None) -> _CountedLog:
         log = UpdateLog.open(path)
-        columns = next((form for form in (_COUNTS, UPDATES) if set(form) <= set(log.names)), None)
+        columns = next(
+            (form for form in (_COUNT_COLUMNS, UPDATE_COLUMNS) if set(form) <= set(log.names)), None
+        )
         if columns is None:
             raise DataError(
                 f"{path}: has the columns {shortened(one_line(', '.join(log.names)))}; "
@@ -141,7 +145,9 @@ class _CountedLog:
     def scan(self) -> pl.LazyFrame:
         rows = self.log.scan(self.columns)
         if self.job is not None:
+            # Rows without a job stay, too, so that they are reported.
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())
+        # The updates of an incomplete row become null, which `of_logs` reports.
         count = pl.col("updates") if "updates" in self.columns else pl.lit(1, pl.UInt64)
         is_complete = pl.all_horizontal(pl.col(name).is_not_null() for name in self.columns)
         return rows.select("key", updates=pl.when(is_complete).then(count))

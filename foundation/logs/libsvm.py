@@ -22,7 +22,7 @@ Sample = tuple[int, list[int], list[float]]
 
 def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None = None) -> Iterator[Sample]:
     """Yield label (0 or 1), indices and values of each line; bad lines go to `bad`, or raise `DataError`."""
-    negative: int | None = None
+    negative_label: int | None = None
     try:
         with nullcontext(stream) if stream is not None else open_stream(path) as source:
             for number, line in enumerate(source.lines("ascii"), 1):
@@ -32,9 +32,9 @@ def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None =
                 try:
                     label, indices, values = _parse(tokens)
                     if label < 1:
-                        if negative not in (None, label):
+                        if negative_label not in (None, label):
                             raise ValueError("labels 0 and -1 in one file; use 0/1 or -1/+1")
-                        negative = label
+                        negative_label = label
                 except ValueError as error:
                     if bad is None:
                         raise DataError(f"{path}, line {number}: {error}; {_FORMAT_HINT}") from None

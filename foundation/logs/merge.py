@@ -35,7 +35,7 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
         files_of_log = _parts_of(log, files)
         columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
         if log in _TIMES:
-            columns = [*columns[:-1], measured(_TIMES[log], repeated)]
+            columns = [*columns[:-1], is_measured(_TIMES[log], repeated)]
         _merge_files(
             _last_parts(files_of_log) if schema is UPDATES else files_of_log,
             schema,
@@ -46,7 +46,7 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
         file.unlink()
 
 
-def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
+def is_measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
     in_windows = [pl.col(time).is_between(begin, end) for begin, end in repeated]
     return pl.col("measured") & ~pl.any_horizontal(in_windows) if in_windows else pl.col("measured")
 

@@ -13,14 +13,21 @@ import polars as pl
 from foundation.errors import DataError
 from foundation.text import one_line, pluralize
 
-UPDATES = ("iteration", "worker", "key")
+UPDATE_COLUMNS = ("iteration", "worker", "key")  # of a log with one update a row
 PARQUET_MAGIC = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """Errors that Polars raises for a file that it cannot read. For a damaged file it raises `PanicException`,
 which is no `Exception`."""
 _MAX_INTEGER = 2**64 - 1
 _HEAD_BYTES = 4096
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+_COMPRESSED = (  # magic numbers of gzip, Zstandard and zlib, which Polars decompresses
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\x78\x01",
+    b"\x78\x9c",
+    b"\x78\xda",
+)
+# Control characters that text does not have.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 

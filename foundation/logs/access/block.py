@@ -17,8 +17,8 @@ from foundation.text import one_line
 
 Keys = NDArray[np.uint64]
 KEY_EXPECTED = "an integer from 0 to 2^64 - 2"
-ROW_EXPECTED = "an integer from 0 to 2^64 - 1"
-MAX_TABLES = 2**16
+INTEGER_EXPECTED = "an integer from 0 to 2^64 - 1"
+MAX_TABLES = 2**16  # an index has 16 bits
 SAMPLES_PER_STEP = 150
 
 

@@ -35,7 +35,7 @@ class Columns:
 
     @property
     def others(self) -> dict[str, str]:
-        return {role: name for role in ROLES[1:] if (name := getattr(self, role)) is not None}
+        return {role: name for role in ROLES if role != "key" and (name := getattr(self, role)) is not None}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,6 +91,7 @@ def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], lo
         if column == pattern or fnmatchcase(column, pattern)
     )
     columns = replace(guesses, key=tuple(dict.fromkeys(keys)) or guesses.key, **requested.others)
+    # A requested time excludes the mini-batches that the header suggests.
     if requested.time is not None and requested.iteration is None:
         columns = replace(columns, iteration=None, worker=requested.worker, op=requested.op)
     other_names = set(columns.others.values())
@@ -108,6 +109,7 @@ def looks_like_key(name: str) -> bool:
 
 
 def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[str]) -> Columns:
+    # Of names that differ by case only, the dict keeps the first of the header, as it is filled in reverse.
     names_by_lower = {name.lower(): name for name in reversed(names) if name not in excluded}
     other_columns = {
         role: next(
@@ -125,7 +127,7 @@ def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[st
     keys = [name for name in names if name not in taken_names and (name in lists or looks_like_key(name))]
     if "key" in names_by_lower:
         keys = [names_by_lower["key"]]
-    if other_columns["iteration"] is not None:
+    if other_columns["iteration"] is not None:  # mini-batches are in order without a time
         time = None
     return Columns(key=tuple(keys), time=time, op=op, **other_columns)
 

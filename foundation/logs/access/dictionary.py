@@ -12,7 +12,7 @@ from foundation.logs.access.block import Keys
 from nativekit.compile import cached_entry_point, compiled, int64
 
 _HERE = Path(__file__).parent
-SOURCES = (Path(__file__), _HERE / "steps.py")
+SOURCES = (Path(__file__), _HERE / "steps.py")  # of all compiled functions of this folder
 _FREE_SLOT = np.int32(-1)
 _NO_SLOTS = np.zeros(0, np.int32)
 _MAX_LOAD = 0.75
@@ -57,7 +57,7 @@ class Dictionary:
         indices = np.empty(len(keys), np.uint32)
         table_array = np.zeros(0, np.uint16) if tables is None else tables
         position = 0
-        while True:
+        while True:  # until all fit: `_encode` stops where the arrays are full
             arrays = self._slots, self._keys, self._tables
             position, self._length = _encode(*arrays, self._length, keys, table_array, indices, position)
             if position == len(keys):
@@ -83,7 +83,7 @@ def _slot(key: np.uint64, mask: int) -> int:
 
 
 def _encode_all(
-    slots: NDArray[np.int32], known_keys: Keys, tables_of: NDArray[np.uint16], length: int, keys: Keys,
+    slots: NDArray[np.int32], known_keys: Keys, known_tables: NDArray[np.uint16], length: int, keys: Keys,
     tables: NDArray[np.uint16], indices: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the keys' indices from `begin`; stop if `known_keys` is full. Return end and new length."""
@@ -98,7 +98,7 @@ def _encode_all(
                 return i, length
             slots[slot] = length
             known_keys[length] = key
-            tables_of[length] = tables[i] if len(tables) else 0
+            known_tables[length] = tables[i] if len(tables) else 0
             length += 1
         indices[i] = slots[slot]
     return len(keys), length
@@ -113,5 +113,6 @@ def _rehash_all(slots: NDArray[np.int32], keys: Keys) -> None:
         slots[slot] = index
 
 
+# Compiled.
 _encode = cached_entry_point(_encode_all, _HERE, SOURCES)
 _rehash = cached_entry_point(_rehash_all, _HERE, SOURCES)

@@ -23,6 +23,8 @@ from foundation.logs.access.values import (
 )
 from foundation.text import one_line
 
+_MAX_LISTED_KEYS = 4
+"""Number of key columns up to which a description lists all of them."""
 ReportBadRow = Callable[[int, str, str], None]  # row, problem, expected
 
 
@@ -62,7 +64,7 @@ def layout_of(
 
 def describe(format: str, layout: Layout) -> str:
     keys, other_columns = layout.columns.key, layout.columns.others
-    key_names = ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} to {keys[-1]}"
+    key_names = ", ".join(keys) if len(keys) <= _MAX_LISTED_KEYS else f"{keys[0]} to {keys[-1]}"
     suffix = f", {len(keys)} tables" if len(keys) > 1 else ""
     parts = [f"keys in {key_names}{suffix}", *(f"{role} in {name}" for role, name in other_columns.items())]
     return f"{format}; {one_line(', '.join(parts))}"
@@ -72,7 +74,7 @@ class _Cells(NamedTuple):
     """Values of a column: one per row, several in a column of lists, or none where a value may be missing."""
 
     rows: NDArray[np.int64]  # row of each value
-    raw: pl.Series
+    raw: pl.Series  # values before conversion, for messages about bad rows
     values: pl.Series
 
 
@@ -155,16 +157,16 @@ def _assemble_block(
         access_keys, table_of_access = _map_to_named_tables(access_keys, row_of_access, names, height, tables)
     ordered_by = columns.iteration or columns.time
     group = row_of_access.astype(np.uint64) + np.uint64(first_row)
-    if columns.iteration is not None:
+    if columns.iteration is not None:  # group by worker instead of by row
         group = (
             np.zeros_like(group) if columns.worker is None else per_access(columns.worker).astype(np.uint64)
         )
     return Block(
-        access_keys,
-        table_of_access,
-        None if ordered_by is None else sortable(per_access(ordered_by)),
-        group,
-        None if columns.op is None else per_access(columns.op).astype(np.bool_),
+        keys=access_keys,
+        tables=table_of_access,
+        order=None if ordered_by is None else sortable(per_access(ordered_by)),
+        group=group,
+        pulls=None if columns.op is None else per_access(columns.op).astype(np.bool_),
     )
 
 

@@ -19,7 +19,9 @@ from foundation.errors import DataError
 
 BLOCK_BYTES = 8 << 20
 HEAD_BYTES = 1 << 16
-_COMPRESSED_BYTES = 1 << 16
+_COMPRESSED_BYTES = 1 << 16  # read at a time
+_ZSTANDARD_BUFFER_BYTES = 1 << 20
+_MAGIC_BYTES = 4
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _READ_ERRORS = (OSError, EOFError, zlib.error, zstandard.ZstdError)
@@ -85,6 +87,7 @@ class _ZstandardFile(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # as BufferedReader calls it
         while not self._decompressed_data:
+            # A file may have several frames: what follows the end of one begins the next.
             compressed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
                 self._frame, self._is_in_frame = zstandard.ZstdDecompressor().decompressobj(), False
@@ -107,14 +110,16 @@ class Stream:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = path.open("rb")
-        magic = self._file.read(4)
+        magic = self._file.read(_MAGIC_BYTES)
         self._file.seek(0)
         self._decompressed = cast(BinaryIO, self._file)
         self._text: io.TextIOWrapper | None = None
         if magic.startswith(GZIP):
             self._decompressed = cast(BinaryIO, gzip.GzipFile(fileobj=self._file))
         elif magic.startswith(ZSTD):
-            self._decompressed = cast(BinaryIO, io.BufferedReader(_ZstandardFile(self._file), 1 << 20))
+            self._decompressed = cast(
+                BinaryIO, io.BufferedReader(_ZstandardFile(self._file), _ZSTANDARD_BUFFER_BYTES)
+            )
         elif magic.startswith(ZLIB):
             try:
                 self._decompressed = io.BytesIO(zlib.decompress(self._file.read()))
@@ -180,6 +185,7 @@ def line_blocks(stream: Stream, size: int | None = None) -> Iterator[bytes]:
     while data := stream.read(size or BLOCK_BYTES):
         remainder += data
         end = remainder.rfind(b"\n")
+        # After an odd number of quotes, `end` is within quotes: go back to the last line that has ended.
         if remainder.count(b'"', 0, end + 1) % 2:
             end = remainder.rfind(b"\n", 0, remainder.rfind(b'"', 0, end + 1))
         if end >= 0:

@@ -118,13 +118,13 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
     return Steps(
         name,
-        np.memmap(writer.accesses, np.uint32, "r", shape=(length,)),
-        np.memmap(writer.starts, np.int64, "r"),
-        keys,
-        reader.has_pulls,
-        tuple(reader.tables.names),
-        table_of,
-        tuple(notes),
+        accesses=np.memmap(writer.accesses_path, np.uint32, "r", shape=(length,)),
+        starts=np.memmap(writer.starts_path, np.int64, "r"),
+        keys=keys,
+        has_pulls=reader.has_pulls,
+        tables=tuple(reader.tables.names),
+        table_of=table_of,
+        notes=tuple(notes),
     )
 
 
@@ -169,8 +169,8 @@ class _SortKey(NamedTuple):
 
 class _Writer:
     def __init__(self, folder: Path, rows_of_step: int) -> None:
-        self.accesses, self.starts = folder / "accesses.u32", folder / "starts.i64"
-        self._accesses_file, self._starts_file = self.accesses.open("wb"), self.starts.open("wb")
+        self.accesses_path, self.starts_path = folder / "accesses.u32", folder / "starts.i64"
+        self._accesses_file, self._starts_file = self.accesses_path.open("wb"), self.starts_path.open("wb")
         self._rows_of_step = rows_of_step
         self._last_key: _SortKey | None = None
         self._row_count = 0
@@ -235,11 +235,12 @@ def _sorted_records(reader: _LogReader, folder: Path) -> Iterator[NDArray[np.voi
     for file in files:
         records = np.fromfile(file, _RECORD)
         file.unlink()
+        # The last key of lexsort is the primary one.
         yield records[np.lexsort((records["group"], records["order"]))]
 
 
 def _distribute_records(unsorted_file: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -> None:
-    if len(files) == 1:
+    if len(files) == 1:  # no copy: the caller removes the other name
         files[0].hardlink_to(unsorted_file)
         return
     outs = [file.open("wb") for file in files]
@@ -261,10 +262,11 @@ def _canonicalize(
 
     Returns the keys, the table of each, and the number of accesses.
     """
-    accesses = np.memmap(writer.accesses, np.uint32, "r+")
-    starts = np.memmap(writer.starts, np.int64, "r+")
+    accesses = np.memmap(writer.accesses_path, np.uint32, "r+")
+    starts = np.memmap(writer.starts_path, np.int64, "r+")
     keys, table_of, rank = dictionary.take_sorted()
     steps, step, length = len(starts) - 1, 0, 0
+    # Steps only shrink, so that no write overtakes the reads.
     while step < steps:
         end = max(int(np.searchsorted(starts, starts[step] + _CHUNK, side="right")) - 1, step + 1)
         end = min(end, steps)
@@ -295,7 +297,7 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
         for i in range(len(keys)):
             key = int64(keys[i])
             if key != last_key:
-                part[length] = key ^ PULL
+                part[length] = key ^ PULL  # as before the sort
                 length += 1
             last_key = key
     new_starts[len(starts) - 1] = length
@@ -305,7 +307,7 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
 def _count_all(accesses: Accesses, ignored_bits: int, counts: Ints) -> None:
     for access in accesses:
         index = int64(access) & ~ignored_bits
-        if index < PULL:
+        if index < PULL:  # not a pull, or the bit of pulls is ignored
             counts[index] += 1
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.access.block import KEY_EXPECTED, ROW_EXPECTED
+from foundation.logs.access.block import INTEGER_EXPECTED, KEY_EXPECTED
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import NO_KEY
 
-_SIGN = np.uint64(1 << 63)
+_SIGN = np.uint64(1 << 63)  # bit of a 64-bit float
 _DATETIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.fZ", "%Y-%m-%d")
-_TEXT_SEED = 0x686F746C696E65
+_TEXT_SEED = 0x686F746C696E65  # "hotline" in ASCII; another seed would change the keys of texts
 
 
 class Kind(NamedTuple):
@@ -52,7 +52,9 @@ def _to_numbers(values: pl.Series) -> pl.Series:
 
 def _to_microseconds(values: pl.Series) -> pl.Series:
     if values.dtype == pl.String:
-        parsed = [pl.lit(values).str.to_datetime(form, time_unit="us", strict=False) for form in _DATETIMES]
+        parsed = [
+            pl.lit(values).str.to_datetime(pattern, time_unit="us", strict=False) for pattern in _DATETIMES
+        ]
         values = pl.select(pl.coalesce(parsed)).to_series()
     return values.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
 
@@ -62,7 +64,7 @@ def _to_pull_flags(values: pl.Series) -> pl.Series:
     return pl.select(pl.when(is_transfer).then(values == "pull")).to_series()
 
 
-INTEGER = Kind(ROW_EXPECTED, _to_integers)
+INTEGER = Kind(INTEGER_EXPECTED, _to_integers)
 INTEGER_KEY = Kind(KEY_EXPECTED, _to_integer_keys)
 TEXT_KEY = Kind("a text", _hash_text_keys)
 HEX_KEY = Kind("a hexadecimal number of up to 64 bits", _parse_hexadecimal)
@@ -92,5 +94,6 @@ def sortable(values: NDArray[np.generic]) -> NDArray[np.uint64]:
     """Return integers that sort as these numbers do."""
     if values.dtype == np.uint64:
         return values.astype(np.uint64, copy=False)
+    # The bits of positive floats sort as they are, those of negative ones in reverse.
     bits = values.astype(np.float64).view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)

@@ -30,9 +30,9 @@ def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog |
     if not all(map(_COUNT.fullmatch, counts)) or not all(map(_HEX.fullmatch, categories)):
         return None
     requested = options.columns if options.columns.key else Columns(key=NAMES[-CATEGORIES:])
-    columns = resolve(requested, NAMES, (), str(path))
+    columns = resolve(requested, NAMES, lists=(), location=str(path))
     kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
-    layout = layout_of(columns, sample_of(lines, NAMES, "\t"), {}, kinds)
+    layout = layout_of(columns, sample_of(lines, NAMES, "\t"), separators={}, key_kinds=kinds)
     return DelimitedLog(
         path, delimiter="\t", names=NAMES, has_header=False, layout=layout, format="Criteo's TSV"
     )

@@ -17,7 +17,7 @@ from foundation.logs.access.columns import Columns, looks_like_key, resolve
 from foundation.logs.access.rows import Layout, describe, has_bad_rows, layout_of, to_block
 from foundation.logs.access.source import StreamedLog, line_blocks
 from foundation.logs.access.values import INTEGER_KEY, TEXT, TEXT_KEY
-from foundation.logs.update_log import UNREADABLE, UPDATES
+from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS
 from foundation.text import pluralize
 
 _DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "text with vertical bars"}
@@ -25,6 +25,8 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _SPACES = " \t\r\f\v"
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _SAMPLE_LINES = 1000
+_CUT_HEAD_BYTES = 1 << 15
+"""Size above which a head may be the beginning of a longer file, so that its last line may be cut off."""
 
 
 def delimiter_of(line: str) -> str | None:
@@ -36,7 +38,7 @@ def delimiter_of(line: str) -> str | None:
 def head_lines(head: bytes) -> list[str]:
     text = head.decode("utf-8-sig", "replace")
     lines = re.split(r"\r?\n", _LONE_RETURN.sub(" ", text))
-    if len(lines) > 1 and len(head) >= len(text) and not text.endswith("\n") and len(head) > 1 << 15:
+    if len(lines) > 1 and len(head) >= len(text) and not text.endswith("\n") and len(head) > _CUT_HEAD_BYTES:
         lines.pop()
     return [line for line in lines if line.strip()][:_SAMPLE_LINES]
 
@@ -73,6 +75,7 @@ class DelimitedLog(StreamedLog):
         frame = self._parse(data, has_header)
         if frame is not None and not has_bad_rows(frame, self.layout):
             return to_block(frame, self.layout, tables, _reject_bad_row, row), frame.height
+        # Parse again with the module csv, which knows the line of each row.
         frame, lines = self._parse_slowly(data, line, has_header, bad)
 
         def report(row_index: int, problem: str, expected: str) -> None:
@@ -98,6 +101,7 @@ class DelimitedLog(StreamedLog):
             return None
         if frame.width != len(self.names):
             return None
+        # Polars fills up short rows; without quotes, the number of delimiters shows them.
         if b'"' not in data:
             expected = (frame.height + has_header) * (len(self.names) - 1)
             if data.count(self.delimiter.encode()) != expected:
@@ -168,12 +172,24 @@ def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLo
     if not has_header and not columns.key and len(names) == 1:
         columns = Columns(key=names)
     location = f"{path}, line 1"
-    columns = resolve(columns, names, (), location if has_header else f"{location}, which is no header")
+    columns = resolve(
+        columns,
+        names,
+        lists=(),
+        location=location if has_header else f"{location}, which is no header",
+    )
     sample = sample_of(lines[int(has_header) :], names, delimiter or ",")
     format = _DELIMITERS[delimiter or ","] + ("" if has_header else " without a header")
-    is_update_log = set(UPDATES) <= set(columns.names)
-    layout = layout_of(columns, sample, {}, {"key": INTEGER_KEY} if is_update_log else {})
-    return DelimitedLog(path, delimiter or ",", names, has_header, layout, format)
+    is_update_log = set(UPDATE_COLUMNS) <= set(columns.names)
+    key_kinds = {"key": INTEGER_KEY} if is_update_log else {}
+    return DelimitedLog(
+        path,
+        delimiter=delimiter or ",",
+        names=names,
+        has_header=has_header,
+        layout=layout_of(columns, sample, separators={}, key_kinds=key_kinds),
+        format=format,
+    )
 
 
 def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.DataFrame:

@@ -33,7 +33,7 @@ class LibsvmLog(StreamedLog):
                 lengths = [len(indices) for indices in part]
                 keys = np.array([index for indices in part for index in indices], np.uint64)
                 rows = np.arange(row, row + len(part), dtype=np.uint64)
-                yield Block(keys, None, None, np.repeat(rows, lengths), None)
+                yield Block(keys, tables=None, order=None, group=np.repeat(rows, lengths), pulls=None)
                 row += len(part)
 
 

@@ -28,7 +28,7 @@ class OracleGeneralLog(StreamedLog):
     has_batches: bool = False
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
-        record = 1
+        record = 1  # number of the first record of `data`
         with self.open() as stream:
             while data := stream.read(_RECORDS_AT_ONCE * RECORD.itemsize):
                 trailing_bytes = len(data) % RECORD.itemsize
@@ -41,7 +41,8 @@ class OracleGeneralLog(StreamedLog):
                 for row in bad_indices.tolist():
                     bad.add(self.path, "record", record + row, f"object is {NO_KEY}", KEY_EXPECTED)
                 rows = np.arange(len(keys), dtype=np.uint64) + np.uint64(first_row + record - 1)
-                yield Block(np.delete(keys, bad_indices), None, None, np.delete(rows, bad_indices), None)
+                good_keys, good_rows = np.delete(keys, bad_indices), np.delete(rows, bad_indices)
+                yield Block(good_keys, tables=None, order=None, group=good_rows, pulls=None)
                 record += len(records)
 
 

@@ -50,6 +50,7 @@ class ParquetLog:
         try:
             for frame in selection.collect_batches(chunk_size=_ROWS_AT_ONCE):
                 begin = self._rows_read
+                # A default binds `begin` of this frame, not of a later one.
 
                 def report(row_index: int, problem: str, expected: str, begin: int = begin) -> None:
                     bad.add(self.path, "row", begin + row_index + 1, problem, expected)

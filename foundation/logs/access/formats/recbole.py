@@ -36,7 +36,9 @@ def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog 
     time = next((name for name in _TIMES if name in types), None)
     if not requested.key and requested.table is None and requested.iteration is None:
         requested = Columns(key=tokens, time=requested.time or time)
-    columns = resolve(requested, names, (), f"{path}, line 1")
+    columns = resolve(requested, names, lists=(), location=f"{path}, line 1")
     separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
     layout = layout_of(columns, sample_of(lines[1:], names, "\t"), separators)
-    return DelimitedLog(path, "\t", names, True, layout, "RecBole's atomic file")
+    return DelimitedLog(
+        path, delimiter="\t", names=names, has_header=True, layout=layout, format="RecBole's atomic file"
+    )
