@@ -146,6 +146,8 @@ _LANE_BYTES = np.full((max(Op) + 1, 2 * REPLAY), _NO_SHAPE, np.int64)
 for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _CONTROL_SHAPE)).items():
     _LANE_BYTES[_shape] = _bytes
 _EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
+_VERSION_FAULT, _OP_FAULT, _CONTROL_FAULT, _COUNT_FAULT = 1, 2, 3, 4
+_LENGTH_FAULT, _BITMAP_FAULT, _EMPTY_FAULT = 5, 6, 7
 
 
 def first_fault(h: Header, length: int) -> int:
@@ -155,37 +157,38 @@ def first_fault(h: Header, length: int) -> int:
     (`rpc.py`).
     """
     if h.version != VERSION:
-        return 1
+        return _VERSION_FAULT
     is_known = h.op < _LANE_BYTES.shape[0] and h.flags < _LANE_BYTES.shape[1]
     lane_bytes = int(_LANE_BYTES[h.op, h.flags]) if is_known else _NO_SHAPE
     if lane_bytes == _NO_SHAPE:
-        return 2
+        return _OP_FAULT
     if lane_bytes == _CONTROL_SHAPE:
-        return 3 if h.count or h.live else 0
+        return _CONTROL_FAULT if h.count or h.live else 0
     if h.count > LANES or h.reserved:
-        return 4
+        return _COUNT_FAULT
     if length != HEADER_BYTES + h.count * lane_bytes:
-        return 5
+        return _LENGTH_FAULT
     refusable = h.live & ~h.served if h.flags & RESPONSE else 0
     if h.op == _EMPTY and h.flags & RESPONSE:  # `refused` is about the lanes of an earlier push
         refusable = _ALL_LANES
     # Live lanes are below `count`, served ones are live, and refused ones are refusable.
     if h.live >> h.count or h.served & ~h.live or h.refused & ~refusable:
-        return 6
+        return _BITMAP_FAULT
     if (h.op == _EMPTY) != (h.live == 0) or (h.op == _EMPTY and h.count):
-        return 7
+        return _EMPTY_FAULT
     return 0
 
 
-_FAULTS = (  # the rules in the order of their numbers, from 1
-    "version is {h.version}, not {VERSION}",
-    "op {h.op} with flags {h.flags:#06x} is no RPC",
-    "expected a CONTROL without lanes, got count {h.count} and live {h.live:#x}",
-    "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
-    "{length} bytes, not {expected_length} for {h.count} lanes",
-    "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, refused {h.refused:#x}",
-    "op {h.op} with count {h.count} and live {h.live:#x}",
-)
+_FAULT_MESSAGES = {
+    _VERSION_FAULT: "version is {h.version}, not {VERSION}",
+    _OP_FAULT: "op {h.op} with flags {h.flags:#06x} is no RPC",
+    _CONTROL_FAULT: "expected a CONTROL without lanes, got count {h.count} and live {h.live:#x}",
+    _COUNT_FAULT: "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
+    _LENGTH_FAULT: "{length} bytes, not {expected_length} for {h.count} lanes",
+    _BITMAP_FAULT: "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, "
+    "refused {h.refused:#x}",
+    _EMPTY_FAULT: "op {h.op} with count {h.count} and live {h.live:#x}",
+}
 
 
 def check(header: Header, length: int) -> None:
@@ -193,7 +196,7 @@ def check(header: Header, length: int) -> None:
         expected_length = HEADER_BYTES + header.count * (SHAPES | WORD_SHAPES).get(
             (header.op, header.flags), 0
         )
-        message = _FAULTS[fault - 1].format(
+        message = _FAULT_MESSAGES[fault].format(
             h=header, length=length, expected_length=expected_length, VERSION=VERSION, LANES=LANES
         )
         raise MalformedDatagram(message)
