@@ -23,6 +23,7 @@ class OptimiserError(HotlineError):
 
 class _Declaration(Strict):
     def __str__(self) -> str:
+        # A whole number is written without ".0".
         arguments = ", ".join(
             f"{name}={value!r}".removesuffix(".0") for name, value in self if name != "name"
         )

@@ -21,9 +21,9 @@ from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
 CLUSTER = "cluster"
 """Name of the arm of RPCs in logs without a column `arm`."""
-_NAMES = ("worker", "ps")
-_TIMES = tuple(f"{metric}_us" for metric in METRICS)
-RPC = (*_NAMES, "iteration", "op", "t_send_us", "request_bytes", "response_bytes", *_TIMES)
+_NAME_COLUMNS = ("worker", "ps")
+_TIME_COLUMNS = tuple(f"{metric}_us" for metric in METRICS)
+RPC = (*_NAME_COLUMNS, "iteration", "op", "t_send_us", "request_bytes", "response_bytes", *_TIME_COLUMNS)
 CONNECTIONS = ("time_us", "ps", "worker")
 _SUFFIXES = (".parquet", ".csv")
 
@@ -41,7 +41,7 @@ def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
     file = _find_log(folder, "rpc")
     if file is None:
         raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")
-    rpc = _open_log(file, scratch, RPC, ("arm",)).with_columns(latency_us=pl.sum_horizontal(_TIMES))
+    rpc = _open_log(file, scratch, RPC, ("arm",)).with_columns(latency_us=pl.sum_horizontal(_TIME_COLUMNS))
     check_units(file, rpc)
     connections = _find_log(folder, "connections")
     updates = _find_log(folder, "updates")
@@ -87,18 +87,18 @@ def _open_log(file: Path, scratch: Path, columns: Sequence[str], optional: Seque
 
 def _cast_column(name: str) -> pl.Expr:
     column = pl.col(name)
-    if name in (*_NAMES, "op", "arm"):
+    if name in (*_NAME_COLUMNS, "op", "arm"):
         return column.cast(pl.String)
-    return column.cast(pl.Float64 if name in _TIMES else pl.Int64, strict=False)
+    return column.cast(pl.Float64 if name in _TIME_COLUMNS else pl.Int64, strict=False)
 
 
 def _rule_of(name: str) -> tuple[pl.Expr, str]:
     column = pl.col(name)
-    if name in (*_NAMES, "arm"):
+    if name in (*_NAME_COLUMNS, "arm"):
         return column.str.len_chars() > 0, "a name or a number expected"
     if name == "op":
         return column.is_in(TRANSFERS), f"{' or '.join(TRANSFERS)} expected"
-    if name in _TIMES:
+    if name in _TIME_COLUMNS:
         return column.is_finite() & (column >= 0), "a time in µs from 0 expected"
     unit = "µs" if name.endswith("_us") else "bytes" if name.endswith("_bytes") else "steps"
     return column >= 0, f"a whole number of {unit} from 0 expected"

@@ -37,6 +37,7 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
         if log in _TIMES:
             columns = [*columns[:-1], is_measured(_TIMES[log], repeated)]
         _merge_files(
+            # Counts of updates are cumulative: the last part has all of them.
             _last_parts(files_of_log) if schema is UPDATES else files_of_log,
             schema,
             columns,

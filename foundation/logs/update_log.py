@@ -87,7 +87,7 @@ class UpdateLog:
                     yield _fault_message(f"row {number}", name, "null" if value is None else value)
 
     def _csv_faults(self, columns: Sequence[str]) -> Iterator[str]:
-        fields = [self.names.index(name) for name in columns]
+        field_indices = [self.names.index(name) for name in columns]
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             rows = csv.reader(file)
             next(filter(None, rows))  # blank lines may come before the header
@@ -97,8 +97,8 @@ class UpdateLog:
                     if len(row) > len(self.names):
                         expected = pluralize(len(self.names), "column")
                         yield f"{location}: {pluralize(len(row), 'value')}; the header names {expected}"
-                    for name, field in zip(columns, fields, strict=True):
-                        text = row[field] if field < len(row) else ""
+                    for name, index in zip(columns, field_indices, strict=True):
+                        text = row[index] if index < len(row) else ""
                         if not _is_integer(text):
                             yield _fault_message(location, name, repr(text) if text else "empty")
             except csv.Error as error:

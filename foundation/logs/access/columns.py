@@ -11,9 +11,9 @@ from foundation.errors import DataError
 from foundation.text import one_line, shortened
 
 ROLES = ("key", "time", "table", "iteration", "worker", "op")
-_KEY = re.compile(r"(.*_)?(id|ids|key|keys|obj|object|item|user|movie|lbn|lba|uid|iid)|c\d+|cat_?\d+")
+_KEY_NAME = re.compile(r"(.*_)?(id|ids|key|keys|obj|object|item|user|movie|lbn|lba|uid|iid)|c\d+|cat_?\d+")
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)s?")
-_TIME = re.compile(r"(.*_)?(timestamp|time|ts|datetime|date)|t")
+_TIME_NAME = re.compile(r"(.*_)?(timestamp|time|ts|datetime|date)|t")
 _COMMON_NAMES = {
     "table": ("table", "table_id", "table_name"),
     "iteration": ("iteration", "step", "batch", "batch_id"),
@@ -105,7 +105,7 @@ def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], lo
 
 
 def looks_like_key(name: str) -> bool:
-    return bool(_KEY.fullmatch(name.lower()) or _CAMEL_ID.fullmatch(name))
+    return bool(_KEY_NAME.fullmatch(name.lower()) or _CAMEL_ID.fullmatch(name))
 
 
 def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[str]) -> Columns:
@@ -118,7 +118,8 @@ def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[st
         for role, candidates in _COMMON_NAMES.items()
     }
     time = next(
-        (name for lower_name, name in reversed(names_by_lower.items()) if _TIME.fullmatch(lower_name)), None
+        (name for lower_name, name in reversed(names_by_lower.items()) if _TIME_NAME.fullmatch(lower_name)),
+        None,
     )
     if other_columns["iteration"] is None:
         other_columns["worker"] = None

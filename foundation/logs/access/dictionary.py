@@ -78,7 +78,7 @@ class Dictionary:
 
 @compiled
 def _slot(key: np.uint64, mask: int) -> int:
-    mixed = key * _GOLDEN_RATIO
+    mixed = key * _GOLDEN_RATIO  # its upper bits depend on all bits of the key
     return int64(mixed >> np.uint64(32)) & mask
 
 

@@ -226,6 +226,7 @@ def _sorted_records(reader: _LogReader, folder: Path) -> Iterator[NDArray[np.voi
     sampled = np.sort(np.concatenate(samples)) if samples else np.zeros(0, np.uint64)
     total = unsorted_file.stat().st_size // _RECORD.itemsize
     parts = -(-total // ACCESSES_AT_ONCE)
+    # Times that begin another range: quantiles of the sample.
     cuts = (
         np.unique(sampled[np.arange(1, parts) * len(sampled) // max(parts, 1)]) if parts > 1 else sampled[:0]
     )

@@ -16,7 +16,7 @@ from foundation.logs.access.formats.delimited import DelimitedLog, head_lines, s
 from foundation.logs.access.rows import layout_of
 
 _FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
-_TIMES = ("timestamp", "time", "ts")
+_TIME_NAMES = ("timestamp", "time", "ts")
 
 
 def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
@@ -33,7 +33,7 @@ def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog 
     names = tuple(types)
     requested = options.columns
     tokens = tuple(name for name in names if types[name].startswith("token"))
-    time = next((name for name in _TIMES if name in types), None)
+    time = next((name for name in _TIME_NAMES if name in types), None)
     if not requested.key and requested.table is None and requested.iteration is None:
         requested = Columns(key=tokens, time=requested.time or time)
     columns = resolve(requested, names, lists=(), location=f"{path}, line 1")
