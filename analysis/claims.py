@@ -193,7 +193,7 @@ class Answer:
     lead: Arm | None
     recommendation: Recommendation
     claims: Claims
-    others: Sequence[tuple[Arm, Claims]] = ()
+    other_arms: Sequence[tuple[Arm, Claims]] = ()
     missing_null: Arm | None = None
     """Repetition of the baseline if it was not run, so that noise is unknown; else None."""
 
@@ -213,7 +213,7 @@ def answer(summary: Summary) -> Answer:
         lead,
         recommend(lead_claims, was_run=lead.name in summary.capacity),
         claims=lead_claims | ({} if learning_claim is None else {LOSS.name: learning_claim}),
-        others=[
+        other_arms=[
             (arm, dict(_operation_claims(summary, load, arm)))
             for arm in arms_in_answer(lead.design)
             if not arm.is_lead

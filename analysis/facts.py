@@ -11,7 +11,7 @@ from analysis.record import FAST, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
 from foundation.designs.arms import arms_by_reference
 
-DRIFT = 0.1
+MAX_DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
 MAX_HOT_PART = 0.1
 """Share of a model in the switch above which the report warns; about 2 % in [DDL] (20,000 of 900,000)."""
@@ -43,19 +43,19 @@ class Operations:
 class Drift:
     """The lowest capacity of any arm, in steps/s, at several times of a run."""
 
-    first: float
-    later: Sequence[tuple[str, float]]
+    first_capacity: float
+    later_capacities: Sequence[tuple[str, float]]
     """(time in the run, minimum capacity)."""
 
     @property
-    def largest(self) -> tuple[str, float]:
+    def largest_change(self) -> tuple[str, float]:
         """The time of the largest change, and the capacity then as a ratio to the first."""
-        ratios = [(when, rate / self.first) for when, rate in self.later]
+        ratios = [(when, rate / self.first_capacity) for when, rate in self.later_capacities]
         return max(ratios, key=lambda change: abs(change[1] - 1))
 
     @property
     def is_large(self) -> bool:
-        return abs(self.largest[1] - 1) > DRIFT
+        return abs(self.largest_change[1] - 1) > MAX_DRIFT
 
 
 @dataclass(frozen=True, slots=True)

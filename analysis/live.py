@@ -15,11 +15,11 @@ from foundation.designs.arms import arms_in_order
 from foundation.errors import DataError, reason_of
 from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS, rounded_load
 
-_OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
-_RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")
+_OPERATION_COLUMNS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
+_RPC_COLUMNS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")
 _SCHEMAS = {
     log: pl.Schema({name: schema[name] for name in names})
-    for log, schema, names in (("operations", OPERATIONS, _OPERATIONS), ("rpc", RPC, _RPCS))
+    for log, schema, names in (("operations", OPERATIONS, _OPERATION_COLUMNS), ("rpc", RPC, _RPC_COLUMNS))
 }
 _LATENCIES = [METRICS[f"{op}_{quantile}"] for op in TRANSFERS for quantile in ("p50", "p99")]
 _MAX_PARTS = 20

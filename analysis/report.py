@@ -120,7 +120,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     page = Page(
         title=run_result.title,
         subtitle=_render_line("page_title", run.name, record),
-        first=FirstScreen(
+        first_screen=FirstScreen(
             verdict=run_result.verdict,
             is_trusted=run_result.is_trusted,
             forest=forest_plot(run_result.rows),

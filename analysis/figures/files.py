@@ -93,7 +93,7 @@ def _draw_steps(axis: Axes, series: Iterable[Series]) -> None:
 def _draw_points(axis: Axes, series: Iterable[Series]) -> None:
     for number, curve in enumerate(series):
         marker = _MARKERS[number % len(_MARKERS)]
-        line = "" if len(curve.x) and isinstance(curve.x[0], str) else _DASHES[curve.dash]
+        line = "" if curve.has_categories else _DASHES[curve.dash]
         axis.plot(curve.x, curve.y, f"{marker}{line}", label=curve.name, color=curve.colour, markersize=5)
         if curve.low is not None and curve.high is not None:
             errors = np.array([curve.y - curve.low, curve.high - curve.y])

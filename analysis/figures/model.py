@@ -48,6 +48,10 @@ class Series:
     series without z marks points."""
     level: float | None = None  # of heights: z of a contour line
 
+    @property
+    def has_categories(self) -> bool:
+        return len(self.x) > 0 and isinstance(self.x[0], str)
+
     def columns(self) -> dict[str, Values | Sequence[str]]:
         if self.z is not None:
             x, y = np.meshgrid(np.asarray(self.x, dtype=np.float64), self.y)

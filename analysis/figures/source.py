@@ -27,7 +27,7 @@ class Source:
     rpc: pl.LazyFrame
     """Measured RPCs that have lanes: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
-    updates: Sequence[Path]
+    updates: Sequence[Path]  # update logs
     job: int | None  # whose updates are counted; None for all
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
@@ -48,7 +48,7 @@ def source_of_run(run: Path) -> Source:
             raise AnalysisError(f"{run}: has no {log}.parquet; a finished run has one")
     # Rounds before the measured ones are negative; an empty RPC has no lanes.
     measured = pl.col("measured") & (pl.col("round") >= 0) & (pl.col("op") != "empty")
-    # As text, since categories and enums of different logs do not compare.
+    # As text, because figures look up curves and panels by name.
     names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
     jobs = {arm.job: arm.name for arm in all_arms().values() if arm.is_measured}
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)

@@ -44,7 +44,7 @@ class Drawing:
 class Page:
     title: str
     plots: Sequence[Plot]
-    first: FirstScreen | None = None
+    first_screen: FirstScreen | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""
     provenance: Sequence[tuple[str, str]] = ()

@@ -123,9 +123,7 @@ def _values_on_x(figure: Figure) -> Values | None:
 
 
 def _has_categories(figure: Figure) -> bool:
-    return any(
-        len(curve.x) > 0 and isinstance(curve.x[0], str) for panel in figure.panels for curve in panel.series
-    )
+    return any(curve.has_categories for panel in figure.panels for curve in panel.series)
 
 
 def _traces(series_list: Iterable[Series], figure: Figure) -> Iterator[Spec]:
@@ -152,10 +150,9 @@ def _trace(series: Series, figure: Figure) -> Spec:
             "y": x,
             "marker": {"color": series.colour},
         }
-    has_names = len(series.x) > 0 and isinstance(series.x[0], str)
     trace = {
         "type": "scatter",
-        "mode": "markers" if has_names else "lines+markers" if kind == "points" else "lines",
+        "mode": "markers" if series.has_categories else "lines+markers" if kind == "points" else "lines",
         "name": series.name,
         "x": x,
         "y": y,

@@ -76,7 +76,7 @@ def test_counts_and_cpu_come_first_then_operations_then_what_is_not_claimed() ->
     )
     assert found.claims["loss"].verdict is Verdict.SAME
     # Of other arms the operations alone.
-    [(arm, claims)] = found.others
+    [(arm, claims)] = found.other_arms
     assert (arm.name, spoken(claims)) == ("proxy", ([("operations", "better", [PUSH])], [[PULL]]))
 
 

@@ -85,7 +85,7 @@ def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None
     assert list(summary.arms) == ["none", "none-repeat"]
     assert heads(terminal(summary)) == [["none", "none-repeat"]] * 3
     found = answer(summary)
-    assert (found.recommendation, found.claims, found.others) == (Recommendation.NO_LEAD, {}, ())
+    assert (found.recommendation, found.claims, found.other_arms) == (Recommendation.NO_LEAD, {}, ())
     assert "<dt>none-repeat</dt><dd>" in page
     assert "baseline</dt>" not in page and "<h2>Differences to none</h2>" in page
 

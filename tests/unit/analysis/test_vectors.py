@@ -60,7 +60,7 @@ def test_lost_updates_replace_the_headline() -> None:
 def test_the_capacity_drifts_by_half() -> None:
     drift = facts(run_summary({"switchml": 8_000.0, "switchml-checked": 10_000.0})).drift
     assert drift is not None and drift.is_large
-    assert (drift.first, drift.later) == (200, [("end", 100)])
+    assert (drift.first_capacity, drift.later_capacities) == (200, [("end", 100)])
     usual = a_summary(
         {"0.5": a_load()}, capacity_checks=[CapacityCheck(when="end", capacity={"baseline": 181})]
     )
