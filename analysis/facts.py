@@ -62,9 +62,9 @@ class Drift:
 class Facts:
     slow_agents: Sequence[SlowAgents]
     operations: Sequence[Operations]
-    capacity: Mapping[str, float]
+    capacity: Mapping[str, float]  # arm -> steps/s
     drift: Drift | None
-    short_blocks: Mapping[str, int]
+    short_blocks: Mapping[str, int]  # load -> steps of a block
     goodput: Mapping[str, float | None]
     """Arm -> values/s of a worker in lockstep runs, like the aggregated throughput of [SwitchML]."""
 

@@ -99,7 +99,7 @@ class Block(_Model):
     arm: str
     first_step: int
     steps: int
-    period_ns: int
+    period_ns: int  # between two steps of a worker; 0 in a closed loop
     loss: float | None
     """Mean log loss of the block's mini-batches; None without training."""
     max_lateness_ns: int

@@ -26,7 +26,7 @@ def design(name: str) -> Design:
     """Return a design by name, or by the dotted name of a module with a `DESIGN`; raises `DesignError`."""
     if name not in NAMES and "." not in name:
         raise DesignError(
-            f"{name!r} is no design; there are {', '.join(NAMES)}, or a module's name with a dot"
+            f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
         )
     try:
         loaded_design: Design = import_module(name if "." in name else f"foundation.designs.{name}").DESIGN

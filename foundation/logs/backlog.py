@@ -18,7 +18,7 @@ class Backlog(Generic[T]):
     def __init__(self, limit: int = LIMIT) -> None:
         self.dropped = 0  # number of rows
         self._limit = limit
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._executor = ThreadPoolExecutor(max_workers=1)
         self._queue: deque[tuple[Future[None], T]] = deque()
 
     def put(self, batch: T, write: Callable[[T], None]) -> bool:
@@ -31,7 +31,7 @@ class Backlog(Generic[T]):
 
     def _submit(self, batch: T, write: Callable[[T], None]) -> Future[None]:
         try:
-            return self._thread.submit(write, batch)
+            return self._executor.submit(write, batch)
         except RuntimeError:
             # At the interpreter's exit the other thread has ended, and has written all earlier batches.
             result: Future[None] = Future()
@@ -59,4 +59,4 @@ class Backlog(Generic[T]):
         return [batch for _, batch in queue]
 
     def close(self) -> None:
-        self._thread.shutdown()
+        self._executor.shutdown()

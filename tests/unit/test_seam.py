@@ -100,7 +100,7 @@ def test_over_sockets(is_plain: bool) -> None:
 
 def test_an_unknown_design_is_an_error() -> None:
     with pytest.raises(
-        DesignError, match="'nothing' is no design; there are hotset, none, collect, switchml, "
+        DesignError, match=r"expected a design \(hotset, none, collect, switchml, .*, got 'nothing'"
     ):
         design("nothing")
     with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):

@@ -20,8 +20,8 @@ from foundation.logs.update_log import PARQUET_MAGIC
 Open = Callable[[Path, bytes, ReadOptions], AccessLog | None]
 """Returns the log, or None if a file's decompressed head is of another format. Raises `DataError`."""
 # In the order in which they are tried: `open_unknown` takes what no other format does.
-BINARY: tuple[Open, ...] = (open_parquet, open_oracle_general)
-TEXT: tuple[Open, ...] = (open_criteo, open_recbole, open_libsvm, open_delimited, open_unknown)
+BINARY_FORMATS: tuple[Open, ...] = (open_parquet, open_oracle_general)
+TEXT_FORMATS: tuple[Open, ...] = (open_criteo, open_recbole, open_libsvm, open_delimited, open_unknown)
 EXPECTED = (
     "expected a log in CSV, TSV, Parquet, Criteo's TSV, RecBole's atomic files or libCacheSim's "
     "oracleGeneral, or a libsvm training set"
@@ -35,7 +35,7 @@ def open_log(path: Path, options: ReadOptions) -> AccessLog:
     if not head.strip():
         raise DataError(f"{path}: is empty; {EXPECTED}")
     is_binary = head.startswith(PARQUET_MAGIC) or _CONTROL.search(head) is not None
-    for open_format in BINARY if is_binary else TEXT:
+    for open_format in BINARY_FORMATS if is_binary else TEXT_FORMATS:
         if (log := open_format(path, head, options)) is not None:
             return log
     problem = "is of no known format"
