@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 GOLDEN = 0x9E3779B97F4A7C15
-"""2^64 divided by the golden ratio, odd: factor of the tables' hash, and increment of splitmix64."""
-SPLITMIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""2^64 / golden ratio, rounded to an odd number: factor of the tables' hash, increment of splitmix64."""
+SPLITMIX_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """splitmix64 (Steele, Lea and Flood, OOPSLA 2014): x = (x ^ x >> shift) * factor for each (shift, factor)."""
-SPLITMIX_LAST = 31
+SPLITMIX_LAST_SHIFT = 31
 """Shift of the last step, x ^ x >> shift."""
 
 
@@ -23,8 +23,8 @@ class Crc:
 
     width: int
     polynomial: int
-    initial: int
-    final: int
+    initial: int  # remainder before the first byte
+    final: int  # XORed to the result
     reflected: bool
 
     @cached_property
@@ -90,7 +90,7 @@ class Toeplitz:
         return 0
 
 
-XXH_STRIPE = 32
+XXH_STRIPE_BYTES = 32
 XXH_PRIMES = (
     0x9E3779B185EBCA87,
     0xC2B2AE3D27D4EB4F,
@@ -98,7 +98,7 @@ XXH_PRIMES = (
     0x85EBCA77C2B2AE63,
     0x27D4EB2F165667C5,
 )
-_WORD = (1 << 64) - 1
+_WORD_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -109,39 +109,41 @@ class Xxh64:
         p1, p2, p3, p4, p5 = XXH_PRIMES
         offset = 0
         result = p5
-        if len(data) >= XXH_STRIPE:
+        # Stripes of four words, then the remaining words, a half word, and bytes.
+        if len(data) >= XXH_STRIPE_BYTES:
             lanes = [p1 + p2, p2, 0, -p1]
-            while offset + XXH_STRIPE <= len(data):
+            while offset + XXH_STRIPE_BYTES <= len(data):
                 for i in range(4):
                     word = int.from_bytes(data[offset + 8 * i : offset + 8 * i + 8], "little")
                     lanes[i] = _xxh_round(lanes[i], word)
-                offset += XXH_STRIPE
+                offset += XXH_STRIPE_BYTES
             result = sum(
                 _rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)
             )
             for lane in lanes:
-                result = (result ^ _xxh_round(0, lane)) * p1 + p4 & _WORD
-        result = result + len(data) & _WORD
+                result = (result ^ _xxh_round(0, lane)) * p1 + p4 & _WORD_MASK
+        result = result + len(data) & _WORD_MASK
         while offset + 8 <= len(data):
             result ^= _xxh_round(0, int.from_bytes(data[offset : offset + 8], "little"))
-            result, offset = _rotate_left(result, 27) * p1 + p4 & _WORD, offset + 8
+            result, offset = _rotate_left(result, 27) * p1 + p4 & _WORD_MASK, offset + 8
         if offset + 4 <= len(data):
-            result ^= int.from_bytes(data[offset : offset + 4], "little") * p1 & _WORD
-            result, offset = _rotate_left(result, 23) * p2 + p3 & _WORD, offset + 4
+            result ^= int.from_bytes(data[offset : offset + 4], "little") * p1 & _WORD_MASK
+            result, offset = _rotate_left(result, 23) * p2 + p3 & _WORD_MASK, offset + 4
         for byte in data[offset:]:
-            result = _rotate_left(result ^ byte * p5 & _WORD, 11) * p1 & _WORD
-        result = (result ^ result >> 33) * p2 & _WORD
-        result = (result ^ result >> 29) * p3 & _WORD
+            result = _rotate_left(result ^ byte * p5 & _WORD_MASK, 11) * p1 & _WORD_MASK
+        # Avalanche: each bit of the input affects all bits of the result.
+        result = (result ^ result >> 33) * p2 & _WORD_MASK
+        result = (result ^ result >> 29) * p3 & _WORD_MASK
         return result ^ result >> 32
 
 
 def _rotate_left(value: int, rotation: int) -> int:
-    value &= _WORD
-    return (value << rotation | value >> (64 - rotation)) & _WORD
+    value &= _WORD_MASK
+    return (value << rotation | value >> (64 - rotation)) & _WORD_MASK
 
 
 def _xxh_round(accumulator: int, word: int) -> int:
-    return _rotate_left(accumulator + word * XXH_PRIMES[1], 31) * XXH_PRIMES[0] & _WORD
+    return _rotate_left(accumulator + word * XXH_PRIMES[1], 31) * XXH_PRIMES[0] & _WORD_MASK
 
 
 Algorithm = Xxh64 | Crc | InternetChecksum | Xor | Identity | Toeplitz
@@ -151,17 +153,17 @@ def reflect(value: int, width: int) -> int:
     return int(f"{value & ((1 << width) - 1):0{width}b}"[::-1], 2)
 
 
-_CRC16 = Crc(16, 0x8005, 0, 0, reflected=True)
-_CRC32 = Crc(32, 0x04C11DB7, 0xFFFFFFFF, 0xFFFFFFFF, reflected=True)
+_CRC16 = Crc(16, 0x8005, initial=0, final=0, reflected=True)
+_CRC32 = Crc(32, 0x04C11DB7, initial=0xFFFFFFFF, final=0xFFFFFFFF, reflected=True)
 
 ALGORITHMS: dict[str, Algorithm] = {
     "crc16": _CRC16,
     "crc16_custom": _CRC16,
     "crc32": _CRC32,
     "crc32_custom": _CRC32,
-    "crcCCITT": Crc(16, 0x1021, 0xFFFF, 0, reflected=False),
-    "crc8_custom": Crc(8, 0x07, 0, 0, reflected=False),
-    "crc64_custom": Crc(64, 0x1B, 0, 0, reflected=True),
+    "crcCCITT": Crc(16, 0x1021, initial=0xFFFF, final=0, reflected=False),
+    "crc8_custom": Crc(8, 0x07, initial=0, final=0, reflected=False),
+    "crc64_custom": Crc(64, 0x1B, initial=0, final=0, reflected=True),
     "csum16": InternetChecksum(),
     "cksum16": InternetChecksum(),
     "xor16": Xor(16),

@@ -11,7 +11,7 @@ from softswitch import ir
 from softswitch.codegen.calculations import Calculations
 from softswitch.codegen.meters import meter_function
 from softswitch.codegen.packet import Packet
-from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
+from softswitch.hashing import GOLDEN, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import METER_WORDS, CellArray, Layout
 from softswitch.memory.words import WORD, WORD_BYTES
@@ -110,9 +110,9 @@ class Externs:
             address = word(b, self.state, self.layout.random)
             mixed = b.add(b.load(address, typ=I64), integer(WORD, GOLDEN))
             b.store(mixed, address)
-            for shift, factor in SPLITMIX:
+            for shift, factor in SPLITMIX_STEPS:
                 mixed = b.mul(b.xor(mixed, b.lshr(mixed, integer(WORD, shift))), integer(WORD, factor))
-            mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, SPLITMIX_LAST)))
+            mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, SPLITMIX_LAST_SHIFT)))
             count = b.add(b.sub(high, low), integer(WORD, 1))
             # Scaling avoids a division. `count` is 0 for the full range, which has 2^64 numbers.
             product = target_of(b.module).multiply(b, resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))

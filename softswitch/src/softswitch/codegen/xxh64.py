@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Variable, repeat_while
-from softswitch.hashing import XXH_PRIMES, XXH_STRIPE
+from softswitch.hashing import XXH_PRIMES, XXH_STRIPE_BYTES
 from softswitch.llvmir import I64, byte_offset, integer, resize
 
 # Rotations, shifts and sizes below are those of the specification.
@@ -24,7 +24,7 @@ class _Xxh64:
 
     def emit(self) -> llvm.Value:
         b = self.b
-        with b.if_then(b.icmp_unsigned(">=", self.size, integer(64, XXH_STRIPE))):
+        with b.if_then(b.icmp_unsigned(">=", self.size, integer(64, XXH_STRIPE_BYTES))):
             self._mix_stripes()
         self.hash.set(b.add(self.hash.get(), self.size))
         with repeat_while(b, lambda: self._has_bytes(8)):
@@ -42,7 +42,7 @@ class _Xxh64:
         b = self.b
         starts = (b.add(P1, P2), P2, integer(64, 0), b.sub(integer(64, 0), P1))
         accumulators = [Variable(b, I64, start) for start in starts]
-        with repeat_while(b, lambda: self._has_bytes(XXH_STRIPE)):
+        with repeat_while(b, lambda: self._has_bytes(XXH_STRIPE_BYTES)):
             for accumulator in accumulators:
                 accumulator.set(self._round(accumulator.get(), self._read_bits(64)))
         values = [accumulator.get() for accumulator in accumulators]

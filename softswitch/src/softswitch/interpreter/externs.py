@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
+from softswitch.hashing import GOLDEN, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.interpreter.expressions import UINT64
 from softswitch.interpreter.meters import MeterCell
 from softswitch.pipeline import Notice
@@ -18,14 +18,15 @@ class RandomSequence:
     def draw(self, low: int, high: int) -> int:
         self.state = (self.state + GOLDEN) & UINT64
         z = self.state
-        for shift, factor in SPLITMIX:
+        for shift, factor in SPLITMIX_STEPS:
             z = (z ^ z >> shift) * factor & UINT64
-        z ^= z >> SPLITMIX_LAST
-        return low + (z * (high - low + 1) >> 64)
+        z ^= z >> SPLITMIX_LAST_SHIFT
+        return low + (z * (high - low + 1) >> 64)  # scales the 64-bit number to the range
 
 
 class Externs:
     def __init__(self, program: ir.Program) -> None:
+        # A cell of a counter is [packets, bytes].
         self.counters = [[[0, 0] for _ in range(counter.size)] for counter in program.counters]
         self.meters = [[MeterCell() for _ in range(meter.size)] for meter in program.meters]
         self.registers = [[0] * register.size for register in program.registers]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled
 from nativekit.libc import memcpy
 from nativekit.records import Records
-from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
+from softswitch.hashing import GOLDEN, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
 
@@ -40,10 +40,10 @@ def draw(buffer: ReorderBuffer) -> float:
     """Return the next random number in [0, 1) (splitmix64)."""
     buffer.random += np.uint64(GOLDEN)
     z = buffer.random
-    for shift, factor in SPLITMIX:
+    for shift, factor in SPLITMIX_STEPS:
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    z = z ^ (z >> np.uint64(SPLITMIX_LAST))
-    return float(z >> np.uint64(11)) * 2.0**-53  # of the upper 53 bits
+    z = z ^ (z >> np.uint64(SPLITMIX_LAST_SHIFT))
+    return float(z >> np.uint64(11)) * 2.0**-53
 
 
 @compiled
