@@ -67,8 +67,8 @@ class Replay:
         at, end = event["start"], event["start"] + event["length"]
         for each in event["fields"]:
             copy.values[f"{header.name}.{each['name']}"] = int(each["value"], 16)
-        if header.varbit is not None:
-            name = f"{header.name}.{header.fields[header.varbit].name}"
+        if header.varbit_position is not None:
+            name = f"{header.name}.{header.fields[header.varbit_position].name}"
             copy.widths[name] = 8 * event["length"] - header.bits
         copy.valid.add(header.name)
         copy.taken = end

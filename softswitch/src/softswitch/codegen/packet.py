@@ -205,7 +205,7 @@ class Packet(Storage):
     def header_bytes(self, instance: Instance) -> llvm.Value:
         declared = self.program.headers[instance.header]
         fixed = integer(32, declared.bits // 8)
-        if declared.varbit is None:
+        if declared.varbit_position is None:
             return fixed
         return self.b.add(fixed, self.b.load(self._length_slot(instance), typ=I32))
 
@@ -243,7 +243,7 @@ class Packet(Storage):
             for number, slot in enumerate(self._stack_fields[stack]):
                 kind = self._slot_type(header, number)
                 self._permute(slot, kind, shift.sources)
-            for position in shift.invalid:
+            for position in shift.invalid_positions:
                 instance = Instance(header, stack, integer(32, position))
                 self.b.store(integer(8, 0), self._validity_slot(instance))
         cursor = self.program.stacks[shift.stacks[0]].cursor
@@ -269,7 +269,7 @@ class Packet(Storage):
         self, instance: Instance, address: llvm.Value, varbit_bytes: llvm.Value | None = None
     ) -> None:
         fields = self.program.headers[instance.header].fields
-        varbit = self.program.headers[instance.header].varbit
+        varbit = self.program.headers[instance.header].varbit_position
         leading_fields = range(len(fields)) if varbit is None else range(varbit)
         address = self._load_run(instance, address, leading_fields)
         if varbit is not None:
@@ -294,7 +294,7 @@ class Packet(Storage):
     def emit(self, header: int, address: llvm.Value) -> llvm.Value:
         instance = self.instance(header)
         fields = self.program.headers[header].fields
-        varbit = self.program.headers[header].varbit
+        varbit = self.program.headers[header].varbit_position
         leading_fields = range(len(fields)) if varbit is None else range(varbit)
         address = self._store_run(instance, address, leading_fields)
         if varbit is None:

@@ -155,7 +155,11 @@ class ActionEmitter:
 
 
 def _append_jump_blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:
-    jumps = {position: s.to for position, s in enumerate(body) if isinstance(s, ir.Jump | ir.JumpIfZero)}
+    jumps = {
+        position: s.target_position
+        for position, s in enumerate(body)
+        if isinstance(s, ir.Jump | ir.JumpIfZero)
+    }
     return {
         position: b.append_basic_block() for position in sorted({*jumps.values(), *(p + 1 for p in jumps)})
     }

@@ -199,7 +199,7 @@ class Recorder(Observer[Packet]):
         data: tuple[ev.Value, ...] = ()
         if invocation is not None:
             trace.action = self._program.actions[invocation.action]
-            names = trace.action.data or tuple(map(str, range(len(invocation.args))))
+            names = trace.action.parameter_names or tuple(map(str, range(len(invocation.args))))
             data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
         event = ev.Table(
             trace.context(),
@@ -320,7 +320,7 @@ def _request_fields(packet: Packet, statement: ir.Statement) -> tuple[str, int |
         case ir.Digest(field_list):
             return "digest", field_list
         case ir.Truncate():
-            return "truncate", packet.truncated
+            return "truncate", packet.truncated_length
         case ir.Exit():
             return "exit", None
     return None

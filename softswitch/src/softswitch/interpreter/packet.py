@@ -1,7 +1,7 @@
 """One packet in flight: its fields, validity of its headers, and requests of its actions (such as clone).
 
 Headers start invalid with all fields 0, and keep their fields when they become invalid. BMv2: packet.h,
-phv.cpp, headers.cpp, stacks.cpp; `length` is simple_switch's packet register 0.
+phv.cpp, headers.cpp, stacks.cpp.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Packet:
     frame: bytes
     ingress_length: int
     """Length on arrival in bytes, which counters and meters use."""
-    length: int
+    length: int  # in bytes, changed with the headers' validity (packet register 0 of simple_switch)
     observer: Observer[Packet] = NULL_OBSERVER
     position: int = 0
     """Bytes that the parser has consumed; the payload follows."""
@@ -36,9 +36,9 @@ class Packet:
     varbits: list[int] = field(default_factory=list)
     """Current width in bits of each header's varbit field."""
     cursors: list[int] = field(default_factory=list)  # `nextIndex` of each header stack
-    args: tuple[int, ...] = ()
+    args: tuple[int, ...] = ()  # of the running action
     has_exited: bool = False
-    truncated: int | None = None  # maximum length to send, in bytes
+    truncated_length: int | None = None  # maximum length to send, in bytes; None for no limit
     clone: CloneRequest | None = None
     # Index of the field list of each request (in `Program.digests` for a digest); None without a request.
     resubmit: int | None = None
@@ -175,8 +175,9 @@ class Packet:
     @property
     def payload(self) -> bytes:
         """Bytes that the parser did not consume, truncated as in BMv2's checksums."""
-        return self.frame[self.position :][: self.truncated]
+        return self.frame[self.position :][: self.truncated_length]
 
     def truncate(self, length: int) -> None:
         """Send at most `length` bytes; the smallest of several lengths applies."""
-        self.truncated = length if self.truncated is None else min(length, self.truncated)
+        limit = self.truncated_length
+        self.truncated_length = length if limit is None else min(length, limit)

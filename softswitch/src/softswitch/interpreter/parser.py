@@ -122,8 +122,9 @@ def _fill_header(packet: Packet, header: int, operation: ir.Extract) -> None:
 def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
     if operation.varbit_bits is not None:
         return min(evaluate(packet, operation.varbit_bits), MAX_VARBIT_BITS)
-    index = packet.program.headers[header].varbit
-    return 0 if index is None else packet.program.headers[header].fields[index].width
+    declared = packet.program.headers[header]
+    position = declared.varbit_position
+    return 0 if position is None else declared.fields[position].width
 
 
 def _select_state(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:

@@ -78,7 +78,10 @@ class TrafficManager:
         waiting_packets: list[WaitingPacket] = []
         self._start_call(now)
         outputs = self._run_egress(QueuedPacket(packet.port, packet.packet), depths)
-        self._run_passes(lambda queued: waiting_packets.append(_waiting_packet(queued)), MAX_PASSES - 1)
+        # Egress above was the first pass.
+        self._run_passes(
+            lambda queued: waiting_packets.append(_waiting_packet(queued)), max_passes=MAX_PASSES - 1
+        )
         return PassResult(outputs, waiting_packets)
 
     def report_dropped(self, packet: WaitingPacket, reason: str) -> None:
@@ -97,8 +100,10 @@ class TrafficManager:
         self._observer.begins(packet, Origin.ARRIVAL, None)
         self._ingress.append(packet)
 
-    def _run_passes(self, handle_queued: Callable[[QueuedPacket], None], passes: int = MAX_PASSES) -> None:
-        for _ in range(passes):
+    def _run_passes(
+        self, handle_queued: Callable[[QueuedPacket], None], max_passes: int = MAX_PASSES
+    ) -> None:
+        for _ in range(max_passes):
             if self._egress:
                 handle_queued(self._egress.popleft())
             elif self._ingress:
@@ -181,7 +186,7 @@ class TrafficManager:
     # -- between ingress and egress
 
     def _replicate_clone(self, clone: Packet, number: int) -> None:
-        session = self.sessions.get(number, CloneSession((), 0))
+        session = self.sessions.get(number, CloneSession(replicas=(), length=0))
         self._replicate(clone, session.replicas, f"clone session {number}", session.length or None)
 
     def _replicate(
@@ -192,7 +197,7 @@ class TrafficManager:
             self._observer.dropped(packet, f"{source} has no replicas")
         for replica in replicas:
             copy = packet.make_copy()
-            copy.truncated = length
+            copy.truncated_length = length
             copy.set_standard(Standard.EGRESS_RID, replica.instance)
             self._observer.begins(copy, Origin.REPLICA, packet)
             self._enqueue(replica.port, copy)
@@ -235,7 +240,7 @@ class TrafficManager:
         if packet.recirculate is not None:
             self._recirculate(packet, frame, packet.recirculate)
             return []
-        output = Output(port, frame[: packet.truncated])
+        output = Output(port, frame[: packet.truncated_length])
         self._observer.sent(packet, port, output.frame)
         return [output]
 
@@ -267,8 +272,8 @@ def _waiting_packet(queued: QueuedPacket) -> WaitingPacket:
     """Return a waiting packet with its truncated length, at least 0: BMv2's packet length can be negative."""
     port, packet = queued
     length = max(0, packet.length)
-    if packet.truncated is not None:
-        length = min(length, packet.truncated)
+    if packet.truncated_length is not None:
+        length = min(length, packet.truncated_length)
     return WaitingPacket(port, packet.get_standard(Standard.PRIORITY), length, packet)
 
 

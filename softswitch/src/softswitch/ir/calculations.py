@@ -50,7 +50,7 @@ class Checksum:
     """A calculation whose result is stored to, or compared with, `target` if `condition` holds."""
 
     target: FieldRef
-    calculation: int
+    calculation: int  # index in `Program.calculations`
     condition: Expression
 
 

@@ -123,7 +123,7 @@ class Cast:
 @dataclass(frozen=True, slots=True)
 class Ternary:
     condition: Expression
-    left: Expression
+    left: Expression  # the value if the condition is not 0
     right: Expression
 
 

@@ -43,7 +43,7 @@ class Header:
         return sum(f.width for f in self.fields if not f.varbit)
 
     @property
-    def varbit(self) -> int | None:
+    def varbit_position(self) -> int | None:
         """Position of the varbit field, of which a header has at most one."""
         return next((i for i, f in enumerate(self.fields) if f.varbit), None)
 

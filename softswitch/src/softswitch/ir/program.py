@@ -47,18 +47,18 @@ class Program:
 
     headers: tuple[Header, ...]
     stacks: tuple[Stack, ...]
-    unions: tuple[tuple[int, ...], ...] = ()
-    errors: dict[str, int]
+    unions: tuple[tuple[int, ...], ...] = ()  # the member headers of each
+    errors: dict[str, int]  # code by name
     parser: tuple[ParserState, ...]
     start_state: int
     value_sets: tuple[ValueSet, ...] = ()
-    verify: tuple[Checksum, ...] = ()
+    verify: tuple[Checksum, ...] = ()  # checksums that are verified after parsing
     actions: tuple[Action, ...]
     ingress: Control
     egress: Control
-    update: tuple[Checksum, ...] = ()
+    update: tuple[Checksum, ...] = ()  # checksums that are stored before deparsing
     deparser_body: tuple[Statement, ...] = ()
-    deparser: tuple[int, ...]
+    deparser: tuple[int, ...]  # headers in the order in which they are emitted
     counters: tuple[Counter, ...] = ()
     meters: tuple[Meter, ...] = ()
     registers: tuple[Register, ...] = ()
@@ -87,7 +87,7 @@ class Program:
     def statements(self) -> tuple[Statement | Extract | Advance | Verify, ...]:
         bodies = [*(a.body for a in self.actions), *(s.operations for s in self.parser), self.deparser_body]
         statements = [statement for body in bodies for statement in body]
-        for statement in statements:
+        for statement in statements:  # also visits the branches that are appended here
             if isinstance(statement, If):
                 statements += [statement.then, statement.otherwise]
         return tuple(statements)
@@ -115,6 +115,7 @@ class Program:
         targets = {getattr(statement, "target", None) for statement in self.statements}
         targets |= {table.meter.target for table in self.tables.values() if table.meter}
         is_in_field_list = any(ref in values.values for values in self.field_lists)
+        # The target of an assignment of a whole header is the header's index.
         return is_in_field_list or ref in targets or ref.header in targets
 
     def standard(self, name: Standard) -> FieldRef:
@@ -157,6 +158,7 @@ class Program:
 
     @cached_property
     def _action_index(self) -> dict[tuple[str, str], int]:
+        # In reverse, so that the first of several actions with one name is taken.
         return {
             (name, self.actions[index].name): index
             for name, table in self.tables.items()

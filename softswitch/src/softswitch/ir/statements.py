@@ -1,4 +1,4 @@
-"""Statements of actions, some of which the parser runs, too, with the semantics of BMv2's primitives."""
+"""Statements of actions, with the semantics of BMv2's primitives. The parser runs some of them, too."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class SetInvalid:
 class Shift:
     """`push_front` (count > 0) or `pop_front` (count < 0) of a stack, or of all parts of a stack of unions.
 
-    `sources` is the position from which each element is copied. Elements at `invalid` become invalid and keep
-    their fields.
+    `sources` is the position from which each element is copied. Elements at `invalid_positions` become
+    invalid and keep their fields.
     """
 
     stacks: tuple[int, ...]
     count: int
     sources: tuple[int, ...]
-    invalid: tuple[int, ...]
+    invalid_positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +195,15 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Continue at statement `to` of the action's body (p4c's `if`, `for`); end if `to` is its length."""
+    """Continue at a statement of the action's body (p4c's `if`, `for`), or end the body at its length."""
 
-    to: int
+    target_position: int
 
 
 @dataclass(frozen=True, slots=True)
 class JumpIfZero:
     condition: Expression
-    to: int
+    target_position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +245,10 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action; `parameters` are widths in bits, `data` their names, `locations` source lines of `body`."""
+    """An action; `parameters` are their widths in bits, `locations` the source line of each statement."""
 
     name: str
     parameters: tuple[int, ...]
     body: tuple[Statement, ...]
     locations: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
+    parameter_names: tuple[str, ...] = ()

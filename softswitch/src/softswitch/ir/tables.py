@@ -90,7 +90,7 @@ class DirectMeter:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `next_nodes` is the node that follows each of its actions; None ends the control.
+    """A table. `next_nodes` names the node that follows each action, by action; None ends the control.
 
     Entries of a table with a `profile` refer to a member or group of that action profile instead of an
     action. Without a default action a miss does nothing, and `next_without_action` follows.

@@ -58,7 +58,7 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
 def _resolve_target(statement: ir.Statement, starts: list[int]) -> ir.Statement:
     """Change a jump's target from a primitive to a statement; targets past the last one end the action."""
     if isinstance(statement, ir.Jump | ir.JumpIfZero):
-        return replace(statement, to=starts[min(statement.to, len(starts) - 1)])
+        return replace(statement, target_position=starts[min(statement.target_position, len(starts) - 1)])
     return statement
 
 

@@ -65,8 +65,8 @@ def _compose_actions(first: ir.Action, second: ir.Action) -> ir.Action:
         body=(*first.body, *second_body),
         locations=_texts_or_blanks(first.locations, len(first.body))
         + _texts_or_blanks(second.locations, len(second.body)),
-        data=_texts_or_blanks(first.data, len(first.parameters))
-        + _texts_or_blanks(second.data, len(second.parameters)),
+        _texts_or_blanks(first.parameter_names, len(first.parameters))
+        + _texts_or_blanks(second.parameter_names, len(second.parameters)),
     )
 
 
@@ -83,7 +83,7 @@ def _shift_indices(node: Any, parameter_shift: int, statement_shift: int) -> Any
     if isinstance(node, ir.Parameter):
         values["index"] += parameter_shift
     elif isinstance(node, ir.Jump | ir.JumpIfZero):
-        values["to"] += statement_shift
+        values["target_position"] += statement_shift
     return type(node)(**values)
 
 
