@@ -44,7 +44,7 @@ def _checksum_matches(packet: Packet, checksum: ir.Checksum) -> bool:
         return True
     expected = calculate(packet, packet.program.calculations[checksum.calculation])
     packet.observer.verified(packet, checksum, expected)
-    return expected == packet.get(checksum.target) & UINT64
+    return expected == packet.get(checksum.target) & UINT64  # BMv2 compares 64-bit numbers
 
 
 def update_checksums(packet: Packet) -> None:

@@ -42,7 +42,7 @@ class MeterCell:
             self._buckets = []
             return
         self._buckets = [
-            Bucket(colour, rate / _US_PER_S, burst, burst)
+            Bucket(colour, rate / _US_PER_S, burst, tokens=burst)  # full at first
             for colour, rate, burst in (
                 (Colour.RED, config.peak_rate, config.peak_burst),
                 (Colour.YELLOW, config.committed_rate, config.committed_burst),

@@ -1,7 +1,7 @@
 """Callbacks for the events of packets in the interpreter.
 
-An observer must not change what it is passed. It is called after each event, so the packet has its new
-state; only `applies` is called before the action runs.
+An observer must not change its arguments. It is called after each event, when the packet has its new state,
+except for `applies`, which is called before the action runs.
 """
 
 from __future__ import annotations

@@ -28,23 +28,22 @@ class PacketDropped(Exception):
 
 def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
     """Run an action's body; `exit` takes effect at the end of the body, as in BMv2."""
-    position = iterations = 0
+    position = backward_jumps = 0
     while position < len(body):
-        statement = body[position]
+        statement, statement_position = body[position], position
         position += 1
         match statement:
             case ir.Jump(target):
                 position = target
             case ir.JumpIfZero(condition, target):
                 value = evaluate(packet, condition)
-                packet.observer.branched(packet, position - 1, value)
+                packet.observer.branched(packet, statement_position, value)
                 position = position if value else target
             case ir.CountLoop(message):
-                iterations += 1
-                if iterations == MAX_BACKWARD_JUMPS:
+                backward_jumps += 1
+                if backward_jumps == MAX_BACKWARD_JUMPS:
                     _fail_assertion(externs, packet, message)
             case _:
-                statement_position = position - 1
                 execute(externs, packet, statement)
                 packet.observer.executed(packet, statement, statement_position)
 
@@ -192,5 +191,5 @@ def _record_request(packet: Packet, statement: ir.Statement) -> None:
 
 
 def count(cell: list[int], packet: Packet) -> None:
-    cell[0] += 1
-    cell[1] += packet.ingress_length
+    cell[0] += 1  # packets
+    cell[1] += packet.ingress_length  # bytes

@@ -46,7 +46,7 @@ class TableState:
         self._program = program
         self._table = table
         self._profile = profile
-        self._entries: dict[tuple[Key, int], Entry] = {}
+        self._entries: dict[tuple[Key, int], Entry] = {}  # by masked key and rank, oldest first
         for entry in table.const_entries:
             call = ActionCall(program.actions[entry.invocation.action].name, entry.invocation.args)
             self._put_entry(entry.key, entry.priority, call)
@@ -61,12 +61,13 @@ class TableState:
 
     def _best_match(self, values: tuple[int, ...]) -> Entry | None:
         if self._table.is_exact:
-            return self._entries.get((values, self._table.rank(values, 0)))
+            return self._entries.get((values, self._table.rank(values, priority=0)))
         matching = [
             (rank, entry)
             for (key, rank), entry in self._entries.items()
             if all(_key_matches(match, value) for match, value in zip(key, values, strict=True))
         ]
+        # Of equal ranks, `max` returns the first.
         return max(matching, key=lambda ranked: ranked[0])[1] if matching else None
 
     def check(self, write: EntryWrite) -> None:
