@@ -14,7 +14,7 @@ from softswitch.cache import cached_object, source_inputs
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
-from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
+from softswitch.memory.process import ARGUMENTS, PACKET_FUNCTION_NAME, RESULT_KIND, Kind
 from softswitch.memory.waiting import QUEUE_HEAD_BYTES
 from softswitch.memory.words import WORD_BYTES
 
@@ -25,7 +25,7 @@ _CTYPES: dict[Kind, type] = {
     Kind.UINT64: ctypes.c_uint64,
 }
 _PACKET_SIZE = struct.Struct("<Q")  # size in bytes of a packet in flight, which precedes the object code
-PROCESS_CTYPE = ctypes.CFUNCTYPE(_CTYPES[RESULT], *(_CTYPES[argument.kind] for argument in ARGUMENTS))
+PROCESS_CTYPE = ctypes.CFUNCTYPE(_CTYPES[RESULT_KIND], *(_CTYPES[argument.kind] for argument in ARGUMENTS))
 
 
 class MachineCode:
@@ -58,7 +58,7 @@ class MachineCode:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        self.process_address: int = self._engine.get_function_address(NAME)
+        self.process_address: int = self._engine.get_function_address(PACKET_FUNCTION_NAME)
         self.process = PROCESS_CTYPE(self.process_address)
 
     def _compile_program(

@@ -11,7 +11,7 @@ from numba import types
 from nativekit.compile import cached_entry_point, intrinsic
 from nativekit.llvm import Context, Function, Generated, Kind, Signature, TypingContext, Value, Values
 from softswitch.memory import process
-from softswitch.memory.process import ARGUMENTS, RESULT
+from softswitch.memory.process import ARGUMENTS, RESULT_KIND
 
 F = TypeVar("F", bound=Function)
 
@@ -33,7 +33,7 @@ _KINDS: dict[process.Kind, Kind] = {
     process.Kind.UINT32: types.uint32,
     process.Kind.UINT64: types.uint64,
 }
-PROCESS = _KINDS[RESULT](*(_KINDS[argument.kind] for argument in ARGUMENTS))
+PROCESS = _KINDS[RESULT_KIND](*(_KINDS[argument.kind] for argument in ARGUMENTS))
 
 
 @intrinsic

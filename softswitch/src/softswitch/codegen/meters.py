@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch.llvmir import I8, I64, integer, word
-from softswitch.memory.layout import BUCKET_WORDS, meter_bucket
+from softswitch.memory.layout import TOKEN_BUCKET_WORDS, meter_bucket
 from softswitch.memory.words import WORD
 from softswitch.target import target_of
 from softswitch.v1model import Colour
@@ -26,7 +26,7 @@ def meter_function(module: llvm.Module) -> llvm.Function:
     # Bucket 0 is that of the peak rate, bucket 1 that of the committed rate.
     for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
         rate, burst, tokens, last_generated_tokens = (
-            word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS)
+            word(b, meter, meter_bucket(bucket) + i) for i in range(TOKEN_BUCKET_WORDS)
         )
         generated_tokens = target_of(module).multiply_by_double(b, now, rate)
         new_tokens = b.sub(generated_tokens, b.load(last_generated_tokens, typ=I64))

@@ -18,7 +18,7 @@ from softswitch.codegen.traffic import Traffic, needs_queues
 from softswitch.codegen.waiting import emit_dequeue, emit_enqueue
 from softswitch.llvmir import I32, I64, integer
 from softswitch.memory.layout import Layout
-from softswitch.memory.process import ARGUMENTS, DEPARTURE_PORT, NAME, RESULT, Kind
+from softswitch.memory.process import ARGUMENTS, DEPARTURE_PORT, PACKET_FUNCTION_NAME, RESULT_KIND, Kind
 from softswitch.target import NATIVE, Module, Target
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_BEFORE_EGRESS, PORT_BITS, Standard
 
@@ -35,7 +35,7 @@ def build_module(
 
 def process_type(target: Target) -> llvm.FunctionType:
     types = {Kind.ADDRESS: target.pointer, Kind.INT32: I32, Kind.UINT32: I32, Kind.UINT64: I64}
-    return llvm.FunctionType(types[RESULT], [types[argument.kind] for argument in ARGUMENTS])
+    return llvm.FunctionType(types[RESULT_KIND], [types[argument.kind] for argument in ARGUMENTS])
 
 
 def emit_process(
@@ -51,7 +51,7 @@ def emit_process(
     A buffered function outputs packets before egress, and is called again with them (`memory.process`).
     """
     target = module.target
-    function = llvm.Function(module, process_type(target), NAME)
+    function = llvm.Function(module, process_type(target), PACKET_FUNCTION_NAME)
     for value, (name, kind) in zip(function.args, ARGUMENTS, strict=True):
         value.name = name
         if kind is Kind.ADDRESS:

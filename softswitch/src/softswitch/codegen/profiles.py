@@ -7,7 +7,7 @@ from llvmlite import ir as llvm
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.llvmir import I64, integer, word
 from softswitch.memory.layout import NO_ACTION, TableLayout, member_reference
-from softswitch.memory.words import HALF, LOW, WORD
+from softswitch.memory.words import HALF, LOW_HALF_MASK, WORD
 from softswitch.target import target_of
 
 
@@ -41,7 +41,7 @@ def _select_member(actions: ActionEmitter, number: int, reference: llvm.Value) -
     )
     b.cbranch(is_group, group_block, end_block)
     b.position_at_end(group_block)
-    low_mask = integer(WORD, LOW)
+    low_mask = integer(WORD, LOW_HALF_MASK)
     run_offset = b.add(b.and_(reference, low_mask), integer(WORD, layout.groups))
     run = b.load(word(b, actions.state, run_offset), typ=I64)
     count = b.and_(run, low_mask)

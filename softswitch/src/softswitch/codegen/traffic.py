@@ -19,7 +19,7 @@ from softswitch.codegen.storage import NOT_TRUNCATED
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import SESSION_WORDS
-from softswitch.memory.words import HALF, LOW, pack_halves
+from softswitch.memory.words import HALF, LOW_HALF_MASK, pack_halves
 from softswitch.target import target_of
 from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
@@ -94,7 +94,7 @@ class Traffic:
                 remaining_run = b.add(run, integer(64, pack_halves(1, 0) - 1))  # first + 1, remaining - 1
                 self.egress_queue.set_run(remaining_run)
                 with b.if_then(
-                    b.icmp_unsigned("==", b.and_(remaining_run, integer(64, LOW)), integer(64, 0))
+                    b.icmp_unsigned("==", b.and_(remaining_run, integer(64, LOW_HALF_MASK)), integer(64, 0))
                 ):
                     self.egress_queue.advance()
         self._enter_egress()
@@ -216,7 +216,7 @@ class Traffic:
         emit_parser(self.actions)
 
     def _has_copies(self, run: llvm.Value) -> llvm.Value:
-        return self.b.icmp_unsigned("!=", self.b.and_(run, integer(64, LOW)), integer(64, 0))
+        return self.b.icmp_unsigned("!=", self.b.and_(run, integer(64, LOW_HALF_MASK)), integer(64, 0))
 
     # -- copies of the packet
 

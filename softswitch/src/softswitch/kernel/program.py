@@ -20,7 +20,7 @@ from softswitch.kernel.assembler import ENTRY_SECTION, compile_module
 from softswitch.kernel.target import KERNEL_POINTER, Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer
 from softswitch.memory.layout import Layout
-from softswitch.memory.process import NAME
+from softswitch.memory.process import PACKET_FUNCTION_NAME
 from softswitch.memory.words import WORD_BYTES
 from softswitch.target import Module
 
@@ -85,7 +85,7 @@ class Builder:
         make_output: MakeOutput = OutputWriter,
     ) -> None:
         packet = emit_process(self.module, program, layout, priority_queues, make_output)
-        function = self.module.globals[NAME]
+        function = self.module.globals[PACKET_FUNCTION_NAME]
         function.linkage = "internal"
         function.attributes.add("alwaysinline")
         # The working memory, of which only programs with queues need any, follows all other state.
@@ -95,7 +95,9 @@ class Builder:
 
     def process(self, *arguments: llvm.Value) -> llvm.Value:
         with self.locked():
-            return self.b.call(self.module.globals[NAME], [self.address_at(STATE), *arguments])
+            return self.b.call(
+                self.module.globals[PACKET_FUNCTION_NAME], [self.address_at(STATE), *arguments]
+            )
 
     @contextmanager
     def locked(self) -> Iterator[None]:

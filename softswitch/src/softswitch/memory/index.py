@@ -18,7 +18,7 @@ from llvmlite import ir as llvm
 from softswitch.hashing import GOLDEN
 from softswitch.llvmir import I1, I64, POINTER, integer, null, word
 from softswitch.memory.layout import TableLayout
-from softswitch.memory.words import HALF, LOW, WORD
+from softswitch.memory.words import HALF, LOW_HALF_MASK, WORD
 from softswitch.target import pass_words, receive_words, target_of, word_parameter_types
 
 
@@ -154,7 +154,7 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     b.cbranch(b.icmp_unsigned("==", b.lshr(bucket, integer(WORD, HALF)), tag), same_tag, next_bucket)
 
     b.position_at_end(same_tag)
-    record = record_address(b, index, b.and_(bucket, integer(WORD, LOW)))
+    record = record_address(b, index, b.and_(bucket, integer(WORD, LOW_HALF_MASK)))
     b.cbranch(key.equals(b, record), hit, next_bucket)
 
     b.position_at_end(next_bucket)

@@ -43,26 +43,26 @@ from typing import NamedTuple
 from softswitch import ir
 from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
 from softswitch.memory.colocation import ArrayRef, colocated_arrays, declaration
-from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
+from softswitch.memory.words import LOW_HALF_MASK, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
 """Words of a table's header (entries, first free record, records ever used, groups in use); header size."""
-BUCKET_WORDS = 4  # of the token bucket of a meter
-METER_WORDS = 1 + 2 * BUCKET_WORDS
+TOKEN_BUCKET_WORDS = 4  # of the token bucket of a meter
+METER_WORDS = 1 + 2 * TOKEN_BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
-LINE_WORDS = 8
+CACHE_LINE_WORDS = 8
 GAP_LINES = 13
 """Cache lines between arrays, so that cells of one index do not all fall into one set of a cache."""
-SMALL_WORDS = 64
+MAX_SMALL_ARRAY_WORDS = 64
 """Arrays of up to this many words are placed next to each other."""
 GROUP = 1 << 63
 
 
 def meter_bucket(number: int) -> int:
     """Return the word of a meter where the token bucket of the peak (0) or committed rate (1) begins."""
-    return 1 + BUCKET_WORDS * number
+    return 1 + TOKEN_BUCKET_WORDS * number
 
 
 def member_reference(slot: int) -> int:
@@ -73,7 +73,7 @@ def group_reference(slot: int) -> int:
     return GROUP | slot
 
 
-NO_ACTION = LOW
+NO_ACTION = LOW_HALF_MASK
 """The action of a default record without an action: a number above those of all actions."""
 FREE_RECORD = WORD_MASK
 """The action of a record on the free list, whose first word is the number of the next free record, or 0."""
@@ -308,7 +308,7 @@ class _Allocator:
 
     def take_lines(self, words: int) -> int:
         """Allocate from the start of a cache line, `GAP_LINES` after the last line in use."""
-        self.end = (-(-self.end // LINE_WORDS) + GAP_LINES) * LINE_WORDS
+        self.end = (-(-self.end // CACHE_LINE_WORDS) + GAP_LINES) * CACHE_LINE_WORDS
         return self.take(words)
 
 
@@ -319,7 +319,7 @@ class _ColocatedArrays:
         alignment = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
         self._step = -(-self._offsets[-1] // alignment) * alignment
         self._words = -(-self._step * declaration(program, arrays[0]).size // WORD_BYTES)
-        self.is_small = self._words <= SMALL_WORDS
+        self.is_small = self._words <= MAX_SMALL_ARRAY_WORDS
 
     def allocate(self, allocator: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
         first_byte = (allocator.take if self.is_small else allocator.take_lines)(self._words) * WORD_BYTES

@@ -39,7 +39,7 @@ ARGUMENTS = (
     Argument("out", Kind.ADDRESS),
     Argument("capacity", Kind.UINT32),
 )
-RESULT = Kind.INT32
-NAME = "process"
+RESULT_KIND = Kind.INT32
+PACKET_FUNCTION_NAME = "process"
 DEPARTURE_PORT = 1 << 31
 """Value of `port` for a packet that has left its queue."""

@@ -9,7 +9,7 @@ WORD_BYTES = WORD // 8
 WORD_MASK = (1 << WORD) - 1
 HALF = 32
 """Bits of each of two numbers in a word: tag and record, first and length of a run, port and instance."""
-LOW = (1 << HALF) - 1
+LOW_HALF_MASK = (1 << HALF) - 1
 
 
 def words_of(bits: int) -> int:

@@ -13,10 +13,10 @@ from softswitch.llvmir import POINTER
 from softswitch.memory.index import find_at_function, hash_at_function
 from softswitch.memory.layout import ENTRIES, FREE, FREE_RECORD, USED
 from softswitch.memory.rows import LOG_ENTRIES, Row, Words
-from softswitch.memory.words import HALF, LOW, WORD_BYTES
+from softswitch.memory.words import HALF, LOW_HALF_MASK, WORD_BYTES
 
 _HALF = np.uint64(HALF)
-_LOW = np.uint64(LOW)
+_LOW = np.uint64(LOW_HALF_MASK)
 _FREED = np.uint64(FREE_RECORD)
 ONE = np.uint64(1)
 
