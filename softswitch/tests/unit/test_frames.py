@@ -26,7 +26,7 @@ from softswitch.frames.dataplane import (
 from softswitch.frames.grpc_stream import GrpcStream
 from softswitch.frames.nanomsg import PACKET_IN, PACKET_OUT, PORT_ADD, Nanomsg
 from softswitch.frames.pcap_files import PcapFiles, read_frames
-from softswitch.frames.ports import MAX_FRAME, FramePorts
+from softswitch.frames.ports import MAX_FRAME_BYTES, FramePorts
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, LogRecord
 from softswitch.ports.capture import file_header
@@ -68,7 +68,7 @@ def test_frames_of_any_port_and_length_are_processed() -> None:
         frames = [bytes(range(length)) for length in range(1, 12)]
         for number, frame in enumerate(frames):
             ports.receive(500, frame, number)
-        ports.receive(1, bytes(MAX_FRAME + 1))
+        ports.receive(1, bytes(MAX_FRAME_BYTES + 1))
         ports.stop()
         ports.receive(1, b"late")
         assert queue.sent == [(2, frame, number) for number, frame in enumerate(frames)]

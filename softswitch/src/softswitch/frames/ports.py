@@ -18,7 +18,7 @@ from softswitch.pipeline import ControlPlane
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.sockets import ControlSockets
 
-MAX_FRAME = 65536
+MAX_FRAME_BYTES = 65536
 
 
 class Transport(Protocol):
@@ -94,7 +94,7 @@ class FramePorts:
             if self._pipeline is None:
                 self._discarded_frames[port] += 1
                 return
-            if len(frame) > MAX_FRAME:
+            if len(frame) > MAX_FRAME_BYTES:
                 self._oversize_frames[port] += 1
                 return
             now = self.now()
@@ -116,7 +116,7 @@ class FramePorts:
 
     def _serve_cpu_port(self) -> None:
         while True:
-            frame = self._control.switch_end.recv(MAX_FRAME + 1)
+            frame = self._control.switch_end.recv(MAX_FRAME_BYTES + 1)
             if self._closing:
                 return
             if self._cpu_port is not None:

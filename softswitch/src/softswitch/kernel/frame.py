@@ -18,11 +18,11 @@ from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
 
 OFFSET_MASK = (1 << 14) - 1
 """Mask of an offset in a frame: the verifier requires a bound."""
-_STEPS = (64, 8, 1)
-TYPE, _TYPE_BYTES = 12, 2
+_STEP_BYTES = (64, 8, 1)
+ETHER_TYPE_OFFSET, _ETHER_TYPE_BYTES = 12, 2
 """Offset and size of an Ethernet frame's type, or of the start of its first VLAN tag."""
-VLAN_TAG = 4
-_TAGGED = int.from_bytes(b"\x81\x00", sys.byteorder)
+VLAN_TAG_BYTES = 4
+_VLAN_ETHER_TYPE = int.from_bytes(b"\x81\x00", sys.byteorder)
 _REDIRECT, _CHECK_MTU = 23, 163  # helper functions
 _EmitPart = Callable[[list[llvm.Value], llvm.Value, int], None]
 
@@ -91,11 +91,11 @@ class Frame(ABC):
         )
         b.cbranch(self._is_beyond_mtu(interface, 0), above_mtu, within_mtu).set_weights([1, 1 << 20])
         b.position_at_end(above_mtu)
-        self.load(scratch, integer(64, TYPE + _TYPE_BYTES))
-        ether_type = b.load(byte_offset(b, scratch, TYPE), typ=llvm.IntType(16), align=1)
-        b.cbranch(b.icmp_unsigned("==", ether_type, integer(16, _TAGGED)), without_tag, too_large)
+        self.load(scratch, integer(64, ETHER_TYPE_OFFSET + _ETHER_TYPE_BYTES))
+        ether_type = b.load(byte_offset(b, scratch, ETHER_TYPE_OFFSET), typ=llvm.IntType(16), align=1)
+        b.cbranch(b.icmp_unsigned("==", ether_type, integer(16, _VLAN_ETHER_TYPE)), without_tag, too_large)
         b.position_at_end(without_tag)
-        b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, within_mtu)
+        b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG_BYTES), too_large, within_mtu)
         b.position_at_end(within_mtu)
 
     def _is_beyond_mtu(self, interface: llvm.Value, length_difference: int) -> llvm.Value:
@@ -149,7 +149,7 @@ class Frame(ABC):
         # neither.
         b = self.b
         self._offset.set(integer(64, 0))
-        for step in _STEPS:
+        for step in _STEP_BYTES:
             loop_head, bounds_check, body, loop_end = (
                 b.append_basic_block(n) for n in ("parts", "in", "part", "rest")
             )
@@ -206,7 +206,7 @@ class Skb(Frame):
 
     def restore_vlan_tags(self, scratch: llvm.Value) -> None:
         """Insert the removed tags: popping one makes the kernel extract the next one from the frame."""
-        b, end = self.b, OpaqueVariable(self.b, I64, integer(64, TYPE), name="end")
+        b, end = self.b, OpaqueVariable(self.b, I64, integer(64, ETHER_TYPE_OFFSET), name="end")
         with b.if_then(self._has_tag(), likely=False):
             with repeat_while(b, self._has_tag):
                 tag = byte_offset(b, scratch, end.get())
@@ -214,10 +214,10 @@ class Skb(Frame):
                 b.store(protocol, tag, align=1)  # already in network order
                 b.store(b.bswap(tci), byte_offset(b, tag, 2), align=1)
                 self._require_success(call_helper(b, _VLAN_POP, I64, self._context))
-                end.set(b.add(end.get(), integer(64, VLAN_TAG)))
+                end.set(b.add(end.get(), integer(64, VLAN_TAG_BYTES)))
             self.make_linear()
-            self.load(scratch, integer(64, TYPE))
-            self.grow_front(b.sub(end.get(), integer(64, TYPE)))
+            self.load(scratch, integer(64, ETHER_TYPE_OFFSET))
+            self.grow_front(b.sub(end.get(), integer(64, ETHER_TYPE_OFFSET)))
             self.store(scratch, end.get())
 
     def _has_tag(self) -> llvm.Value:

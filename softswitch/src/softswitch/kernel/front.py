@@ -19,7 +19,7 @@ from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import is_in_cycle
 from softswitch.codegen.traffic import needs_queues
 from softswitch.kernel import arena
-from softswitch.kernel.frame import VLAN_TAG, Frame, Skb
+from softswitch.kernel.frame import VLAN_TAG_BYTES, Frame, Skb
 from softswitch.kernel.notices import emit_notice
 from softswitch.kernel.program import Builder, Code, cached_code
 from softswitch.kernel.target import Bpf
@@ -29,7 +29,7 @@ from softswitch.memory.output import ALIGNMENT, HEAD_BYTES, LOG
 from softswitch.v1model import PORT_NUMBERS
 
 FRAME_BYTES = 9216
-MAX_FRAME_BYTES = FRAME_BYTES - VLAN_TAG
+MAX_FRAME_BYTES = FRAME_BYTES - VLAN_TAG_BYTES
 """Bytes of the largest frame without a VLAN tag: a jumbo frame."""
 _OUTPUT_BYTES = 1 << 16
 _SLACK_BYTES = 64

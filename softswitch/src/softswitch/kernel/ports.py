@@ -31,9 +31,9 @@ from softswitch.ports.sockets import ControlSockets, PortError
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
-_MAX_FRAME_BYTES = 1 << 16
+_CPU_BUFFER_BYTES = 1 << 16
 _POLL_INTERVAL_S = 1.0
-_MAX_BURST = 64
+_MAX_FRAMES_PER_WAKEUP = 64
 _COUNTER_WORDS = arena.COUNTER_BYTES // 8
 _LOSS_COUNTERS = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST_NOTICES}
 _TX_DROPS, _PROGRAM_MAP = "tx_drops", "programs"
@@ -253,9 +253,9 @@ class KernelPorts:
                 self._lost_notices += 1
 
     def _forward_packets_out(self, cpu_descriptor: int) -> None:
-        for _ in range(_MAX_BURST):
+        for _ in range(_MAX_FRAMES_PER_WAKEUP):
             try:
-                frame = self._control.switch_end.recv(_MAX_FRAME_BYTES, socket.MSG_DONTWAIT)
+                frame = self._control.switch_end.recv(_CPU_BUFFER_BYTES, socket.MSG_DONTWAIT)
             except OSError:
                 return
             try:
@@ -264,9 +264,9 @@ class KernelPorts:
                 self._lost_cpu_frames += 1
 
     def _forward_packets_in(self, cpu_descriptor: int) -> None:
-        for _ in range(_MAX_BURST):
+        for _ in range(_MAX_FRAMES_PER_WAKEUP):
             try:
-                frame = os.read(cpu_descriptor, _MAX_FRAME_BYTES)
+                frame = os.read(cpu_descriptor, _CPU_BUFFER_BYTES)
             except OSError:
                 return
             with contextlib.suppress(OSError):  # the control plane does not read them

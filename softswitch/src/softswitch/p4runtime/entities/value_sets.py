@@ -81,15 +81,14 @@ def _whole_value(field: MatchField, match: Match) -> int | None:
 
 
 def make_matches(value_set: ValueSetInfo, member: Sequence[int]) -> tuple[Match, ...]:
-    return tuple(_make_match(field, value) for field, value in zip(value_set.key.fields, member, strict=True))
-
-
-def _make_match(field: MatchField, value: int) -> Match:
-    if field.kind is MatchKind.EXACT:
-        return value
-    if field.kind is MatchKind.RANGE:
-        return RangeMatch(value, value)
-    return Masked(value, field.full_mask)
+    return tuple(
+        value
+        if field.kind is MatchKind.EXACT
+        else RangeMatch(value, value)
+        if field.kind is MatchKind.RANGE
+        else Masked(value, field.full_mask)
+        for field, value in zip(value_set.key.fields, member, strict=True)
+    )
 
 
 def _make_entity(value_set: ValueSetInfo, members: tuple[Member, ...]) -> p4r.Entity:
