@@ -55,6 +55,7 @@ class MachineCode:
             self.state_bytes += work_bytes(packet_bytes)
         self.queue_record_bytes: int = QUEUE_HEAD_BYTES + packet_bytes if buffered else 0
         """Bytes of a waiting packet's record without its payload; 0 if the function is not buffered."""
+        # The engine needs a module; the code is in the object file.
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()

@@ -12,6 +12,7 @@ from softswitch.messages import pluralize
 
 MAX_NAMED_TABLES = 3
 """Maximum number of idle tables that are named; more are only counted."""
+HEX_DIGITS_PER_BYTE = 2
 
 
 @dataclass(frozen=True)
@@ -34,35 +35,37 @@ def part_line(name: str) -> Text:
     return Text(name, bold=True, colour="cyan")
 
 
+def byte_count(hex_data: str) -> str:
+    return pluralize(len(hex_data) // HEX_DIGITS_PER_BYTE, "byte")
+
+
 def idle_line(events: Sequence[ev.Event]) -> Text:
     tables = [e.context.table for e in events if isinstance(e, ev.Table) and e.key]
-    conditions = sum(isinstance(e, ev.Condition) for e in events)
+    condition_count = sum(isinstance(e, ev.Condition) for e in events)
     parts = []
     if tables:
         names = f": {', '.join(tables)}" if len(tables) <= MAX_NAMED_TABLES else ""
         parts.append(f"{pluralize(len(tables), 'table')} without a match{names}")
-    if conditions:
-        parts.append(f"{pluralize(conditions, 'condition')} that did not hold")
-    if statements := len(events) - len(tables) - conditions:
-        parts.append(f"{pluralize(statements, 'statement')} without effect")
+    if condition_count:
+        parts.append(f"{pluralize(condition_count, 'condition')} that did not hold")
+    if statement_count := len(events) - len(tables) - condition_count:
+        parts.append(f"{pluralize(statement_count, 'statement')} without effect")
     return Text("… " + ", ".join(parts), dim=True)
 
 
 def event_line(event: ev.Event) -> Text:
     match event:
         case ev.Begin(_, origin, _, port, data):
-            return Text(f"{origin}: {pluralize(len(data) // 2, 'byte')} from port {port}", dim=True)
+            return Text(f"{origin}: {byte_count(data)} from port {port}", dim=True)
         case ev.Queue(_, port):
             return Text(f"to egress, for port {port}")
         case ev.Drop(_, reason):
             return Text(f"dropped: {reason}", bold=True, colour="red")
-        case ev.Deparse(_, headers, payload, data):
-            payload_text = f" and {pluralize(payload, 'byte')} of payload" if payload else ""
-            return Text(
-                f"{', '.join(headers) or 'no header'}{payload_text}: {pluralize(len(data) // 2, 'byte')}"
-            )
+        case ev.Deparse(_, headers, payload_bytes, data):
+            payload_text = f" and {pluralize(payload_bytes, 'byte')} of payload" if payload_bytes else ""
+            return Text(f"{', '.join(headers) or 'no header'}{payload_text}: {byte_count(data)}")
         case ev.Send(_, port, data):
-            text = f"sent to port {port}, {pluralize(len(data) // 2, 'byte')}"
+            text = f"sent to port {port}, {byte_count(data)}"
             return Text(text, bold=True, colour="green")
         case ev.Request(_, request, value):
             return Text(f"asks for {request}{'' if value is None else f' {value}'}", colour="magenta")
@@ -84,9 +87,11 @@ def _parser_line(event: ev.Event) -> Text | None:
             return Text(f"skips {pluralize(length, 'byte')} from {start} on")
         case ev.Select(_, key, next_state):
             return Text(f"→ {'' if key is None else f'by {key} '}{next_state or 'accept'}")
-        case ev.Parsed(_, error, taken):
+        case ev.Parsed(_, error, parsed_bytes):
             colour = None if error == "NoError" else "red"
-            return Text(f"{error}: {pluralize(taken, 'byte')} parsed", dim=colour is None, colour=colour)
+            return Text(
+                f"{error}: {pluralize(parsed_bytes, 'byte')} parsed", dim=colour is None, colour=colour
+            )
     return None
 
 

@@ -40,7 +40,7 @@ from softswitch.pipeline import (
 from softswitch.state.memory import Memory
 
 _LOG = logging.getLogger(__name__)
-_ID_BYTES = 8
+_PACKET_ID_BYTES = 8
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -90,17 +90,18 @@ class TracedPipeline(InterpretedPipeline):
         self._queues: dict[tuple[int, int], dict[int, WaitingPacket]] = {}
         """Waiting packets by port and priority, in order of arrival, each by the ID in its queue record."""
         self._ids = itertools.count()
-        self._function = PROCESS_CTYPE(self._process)
-        self._mutex_memory = Memory(0)
+        self._function = PROCESS_CTYPE(self._process)  # kept, as machine code has only its address
+        self._mutex_memory = Memory(size=0)  # for its mutex: the state is in Python objects
         self.process_address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
         self.state_address = self._mutex_memory.address
         self.mutex_address, self.waiting_address = (
             self._mutex_memory.mutex_address,
             self._mutex_memory.waiting_address,
         )
-        self.queue_record_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
+        self.queue_record_bytes = QUEUE_HEAD_BYTES + _PACKET_ID_BYTES if buffered else 0
 
     def decode_notice(self, record: bytes) -> Notice:
+        # Other bits of the kind are the digest's position, or whether an assertion failed (`_encode_notice`).
         kind, _ = read_head(record)
         content = json.loads(record[HEAD_BYTES:])
         if kind & DIGEST:
@@ -116,7 +117,7 @@ class TracedPipeline(InterpretedPipeline):
                 result = self._run(port, ctypes.string_at(frame, length), t_in, now)
                 records = self._output_records(result)
                 self._trace.write(self._recorder.take())
-            while sum(map(len, records)) > capacity:
+            while sum(map(len, records)) > capacity:  # loses notices first, which are last
                 records.pop()
             data = b"".join(records)
             ctypes.memmove(out, data, len(data))
@@ -141,12 +142,12 @@ class TracedPipeline(InterpretedPipeline):
         packet_id = next(self._ids)
         self._queues.setdefault((waiting.port, waiting.priority), {})[packet_id] = waiting
         head = np.zeros(1, QUEUE_HEAD)
-        head["port"], head["priority"], head["length"] = waiting[:3]
-        return _encode_record(WAITING, head.tobytes() + packet_id.to_bytes(_ID_BYTES, "little"))
+        head["port"], head["priority"], head["length"] = waiting.port, waiting.priority, waiting.length
+        return _encode_record(WAITING, head.tobytes() + packet_id.to_bytes(_PACKET_ID_BYTES, "little"))
 
     def _dequeue(self, record: bytes) -> WaitingPacket:
-        """Remove and return the packet of a record; the ports have dropped earlier packets of its queue."""
-        packet_id = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
+        """Remove and return a record's packet; the ports have dropped the earlier packets of its queue."""
+        packet_id = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_PACKET_ID_BYTES], "little")
         queue = next(queue for queue in self._queues.values() if packet_id in queue)
         for dropped_id in [queued_id for queued_id in queue if queued_id < packet_id]:
             self.report_dropped(queue.pop(dropped_id), "the queue of its port was full")

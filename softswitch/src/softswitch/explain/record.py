@@ -44,6 +44,9 @@ class _PacketTrace:
         action = "" if self.action is None else self.action.name
         return ev.Context(self.family.packet, self.copy, self.part, self.state, table, action, source)
 
+    def leave_table(self) -> None:
+        self.move_to(self.part)
+
     def move_to(self, part: str, state: str = "") -> None:
         self.part, self.state, self.table, self.action = part, state, None, None
 
@@ -96,8 +99,8 @@ class Recorder(Observer[Packet]):
 
     def begins(self, packet: Packet, origin: Origin, parent: Packet | None) -> None:
         if parent is None:
-            trace = _PacketTrace(_CopyFamily(next(self._numbers)), 0, Shadow(packet))
-            next(trace.family.copies)
+            family = _CopyFamily(next(self._numbers))
+            trace = _PacketTrace(family, next(family.copies), Shadow(packet))
         else:
             parent_trace = self._emit_switch_changes(parent)
             shadow = parent_trace.shadow.copy() if origin in _INHERITING_ORIGINS else Shadow(packet)
@@ -157,7 +160,7 @@ class Recorder(Observer[Packet]):
         )
         context, length = trace.context(), packet.position - start
         self._emit(ev.Extract(context, declared.name, start, length, values))
-        trace.shadow.update_extracted(packet, header)
+        trace.shadow.update_extracted(packet, header)  # so that no assignments are reported for it
         self._emit_step(packet)
 
     def advanced(self, packet: Packet, start: int) -> None:
@@ -170,7 +173,7 @@ class Recorder(Observer[Packet]):
 
     def parsed(self, packet: Packet, error: int) -> None:
         trace, name = self._trace(packet), self._errors.get(error, str(error))
-        if name == CoreError.NO_ERROR.value:
+        if name == CoreError.NO_ERROR.value:  # an error belongs to the state in which it occurred
             trace.move_to(PARSER)
         self._emit(ev.Parsed(trace.context(), name, packet.position))
         trace.move_to(SWITCH)
@@ -179,14 +182,14 @@ class Recorder(Observer[Packet]):
 
     def tested(self, packet: Packet, node: ir.Conditional, value: int) -> None:
         trace = self._emit_switch_changes(packet)
-        trace.move_to(trace.part)
+        trace.leave_table()
         self._emit(ev.Condition(trace.context(node.location), node.text, bool(value)))
 
     def looked_up(
         self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
     ) -> None:
         trace = self._emit_switch_changes(packet)
-        trace.move_to(trace.part)
+        trace.leave_table()
         trace.table = table
         self._last_lookup, self._chosen_use = (key, entry), None
 
@@ -203,12 +206,12 @@ class Recorder(Observer[Packet]):
             data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
         event = ev.Table(
             trace.context(),
-            _key_parts(table, values, entry),
-            entry is not None,
-            entry.priority if entry is not None and table.has_priority else None,
-            self._chosen_use.member if isinstance(self._chosen_use, UseMember) else None,
-            self._chosen_use.group if isinstance(self._chosen_use, UseGroup) else None,
-            data,
+            key=_key_parts(table, values, entry),
+            hit=entry is not None,
+            priority=entry.priority if entry is not None and table.has_priority else None,
+            member=self._chosen_use.member if isinstance(self._chosen_use, UseMember) else None,
+            group=self._chosen_use.group if isinstance(self._chosen_use, UseGroup) else None,
+            data=data,
         )
         self._emit(event)
         self._emit_step(packet)
@@ -273,7 +276,7 @@ class Recorder(Observer[Packet]):
 
     def _record_checksum(self, packet: Packet, checksum: ir.Checksum, part: str, expected: int) -> None:
         value, trace = packet.bits(checksum.target), self._trace(packet)
-        if part == VERIFY:
+        if part == VERIFY:  # an update's change belongs to its step, not to the switch
             self._emit_switch_changes(packet)
         trace.move_to(part)
         values = (part, self._field_name(checksum.target), hex(value), hex(expected), value == expected)

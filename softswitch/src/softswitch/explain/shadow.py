@@ -12,7 +12,8 @@ from softswitch.interpreter.packet import Packet
 class Shadow:
     def __init__(self, packet: Packet) -> None:
         self._program = packet.program
-        self._copy_from(Packet(packet.program, 0, b"", 0, 0))
+        # A packet as it begins: a trace reports all values that differ from it.
+        self._copy_from(Packet(packet.program, port=0, frame=b"", ingress_length=0, length=0))
 
     def _copy_from(self, packet: Packet) -> None:
         self.fields = [list(values) for values in packet.fields]
@@ -21,7 +22,7 @@ class Shadow:
         self.cursors = list(packet.cursors)
 
     def copy(self) -> Shadow:
-        copy = object.__new__(Shadow)
+        copy = object.__new__(Shadow)  # __init__ needs a packet
         copy._program = self._program
         copy.fields = [list(values) for values in self.fields]
         copy.valid, copy.varbits, copy.cursors = list(self.valid), list(self.varbits), list(self.cursors)
@@ -58,22 +59,24 @@ class Shadow:
 
     def _field_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
-            widths = self.varbits[header], packet.varbits[header]
-            if self.fields[header] != packet.fields[header] or widths[0] != widths[1]:
+            old_varbit_width, new_varbit_width = self.varbits[header], packet.varbits[header]
+            if self.fields[header] != packet.fields[header] or old_varbit_width != new_varbit_width:
                 yield from self._assignments(packet, context, header, declared)
-            self.varbits[header] = widths[1]
+            self.varbits[header] = new_varbit_width
 
     def _assignments(
         self, packet: Packet, context: Context, header: int, declared: ir.Header
     ) -> Iterator[Event]:
         reported, current = self.fields[header], packet.fields[header]
-        widths = self.varbits[header], packet.varbits[header]
+        varbit_widths = self.varbits[header], packet.varbits[header]
         for index, (before, after) in enumerate(zip(reported, current, strict=True)):
             field = declared.fields[index]
-            if before == after and not (field.varbit and widths[0] != widths[1]):
+            if before == after and not (field.varbit and varbit_widths[0] != varbit_widths[1]):
                 continue
             reported[index] = after
-            old_width, new_width = widths if field.varbit else (field.width, field.width)
-            bits = before & ((1 << old_width) - 1), after & ((1 << new_width) - 1)
-            if bits[0] != bits[1] or old_width != new_width:
-                yield Assign(context, f"{declared.name}.{field.name}", new_width, hex(bits[0]), hex(bits[1]))
+            old_width, new_width = varbit_widths if field.varbit else (field.width, field.width)
+            old_bits, new_bits = before & ((1 << old_width) - 1), after & ((1 << new_width) - 1)
+            if old_bits != new_bits or old_width != new_width:
+                yield Assign(
+                    context, f"{declared.name}.{field.name}", new_width, hex(old_bits), hex(new_bits)
+                )

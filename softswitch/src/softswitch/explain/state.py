@@ -24,6 +24,7 @@ _MAX_MESSAGE_BYTES = 128 << 20
 _DEFAULTS_REQUEST = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))])
 
 
+# A P4Runtime client, which `carry_over` reads like a `ControlledPipeline`.
 class Switch:
     def __init__(self, address: str, device_id: int) -> None:
         self._address, self._device_id = address, device_id
@@ -106,7 +107,7 @@ def from_switch(
                 f"{address}: the switch runs another program; omit PROGRAM to use the switch's program"
             )
         try:
-            pipeline = ControlledPipeline(config, make_pipeline, lambda: 0)
+            pipeline = ControlledPipeline(config, make_pipeline, clock=lambda: 0)
         except Refusal as error:
             raise SwitchError(f"{address}: cannot load the program that runs there: {error}") from error
         switch.copy_to(pipeline)

@@ -14,12 +14,13 @@ import click
 
 from softswitch.explain import events as ev
 from softswitch.explain.filters import Filter, select
-from softswitch.explain.lines import Text, event_line, idle_line, part_line
-from softswitch.messages import pluralize
+from softswitch.explain.lines import HEX_DIGITS_PER_BYTE, Text, byte_count, event_line, idle_line, part_line
 
 BYTES_PER_LINE = 32
-_MIN_WIDTH = 60
-MIN_TEXT_WIDTH = 20
+_DIGITS_PER_LINE = HEX_DIGITS_PER_BYTE * BYTES_PER_LINE
+_MIN_WIDTH = 60  # of the terminal, in columns
+MIN_TEXT_WIDTH = 20  # of an event's text, in columns
+# Names of the variables that p4c generates.
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 
 
@@ -96,14 +97,14 @@ def _packet_tree(events: list[ev.Event], show_all: bool) -> Node:
     arrival = next((e for e in events if isinstance(e, ev.Begin) and e.parent is None), None)
     text = f"packet {events[0].context.packet}"
     if arrival is not None:
-        text += f": {pluralize(len(arrival.data) // 2, 'byte')} from port {arrival.port}"
+        text += f": {byte_count(arrival.data)} from port {arrival.port}"
     root = Node(Text(text, bold=True))
     if not show_all:
         events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]
     for copy in sorted({event.context.copy for event in events}):
         copy_events = [event for event in events if event.context.copy == copy]
         parent = root
-        if copy:
+        if copy:  # number 0 is the frame itself
             begin = copy_events[0] if isinstance(copy_events[0], ev.Begin) else None
             parent = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin_text(begin))))
         for part, step in groupby(copy_events, lambda e: e.context.part):
@@ -142,8 +143,9 @@ def _add_switch_events(parent: Node, kind: type[ev.Event], events: list[ev.Event
     for event in events:
         node = parent.add(event_line(event), event.context.source)
         if isinstance(event, ev.Send):
-            for start in range(0, len(event.data), 2 * BYTES_PER_LINE):
-                node.add(Text(f"{start // 2:4}  {event.data[start : start + 2 * BYTES_PER_LINE]}", dim=True))
+            for start in range(0, len(event.data), _DIGITS_PER_LINE):
+                offset, digits = start // HEX_DIGITS_PER_BYTE, event.data[start : start + _DIGITS_PER_LINE]
+                node.add(Text(f"{offset:4}  {digits}", dim=True))
 
 
 def _split_into_steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
@@ -158,6 +160,7 @@ def _split_into_steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
 
 
 def _step_key(event: ev.Event) -> object:
+    # An event outside states and tables is a step by itself.
     context = event.context
     return (context.state, context.table) if context.state or context.table else id(event)
 

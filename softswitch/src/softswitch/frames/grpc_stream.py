@@ -28,6 +28,7 @@ class GrpcStream:
         self._lock = threading.Lock()
         self._responses: SimpleQueue[Any] | None = None  # to the client; an item None ends the stream
         self._ports: FramePorts
+        # Without SO_REUSEPORT, `open` fails if the port is in use.
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=[("grpc.so_reuseport", 0)])
 
     def open(self, ports: FramePorts) -> None:

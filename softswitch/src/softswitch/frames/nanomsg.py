@@ -12,9 +12,10 @@ from softswitch.frames.ports import FramePorts
 
 _LOG = logging.getLogger(__name__)
 _HEADER = struct.Struct("=iii")  # type, port, and argument: length of a frame or status of a port
-_INFO_REPLY = struct.Struct("=iiii")
+_INFO_REPLY = struct.Struct("=iiii")  # type, port, requested information, status
+# Types of messages.
 PORT_ADD, PORT_REMOVE, PORT_SET_STATUS, PACKET_IN, PACKET_OUT, INFO_REQUEST, INFO_REPLY = range(7)
-_NOT_SUPPORTED = 1
+_NOT_SUPPORTED = 1  # status
 _BUFFER_MESSAGES = 1024  # in each direction
 
 
@@ -38,7 +39,7 @@ class Nanomsg:
                 listen=self.address,
                 send_buffer_size=_BUFFER_MESSAGES,
                 recv_buffer_size=_BUFFER_MESSAGES,
-                recv_max_size=0,
+                recv_max_size=0,  # unlimited
             )
         except pynng.NNGException as error:
             raise SwitchError(f"--packet-in {self.address}: {error}") from None

@@ -21,14 +21,15 @@ from softswitch.frames.ports import FramePorts
 from softswitch.ports.capture import file_header
 
 _LOG = logging.getLogger(__name__)
+_NS_PER_S, _NS_PER_US = 10**9, 1000
 _FORMATS = {
     struct.pack(order + "I", magic): (order, unit)
     for order in "<>"
-    for magic, unit in ((0xA1B2C3D4, 1000), (0xA1B23C4D, 1))
+    for magic, unit in ((0xA1B2C3D4, _NS_PER_US), (0xA1B23C4D, 1))
 }
 """Byte order and unit of times in ns, by the first bytes of a file."""
 _HEADER_BYTES = 24
-_RECORD = "IIII"
+_RECORD = "IIII"  # seconds, fraction in units, captured bytes, bytes of the frame
 _RECORD_BYTES = 16
 
 
@@ -45,7 +46,7 @@ def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
         frame = file.read(captured_bytes)
         if captured_bytes < frame_bytes or len(frame) < captured_bytes:
             raise SwitchError(f"{name}: expected a frame of {frame_bytes} bytes, got {len(frame)} of them")
-        yield seconds * 10**9 + fraction * unit, frame
+        yield seconds * _NS_PER_S + fraction * unit, frame
 
 
 class PcapFiles:
@@ -88,7 +89,8 @@ class PcapFiles:
         if port not in self._outputs:
             return False
         now_ns = time.time_ns()
-        record_header = struct.pack("<IIII", now_ns // 10**9, now_ns % 10**9 // 1000, len(frame), len(frame))
+        seconds, fraction = now_ns // _NS_PER_S, now_ns % _NS_PER_S // _NS_PER_US  # as `file_header` says
+        record_header = struct.pack("<" + _RECORD, seconds, fraction, len(frame), len(frame))
         return os.write(self._outputs[port], record_header + frame) == len(record_header) + len(frame)
 
     def close(self) -> None:

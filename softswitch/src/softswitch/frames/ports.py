@@ -116,7 +116,7 @@ class FramePorts:
 
     def _serve_cpu_port(self) -> None:
         while True:
-            frame = self._control.switch_end.recv(MAX_FRAME_BYTES + 1)
+            frame = self._control.switch_end.recv(MAX_FRAME_BYTES + 1)  # a larger frame is counted, too
             if self._closing:
                 return
             if self._cpu_port is not None:
@@ -155,7 +155,7 @@ class FramePorts:
         self._control.close()
 
     def now(self) -> int:
-        return (time.time_ns() - self._start_ns) // 1000
+        return (time.time_ns() - self._start_ns) // 1000  # µs
 
     def set_link_state(self, port: int, is_up: bool) -> None:
         (self._down_ports.discard if is_up else self._down_ports.add)(port)
@@ -169,7 +169,9 @@ class FramePorts:
                 {*self._names, *self._received_frames, *self._sent_frames, *self._unsent_frames}
             )
             ports = {number: self._port_counters(number) for number in port_numbers}
-            return SwitchCounters(ports, 0, self._lost_notices, datapath=self._transport.name)
+            return SwitchCounters(
+                ports, no_such_port=0, lost_notices=self._lost_notices, datapath=self._transport.name
+            )
 
     def _port_counters(self, port: int) -> PortCounters:
         return PortCounters(
@@ -215,10 +217,10 @@ class FramePorts:
         return SwitchError(f"Error: a switch with frames over {self._transport.name} has no {feature}")
 
 
-def _send_datagram(end: socket.socket, data: bytes) -> bool:
+def _send_datagram(sender: socket.socket, data: bytes) -> bool:
     """Send a datagram; return whether it was sent, which fails if the receiver's buffer is full."""
     try:
-        end.send(data, socket.MSG_DONTWAIT)
+        sender.send(data, socket.MSG_DONTWAIT)
     except OSError:
         return False
     return True
