@@ -22,6 +22,8 @@ from softswitch.kernel.instructions import (
     Instruction,
     decode,
     encode,
+    make_instruction,
+    make_jump,
     wide_loads,
 )
 from softswitch.kernel.spills import move_spills
@@ -29,9 +31,12 @@ from softswitch.kernel.target import LOOP_GUARD_MAGIC
 
 ENTRY_SECTION = "entry"
 
-_CODE, _SYMBOLS, _RELOCATIONS = 1, 2, 9  # section types
-_R_BPF_64_32 = 10
-_EQUAL, _NOT_EQUAL = (0x15, 0x16), (0x55, 0x56)
+_CODE, _RELOCATIONS = 1, 9  # SHT_PROGBITS, SHT_REL
+_R_BPF_64_32 = 10  # relocation of a call
+_SECTIONS_OFFSET, _SECTION_COUNTS_OFFSET = 0x28, 0x3A  # e_shoff, e_shentsize in the header of the file
+_SYMBOL_BYTES = 24
+_IMMEDIATE_OFFSET = 4  # in an instruction
+_EQUAL, _NOT_EQUAL = (0x15, 0x16), (0x55, 0x56)  # opcodes of jumps, for 64 and 32 bits
 
 
 def compile_module(module: str, area_bytes: int) -> tuple[bytes, int]:
@@ -67,7 +72,9 @@ def insert_map_descriptors(code: bytes, descriptors: Mapping[int, int]) -> bytes
     patched_code = bytearray(code)
     for offset, instruction in wide_loads(code):
         if instruction.immediate in descriptors:
-            struct.pack_into("<i", patched_code, offset + 4, descriptors[instruction.immediate])
+            struct.pack_into(
+                "<i", patched_code, offset + _IMMEDIATE_OFFSET, descriptors[instruction.immediate]
+            )
     return bytes(patched_code)
 
 
@@ -83,9 +90,9 @@ def place_may_goto(code: bytes) -> bytes:
         ):
             groups.append([instruction])
         elif instruction.opcode in _EQUAL:
-            groups.append([Instruction(MAY_GOTO, 0, 0, 0, instruction.target)])
+            groups.append([make_jump(MAY_GOTO, instruction.target)])
         elif instruction.opcode in _NOT_EQUAL:
-            groups.append([Instruction(MAY_GOTO, 0, 1, 0), Instruction(JUMP, 0, 0, 0, instruction.target)])
+            groups.append([make_instruction(MAY_GOTO, offset=1), make_jump(JUMP, instruction.target)])
         else:
             raise AssemblyError(f"expected == or != in a loop's guard, got opcode {instruction.opcode:#x}")
     return encode(groups)
@@ -99,24 +106,25 @@ class _Section(NamedTuple):
     kind: int
     offset: int
     size: int
-    link: int
-    info: int
+    link: int  # section of a relocation's symbols, or of the symbols' names
+    info: int  # section that relocations change
 
 
 def _read_sections(data: bytes) -> list[_Section]:
-    (table,) = struct.unpack_from("<Q", data, 0x28)
-    size, count, name_section = struct.unpack_from("<HHH", data, 0x3A)
+    (table,) = struct.unpack_from("<Q", data, _SECTIONS_OFFSET)
+    size, count, name_section = struct.unpack_from("<HHH", data, _SECTION_COUNTS_OFFSET)
+    # Name, type, flags, address, offset, size, link, info, alignment and entry size of each section.
     section_headers = [
         struct.unpack_from("<IIQQQQIIQQ", data, table + size * index) for index in range(count)
     ]
-    names_offset = section_headers[name_section][4]
+    _, _, _, _, names_offset, *_ = section_headers[name_section]
 
     def name_at(name_offset: int) -> str:
         return data[names_offset + name_offset : data.index(b"\0", names_offset + name_offset)].decode()
 
     return [
-        _Section(name_at(header[0]), header[1], header[4], header[5], header[6], header[7])
-        for header in section_headers
+        _Section(name_at(name_offset), kind, offset, size, link, info)
+        for name_offset, kind, _, _, offset, size, link, info, _, _ in section_headers
     ]
 
 
@@ -146,7 +154,7 @@ def _apply_relocations(
     for offset, info in struct.iter_unpack("<QQ", data[section.offset :][: section.size]):
         symbol, relocation_type = info >> 32, info & 0xFFFFFFFF
         name_offset, _, _, defined_in, value, _ = struct.unpack_from(
-            "<IBBHQQ", data, symbols.offset + 24 * symbol
+            "<IBBHQQ", data, symbols.offset + _SYMBOL_BYTES * symbol
         )
         call_offset = section_starts[section.info] + offset
         if relocation_type != _R_BPF_64_32 or defined_in not in section_starts:
@@ -155,7 +163,11 @@ def _apply_relocations(
                 names_offset + name_offset : data.index(b"\0", names_offset + name_offset)
             ].decode()
             raise AssemblyError(f"LLVM needs `{symbol_name or section.name}`, which BPF does not have")
-        (addend,) = struct.unpack_from("<i", code, call_offset + 4)
+        # The addend is the target's position in its section - 1; a call's immediate is relative to the next
+        # instruction.
+        (addend,) = struct.unpack_from("<i", code, call_offset + _IMMEDIATE_OFFSET)
         target = section_starts[defined_in] + value + (addend + 1) * INSTRUCTION_BYTES
-        struct.pack_into("<i", code, call_offset + 4, (target - call_offset) // INSTRUCTION_BYTES - 1)
+        struct.pack_into(
+            "<i", code, call_offset + _IMMEDIATE_OFFSET, (target - call_offset) // INSTRUCTION_BYTES - 1
+        )
         code[call_offset + 1] = code[call_offset + 1] & 0x0F | 0x10  # BPF_PSEUDO_CALL

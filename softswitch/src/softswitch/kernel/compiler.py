@@ -22,6 +22,7 @@ def target_machine() -> llvm.TargetMachine:
 
 
 def compile_object(source: str) -> bytes:
+    # The first argument is the name of the program that a command line would begin with.
     llvm.set_option("softswitch", f"-bpf-stack-size={STACK_BYTES}")
     target = target_machine()
     # LLVM would replace stores and loops by calls of memset and memcpy, which BPF does not have.

@@ -11,10 +11,12 @@ from softswitch.errors import KernelError
 
 INSTRUCTION_BYTES = 8
 _FORMAT = struct.Struct("<BBhi")
+# Opcodes.
 WIDE_LOAD, CALL, EXIT, JUMP, LONG_JUMP, MAY_GOTO = 0x18, 0x85, 0x95, 0x05, 0x06, 0xE5
 MOVE, ADD = 0xBF, 0x07  # 64-bit: move a register, add a constant
 LOAD, STORE = 0x79, 0x7B  # 64-bit
-JUMP_CLASSES = (5, 6)
+JUMP_CLASSES = (5, 6)  # comparing 64 and 32 bits
+_PSEUDO_CALL = 1  # source register of a call of a function of the program
 _NEAR_JUMP_LIMIT = 1 << 14
 """Limit of the distance of a 16-bit jump: half of its range, as the kernel inserts instructions."""
 
@@ -35,7 +37,7 @@ class Instruction:
 
     @property
     def kind(self) -> int:
-        return self.opcode & 7
+        return self.opcode & 7  # the class
 
     @property
     def dst(self) -> int:
@@ -47,7 +49,7 @@ class Instruction:
 
     @property
     def is_local_call(self) -> bool:
-        return self.opcode == CALL and self.src == 1
+        return self.opcode == CALL and self.src == _PSEUDO_CALL
 
 
 def make_instruction(
@@ -56,8 +58,12 @@ def make_instruction(
     return Instruction(opcode, src << 4 | dst, offset, immediate)
 
 
+def make_jump(opcode: int, target: int) -> Instruction:
+    return Instruction(opcode, registers=0, offset=0, immediate=0, target=target)
+
+
 def wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
-    """Yield the byte offset of each load of a 64-bit constant, which takes two instructions."""
+    """Yield each load of a 64-bit constant, which takes two instructions, with its byte offset."""
     offset = 0
     while offset < len(code):
         instruction = Instruction(*_FORMAT.unpack_from(code, offset))
@@ -69,9 +75,9 @@ def wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
 
 def decode(code: bytes) -> list[Instruction]:
     instructions = [Instruction(*fields) for fields in _FORMAT.iter_unpack(code)]
-    constants = {offset // INSTRUCTION_BYTES + 1 for offset, _ in wide_loads(code)}
+    second_halves = {offset // INSTRUCTION_BYTES + 1 for offset, _ in wide_loads(code)}
     for position, instruction in enumerate(instructions):
-        if position in constants:
+        if position in second_halves:
             continue
         if instruction.is_local_call or instruction.opcode == LONG_JUMP:
             instruction.target = position + 1 + instruction.immediate
@@ -112,8 +118,9 @@ def _expand_jump(instruction: Instruction, position: int, starts: Sequence[int])
         or abs(starts[instruction.target] - position) < _NEAR_JUMP_LIMIT
     ):
         return [instruction]
-    long_jump = Instruction(LONG_JUMP, 0, 0, 0, instruction.target)
+    long_jump = make_jump(LONG_JUMP, instruction.target)
     if instruction.opcode == JUMP:
         return [long_jump]
+    # A conditional jump jumps to the long jump, over the jump that skips the long jump.
     instruction.target, instruction.offset = None, 1
     return [instruction, make_instruction(JUMP, offset=1), long_jump]

@@ -39,10 +39,14 @@ _SLOT_BYTES = 8
 _FRAME_POINTER = 10
 _FRAME_UNIT_BYTES = 32  # the verifier rounds each function's part of the stack up
 _LD, _LDX, _ST, _STX, _ALU, _ALU64 = 0, 1, 2, 3, 4, 7  # classes of instructions
-_ADD, _SUB, _MOVE = 0x00, 0x10, 0xB0  # operations of the last two
+_ADD, _SUB, _MOVE = 0x00, 0x10, 0xB0  # operations of _ALU and _ALU64
+_OPERATION_MASK, _SIZE_MASK, _MODE_MASK = 0xF0, 0x18, 0xE0  # parts of opcodes
 _REGISTER_OPERAND = 0x08
 _ACCESS_BYTES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
-_ATOMIC = 0xC0
+_ATOMIC = 0xC0  # mode
+_CONTEXT = 1  # register of a program's argument, and of the first argument of a call
+_RESERVED_SLOTS = 2  # of the stack: `_Placement.address` and `scratch`
+_AREA_ALIGNMENT = 16  # bytes
 _CAST_TO_ARENA = 1  # offset and immediate of a move that casts from LLVM's address space 1 to 0
 
 
@@ -124,7 +128,7 @@ class _Placement:
 
     @property
     def area_bytes(self) -> int:
-        return -(-len(self.area) * _SLOT_BYTES // 16) * 16
+        return -(-len(self.area) * _SLOT_BYTES // _AREA_ALIGNMENT) * _AREA_ALIGNMENT
 
 
 class _Function:
@@ -167,7 +171,7 @@ class _Function:
                 number_slots.add(slot)
             elif accessed_type is _Type.OTHER:
                 fixed_slots.add(slot)
-        free_slots = stack_bytes // _SLOT_BYTES - 2
+        free_slots = stack_bytes // _SLOT_BYTES - _RESERVED_SLOTS
         if len(fixed_slots) > free_slots:
             raise AssemblyError(
                 f"the program needs {len(fixed_slots)} addresses at once: expected at most {free_slots}, "
@@ -178,9 +182,11 @@ class _Function:
         )
         stack_slots = [*sorted(fixed_slots), *address_slots][:free_slots]
         area_slots = sorted(access_counts.keys() - set(stack_slots))
-        stack_offsets = {slot: -_SLOT_BYTES * (number + 3) for number, slot in enumerate(stack_slots)}
+        stack_offsets = {
+            slot: -_SLOT_BYTES * number for number, slot in enumerate(stack_slots, start=_RESERVED_SLOTS + 1)
+        }
         area_offsets = {slot: _SLOT_BYTES * number for number, slot in enumerate(area_slots)}
-        return _Placement(stack_offsets, area_offsets, -_SLOT_BYTES, -2 * _SLOT_BYTES)
+        return _Placement(stack_offsets, area_offsets, address=-_SLOT_BYTES, scratch=-2 * _SLOT_BYTES)
 
     def rewrite(self, position: int, placement: _Placement, area_offset: int) -> list[Instruction]:
         instruction = self._code[position]
@@ -252,7 +258,7 @@ class _Function:
     def _find_accessed_types(self) -> dict[int, _Type]:
         entry_states: dict[int, _State] = {}
         types: dict[int, _Type] = {}
-        worklist: list[tuple[int, _State]] = [(0, {1: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
+        worklist: list[tuple[int, _State]] = [(0, {_CONTEXT: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
         while worklist:
             start, new_state = worklist.pop()
             if start in entry_states and not _widen(entry_states[start], new_state):
@@ -294,20 +300,20 @@ class _Function:
 def _prologue(placement: _Placement, area_offset: int) -> list[Instruction]:
     """Return the instructions that put the spills' address on the stack; only r1 has a value before them."""
     return [
-        make_instruction(MOVE, 6, 1),
+        make_instruction(MOVE, 6, _CONTEXT),  # calls preserve r6
         make_instruction(CALL, immediate=GET_SMP_PROCESSOR_ID),
         make_instruction(0x57, 0, immediate=MAX_CPUS - 1),  # and
-        make_instruction(0x67, 0, immediate=3),  # shift left
+        make_instruction(0x67, 0, immediate=3),  # shift left: words to bytes
         make_instruction(WIDE_LOAD, 2, MAP_VALUE, immediate=ARENA_MAP),
-        make_instruction(0),
+        make_instruction(0),  # the second half of the load
         make_instruction(0x0F, 0, 2),  # add
         _make_cast(0),
         make_instruction(LOAD, 0, 0, AREA_OF),
-        make_instruction(0x0F, 2, 0),
+        make_instruction(0x0F, 2, 0),  # add
         make_instruction(ADD, 2, immediate=area_offset),
         _make_cast(2),
         make_instruction(STORE, _FRAME_POINTER, 2, placement.address),
-        make_instruction(MOVE, 1, 6),
+        make_instruction(MOVE, _CONTEXT, 6),
     ]
 
 
@@ -316,7 +322,7 @@ def _make_cast(register: int) -> Instruction:
 
 
 def _is_whole(instruction: Instruction) -> bool:
-    return _ACCESS_BYTES[instruction.opcode & 0x18] == _SLOT_BYTES
+    return _ACCESS_BYTES[instruction.opcode & _SIZE_MASK] == _SLOT_BYTES
 
 
 def _accessed_type(instruction: Instruction, state: _State) -> _Type:
@@ -352,16 +358,17 @@ def _update_types(instruction: Instruction, state: _State) -> None:
             state[instruction.dst] = _accessed_type(instruction, state)
     elif kind in (_ST, _STX) and instruction.dst == _FRAME_POINTER:
         state[_slot_of(instruction.offset)] = _accessed_type(instruction, state)
-    elif kind == _STX and instruction.opcode & 0xE0 == _ATOMIC:
+    elif kind == _STX and instruction.opcode & _MODE_MASK == _ATOMIC:
         state[instruction.src] = _Type.NUMBER
     elif instruction.opcode == CALL:
-        for register in range(1, 6):
+        for register in range(1, 6):  # the arguments
             state.pop(register, None)
         state[0] = _Type.NUMBER if instruction.is_local_call else _Type.OTHER
 
 
 def _result_type(instruction: Instruction, state: _State) -> _Type:
-    operation, has_register_operand = instruction.opcode & 0xF0, bool(instruction.opcode & _REGISTER_OPERAND)
+    operation = instruction.opcode & _OPERATION_MASK
+    has_register_operand = bool(instruction.opcode & _REGISTER_OPERAND)
     source_type = state.get(instruction.src, _Type.NUMBER) if has_register_operand else _Type.NUMBER
     if operation == _MOVE:
         if instruction.kind == _ALU64 and instruction.offset == _CAST_TO_ARENA:
@@ -378,18 +385,19 @@ def _accessed_registers(instruction: Instruction) -> tuple[int, int]:
     dst, src, kind = 1 << instruction.dst, 1 << instruction.src, instruction.kind
     if kind in (_ALU, _ALU64):
         read = src if instruction.opcode & _REGISTER_OPERAND else 0
-        return (read if instruction.opcode & 0xF0 == _MOVE else read | dst), dst
+        return (read if instruction.opcode & _OPERATION_MASK == _MOVE else read | dst), dst
     if kind == _LD:
         return 0, dst
     if kind == _LDX:
         return src, dst
     if kind in (_ST, _STX):
-        is_atomic = kind == _STX and instruction.opcode & 0xE0 == _ATOMIC
+        is_atomic = kind == _STX and instruction.opcode & _MODE_MASK == _ATOMIC
+        # A compare-and-exchange also reads r0.
         return dst | (src if kind == _STX else 0) | (1 if is_atomic else 0), 0
     if instruction.opcode == CALL:
-        return 0b111110, 0b111111
+        return 0b111110, 0b111111  # arguments are r1 to r5; r0 to r5 are clobbered
     if instruction.opcode == EXIT:
-        return 1, 0
+        return 1, 0  # r0 is the result
     assert kind in JUMP_CLASSES
     if instruction.opcode in (JUMP, LONG_JUMP):
         return 0, 0

@@ -25,9 +25,11 @@ ARENA_MAP, RING_MAP, BUFFER_MAP = range(0x7A11BA12, 0x7A11BA15)
 KERNEL_POINTER = llvm.PointerType()
 _Part = Callable[[llvm.Value, int], None]
 _WORD_BYTES = 8
+_ALIGNMENT = 16  # of the parts of areas and constants, in bytes
 _CHUNK_WORDS = 8  # words in each iteration of a copying loop
 _MAP, MAP_VALUE = 1, 2  # BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE
 
+# Numbers of helper functions.
 KTIME_GET_NS = 5
 GET_SMP_PROCESSOR_ID = 8
 
@@ -36,7 +38,7 @@ class Bpf(Target):
     """Code for the kernel. Egress reads the kernel's clock with `reads_clock`; otherwise it gets the time."""
 
     pointer = llvm.PointerType(addrspace=1)
-    max_arguments = 5
+    max_arguments = 5  # r1 to r5
     packet_in_memory = True
     has_prefetch = False
 
@@ -81,7 +83,7 @@ class Bpf(Target):
 
     def allocate(self, size: int) -> int:
         offset = self.area_bytes
-        self.area_bytes += -(-size // 16) * 16
+        self.area_bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
         return offset
 
     def load_opaque(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
@@ -96,7 +98,7 @@ class Bpf(Target):
             self._constant_offsets[name] = len(self.constants)
             for value in values:
                 self.constants += value.to_bytes(width // 8, "little")
-            self.constants += bytes(-len(self.constants) % 16)
+            self.constants += bytes(-len(self.constants) % _ALIGNMENT)
             if len(self.constants) > CONSTANT_BYTES:
                 raise KernelError(
                     f"the program's hash algorithms need tables of more than {CONSTANT_BYTES} bytes"
@@ -134,7 +136,8 @@ class Bpf(Target):
         next_iteration = b.append_basic_block("turn")
         guard_value = self.load_opaque(b, self._guard_slots[name], I64)
         has_ended = b.icmp_unsigned("==", guard_value, integer(64, LOOP_GUARD_MAGIC))
-        b.cbranch(has_ended, self._exit_blocks[name], next_iteration).set_weights([1, 1 << 20])
+        branch = b.cbranch(has_ended, self._exit_blocks[name], next_iteration)
+        branch.set_weights([1, 1 << 20])  # rarely ended
         b.position_at_end(next_iteration)
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:

@@ -8,8 +8,9 @@ from softswitch.codegen.loops import Variable, repeat_while
 from softswitch.codegen.wire import join, split
 from softswitch.llvmir import I1, I32, integer, resize, sign_extend
 
-WORD = 64
+WORD = 64  # bits
 _HALF = 32
+_LOG2_WORD = 6
 _HALF_MASK = (1 << _HALF) - 1
 
 
@@ -66,7 +67,7 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
     if is_left:
         words.reverse()  # from here on, bits move from the next word to each word
     amount = resize(b, amount, WORD)
-    word_count, bit_count = b.lshr(amount, integer(WORD, 6)), b.and_(amount, integer(WORD, WORD - 1))
+    word_count, bit_count = b.lshr(amount, integer(WORD, _LOG2_WORD)), b.and_(amount, integer(WORD, WORD - 1))
     for power in range((len(words) - 1).bit_length()):
         is_bit_set = b.trunc(b.lshr(word_count, integer(WORD, power)), I1)
         moved_words = [*words[1 << power :], *[fill] * min(1 << power, len(words))]
@@ -75,6 +76,7 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
             for moved_word, word in zip(moved_words, words, strict=True)
         ]
     shift_bits, shift_carry = (b.shl, b.lshr) if is_left else (b.lshr, b.shl)
+    # The carry is shifted in two steps, as LLVM does not define a shift of a whole word.
     carry_count = b.sub(integer(WORD, WORD - 1), bit_count)
     shifted = [
         b.or_(shift_bits(word, bit_count), shift_carry(shift_carry(next_word, integer(WORD, 1)), carry_count))
@@ -83,7 +85,7 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
     return resize(b, join(b, [(word, WORD) for word in (shifted if is_left else reversed(shifted))]), width)
 
 
-_FRACTION = 52
+_FRACTION = 52  # bits of a double's fraction
 _BIAS = 1075
 """A double with the biased exponent e is its 53-bit significand times 2^(e - 1075)."""
 
@@ -101,6 +103,7 @@ def scale_by_double(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -
     factor_significand = b.or_(b.and_(factor, word((1 << _FRACTION) - 1)), word(1 << _FRACTION))
     product = multiply(b, resize(b, number, 2 * WORD), resize(b, factor_significand, 2 * WORD))
     low, high = resize(b, product, WORD), resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
+    # `ctlz` with false is defined for 0, too.
     has_high = b.icmp_unsigned("!=", high, word(0))
     product_bits = b.select(
         has_high,
@@ -131,4 +134,5 @@ def scale_by_double(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -
         word(0),
     )
     result = b.select(b.icmp_signed(">=", power, word(0)), shifted_left, shifted_right)
+    # With the exponent 0, the factor is 0 or so small that the product is below 1.
     return b.select(b.icmp_unsigned("==", exponent, word(0)), word(0), result)
