@@ -27,29 +27,31 @@ from softswitch.kernel import bpf
 from softswitch.kernel.generation import Generation
 from softswitch.v1model import PORT_NUMBERS
 
-LOCK = 64
+_PAGE = 4096
+# Offsets in bytes. Those in the control page are of one word each, except for `CLOCK`.
+LOCK = 64  # in a cache line by itself
 START_NS = 128
-MULTIPLIER = 136
-MAILBOX = 144
+MULTIPLIER = 136  # of the hash of `PORT_OF` (`port_slots`)
+MAILBOX = 144  # offset of the mailbox
 LOST_NOTICES = 152
 NO_SUCH_PORT = 160
-APPLIED = 168
-CLOCK = 192
-AREA_OF = 4096
+APPLIED = 168  # number of applied journal entries
+CLOCK = 192  # two words, used in tests: a frame's time of arrival and the current time, in µs
+AREA_OF = _PAGE
 MAX_CPUS = 1024
 PORT_OF = AREA_OF + 8 * MAX_CPUS
-SLOT_BITS = 12
+SLOT_BITS = 12  # the hash table has 2^12 slots: interface << 32 | port
 INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
+# Offsets of the words of a port's counters.
 RECEIVED, SENT, UNSENT, OVERSIZE_IN, OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
 RUNS, RUNS_BYTES = 0, 8 * PORT_NUMBERS
 """Offset and size, in bytes, of the number of frames by port in each CPU's area."""
 CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
 CONSTANT_BYTES = 1 << 16
-STATE = (CONSTANTS + CONSTANT_BYTES + 4095) // 4096 * 4096
+STATE = (CONSTANTS + CONSTANT_BYTES + _PAGE - 1) // _PAGE * _PAGE
 
-_PAGE = 4096
 _MAP_FIXED_NOREPLACE = 0x100000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -72,7 +74,13 @@ class Arena:
         self.size = areas + cpus * stride
         fixed_address = 0 if generation is None else generation.address
         create_map = partial(
-            bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, arena_address=fixed_address
+            bpf.create_map,
+            bpf.ARENA,
+            key_bytes=0,
+            value_bytes=0,
+            max_entries=self.size // _PAGE,
+            flags=bpf.MMAPABLE,
+            arena_address=fixed_address,
         )
         self.descriptor = create_map() if generation is None else generation.open_map("arena", create_map)
         self.is_restored = generation is not None and generation.is_restored
@@ -110,7 +118,8 @@ class Arena:
 
     def connect(self, interfaces: dict[int, int]) -> None:
         indices = np.array(list(interfaces.values()), dtype=np.uint64)
-        generator = np.random.default_rng(1)
+        # Draw odd multipliers until no two interfaces share a slot.
+        generator = np.random.default_rng(seed=1)
         multiplier = np.uint64(1)
         while len(set(port_slots(indices, multiplier).tolist())) < len(indices):
             multiplier = generator.integers(1 << 32, dtype=np.uint64) | np.uint64(1)

@@ -42,6 +42,8 @@ TCX_INGRESS = 46
 _ATTRIBUTE_BYTES = 160
 _INSTRUCTION_BYTES = 8
 _LOG_BYTES = 1 << 20
+_SKB_CONTEXT_BYTES, _XDP_CONTEXT_BYTES = 192, 24  # struct __sk_buff, struct xdp_md
+_PROGRAM_NAME_BYTES = 16
 _LOG_LINES = 3  # of the verifier's log that an error shows
 _DATA_OUT_BYTES = 1 << 16
 _LINK_INFO_BYTES = 64
@@ -83,6 +85,7 @@ def load(program_type: int, code: bytes, name: str) -> int:
             return _load(program_type, code, name, log)
         except BpfError:
             lines = log.split(b"\0", 1)[0].decode(errors="replace").strip().splitlines()
+            # The log's last line is statistics.
             log_tail = "; ".join(lines[-_LOG_LINES - 1 : -1] or lines)
             raise BpfError(f"{error}{': ' if log_tail else ''}{log_tail}") from None
 
@@ -97,12 +100,12 @@ def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes) -> 
         len(code) // _INSTRUCTION_BYTES,
         ctypes.addressof(instructions),
         ctypes.addressof(licence),
-        1 if log_buffer else 0,
+        1 if log_buffer else 0,  # log_level
         len(log),
         ctypes.addressof(log_buffer) if log_buffer else 0,
-        0,
-        0,
-        name.encode()[:15],
+        0,  # kern_version
+        0,  # prog_flags
+        name.encode()[: _PROGRAM_NAME_BYTES - 1],  # the name ends in a zero byte
     )
     return call(_PROG_LOAD, attribute, f"load BPF program {name}")
 
@@ -115,19 +118,22 @@ class TestRun:
         self._is_skb = program_type == SCHED_CLS
         self._input_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
         self._output_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
-        self._context = ctypes.create_string_buffer(192 if self._is_skb else 24)
+        self._context = ctypes.create_string_buffer(
+            _SKB_CONTEXT_BYTES if self._is_skb else _XDP_CONTEXT_BYTES
+        )
         self._attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
 
     def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> TestRunResult:
         ctypes.memmove(self._input_buffer, frame, len(frame))
         self._prepare(len(frame), interface, repeat)
         call(_TEST_RUN, self._attribute, "run a BPF program")
+        # prog_fd, retval, data_size_in, data_size_out, data_in, data_out, repeat, duration
         _, code, _, size, _, _, _, duration = struct.unpack_from("IIIIQQII", self._attribute)
         return TestRunResult(code, self._output_buffer.raw[:size], duration)
 
     def compiled_run(self, size: int, interface: int = 1) -> CompiledRun:
         """Return the arguments for a run by compiled code on a frame of `size` bytes; keep `self` alive."""
-        self._prepare(size, interface, 1)
+        self._prepare(size, interface, repeat=1)
         addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._input_buffer))
         return CompiledRun(_SYSCALL[platform.machine()], _TEST_RUN, *addresses)
 
@@ -135,6 +141,7 @@ class TestRun:
         if self._is_skb:
             struct.pack_into("I", self._context, 40, interface)  # __sk_buff.ifindex
         else:
+            # data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
             struct.pack_into("6I", self._context, 0, 0, size, 0, interface, 0, 0)
         struct.pack_into(
             "IIIIQQIIIIQQIII", self._attribute, 0,
@@ -145,7 +152,7 @@ class TestRun:
 
 
 class CompiledRun(NamedTuple):
-    number: int  # of the system call
+    syscall_number: int
     command: int
     attribute: int  # address
     frame: int  # address
@@ -161,6 +168,7 @@ class TestRunResult(NamedTuple):
 
 def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
     """Attach a program to an interface's hook; closing the returned link detaches it, unless it is pinned."""
+    # The zeros are fields of a `link_create` that tcx and XDP do not need.
     attribute = struct.pack("IIIIIIQ", program, interface, hook, flags, 0, 0, 0)
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
@@ -168,6 +176,7 @@ def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
 def set_program(program_map: int, program: int) -> None:
     """Store a program in a map of one program (`PROGRAMS`), through which entry programs tail-call it."""
     key, value = (ctypes.create_string_buffer(struct.pack("I", integer)) for integer in (0, program))
+    # map_fd, key, value, flags
     attribute = struct.pack("IxxxxQQQ", program_map, ctypes.addressof(key), ctypes.addressof(value), 0)
     call(_MAP_UPDATE, attribute, "store a BPF program in a map")
 
@@ -203,7 +212,7 @@ def linked_interface(link: int) -> int:
     info = ctypes.create_string_buffer(_LINK_INFO_BYTES)
     attribute = struct.pack("IIQ", link, len(info), ctypes.addressof(info))
     call(_OBJECT_INFO, attribute, "query a BPF link")
-    interface: int = struct.unpack_from("I", info, 16)[0]
+    interface: int = struct.unpack_from("I", info, 16)[0]  # xdp.ifindex or tcx.ifindex
     return interface
 
 

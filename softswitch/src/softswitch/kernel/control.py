@@ -35,7 +35,7 @@ from softswitch.memory.words import WORD_BYTES, WORD_MASK
 from softswitch.messages import pluralize
 from softswitch.state.memory import Memory
 
-_ENTRIES, _FIRST, _WORDS = range(3)
+_ENTRIES, _FIRST, _WORDS = range(3)  # words of the mailbox
 _JOURNAL = 8  # words from the mailbox's beginning
 _ENTRY_WORDS = 3
 JOURNAL_ENTRIES = 1 << 17
@@ -96,7 +96,7 @@ class ArenaMemory(Memory):
     """
 
     def __init__(self, arena: Arena, size: int) -> None:
-        super().__init__(0)
+        super().__init__(size=0)
         self.attach(arena.view(STATE, size))
         self._mailbox = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._written_state = np.zeros(len(self.words), dtype=np.uint64)
@@ -149,19 +149,19 @@ class ArenaMemory(Memory):
         self._mailbox[_WORDS] = 0
         return self._mailbox[_COPY : _COPY + count].copy()
 
-    def store(self, offset: int, values: Sequence[int] | Words) -> None:
-        offsets = np.arange(offset, offset + len(values), dtype=np.uint64)
+    def store(self, first_word: int, values: Sequence[int] | Words) -> None:
+        offsets = np.arange(first_word, first_word + len(values), dtype=np.uint64)
         self._add_entries(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
 
-    def store_bytes(self, offset: int, data: bytes) -> None:
+    def store_bytes(self, first_byte: int, data: bytes) -> None:
         """Change bytes; packets may change other bytes of the same word at the same time."""
-        lead_bytes = offset % WORD_BYTES
+        first_word, lead_bytes = divmod(first_byte, WORD_BYTES)
         size = -(-(lead_bytes + len(data)) // WORD_BYTES) * WORD_BYTES
         values, masks = (
             np.frombuffer((bytes(lead_bytes) + content).ljust(size, b"\0"), dtype=np.uint64)
             for content in (data, b"\xff" * len(data))
         )
-        offsets = np.arange(offset // WORD_BYTES, offset // WORD_BYTES + len(values), dtype=np.uint64)
+        offsets = np.arange(first_word, first_word + len(values), dtype=np.uint64)
         self._add_entries(offsets, masks, values)
 
     @contextmanager

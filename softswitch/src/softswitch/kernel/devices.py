@@ -19,6 +19,7 @@ def open_tap(name: str) -> tuple[int, str]:
     """Return the file descriptor and name of a TAP device; create it if it does not exist."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        # struct ifreq: the name, and in a union the flags
         request = struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI)
         result = fcntl.ioctl(descriptor, _TUNSETIFF, request)
     except OSError:

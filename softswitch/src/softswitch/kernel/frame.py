@@ -18,11 +18,13 @@ from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
 
 OFFSET_MASK = (1 << 14) - 1
 """Mask of an offset in a frame: the verifier requires a bound."""
-_STEP_BYTES = (64, 8, 1)
+_STEP_BYTES = (64, 8, 1)  # sizes of the parts in which bytes are copied
+_WORD_BYTES = 8
 ETHER_TYPE_OFFSET, _ETHER_TYPE_BYTES = 12, 2
-"""Offset and size of an Ethernet frame's type, or of the start of its first VLAN tag."""
+"""Offset and size of an Ethernet frame's type, or in a tagged frame of its first VLAN tag's type."""
 VLAN_TAG_BYTES = 4
-_VLAN_ETHER_TYPE = int.from_bytes(b"\x81\x00", sys.byteorder)
+_VLAN_ETHER_TYPE = int.from_bytes(b"\x81\x00", sys.byteorder)  # IEEE 802.1Q, as loaded from a frame
+_RARELY = [1, 1 << 20]  # weights of a branch whose condition rarely holds
 _REDIRECT, _CHECK_MTU = 23, 163  # helper functions
 _EmitPart = Callable[[list[llvm.Value], llvm.Value, int], None]
 
@@ -89,7 +91,7 @@ class Frame(ABC):
         above_mtu, without_tag, within_mtu = (
             b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu")
         )
-        b.cbranch(self._is_beyond_mtu(interface, 0), above_mtu, within_mtu).set_weights([1, 1 << 20])
+        b.cbranch(self._is_beyond_mtu(interface, 0), above_mtu, within_mtu).set_weights(_RARELY)
         b.position_at_end(above_mtu)
         self.load(scratch, integer(64, ETHER_TYPE_OFFSET + _ETHER_TYPE_BYTES))
         ether_type = b.load(byte_offset(b, scratch, ETHER_TYPE_OFFSET), typ=llvm.IntType(16), align=1)
@@ -100,6 +102,8 @@ class Frame(ABC):
 
     def _is_beyond_mtu(self, interface: llvm.Value, length_difference: int) -> llvm.Value:
         b = self.b
+        # The helper reads a length here, where 0 is that of the frame, and writes the MTU; a positive result
+        # means that the frame is too large.
         with b.goto_entry_block():
             mtu = b.alloca(I32)
         b.store(integer(32, 0), mtu)
@@ -173,10 +177,10 @@ class Frame(ABC):
                 b.position_at_end(within_frame)
             b.branch(body)
             b.position_at_end(body)
-            width = min(step, 8) * 8
-            for part in range(0, step, 8):
-                parts = [b.gep(frame, [integer(64, part)], source_etype=I8) for frame in frames]
-                emit(parts, b.add(offset, integer(64, part)), width)
+            width = min(step, _WORD_BYTES) * 8
+            for part_offset in range(0, step, _WORD_BYTES):
+                parts = [b.gep(frame, [integer(64, part_offset)], source_etype=I8) for frame in frames]
+                emit(parts, b.add(offset, integer(64, part_offset)), width)
             self._offset.set(next_offset)
             b.branch(loop_head)
             b.position_at_end(loop_end)

@@ -26,12 +26,14 @@ from softswitch.kernel.target import Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import ALIGNMENT, HEAD_BYTES, LOG
+from softswitch.memory.words import WORD_BYTES
 from softswitch.v1model import PORT_NUMBERS
 
 FRAME_BYTES = 9216
 MAX_FRAME_BYTES = FRAME_BYTES - VLAN_TAG_BYTES
 """Bytes of the largest frame without a VLAN tag: a jumbo frame."""
 _OUTPUT_BYTES = 1 << 16
+_RECORD_LENGTH_OFFSET = 4  # of the field `length` in the head of an output record (`memory.output`)
 _SLACK_BYTES = 64
 
 
@@ -48,7 +50,7 @@ class FrontOutput(OutputWriter):
         """Store the lengths of headers and payload instead of the payload."""
         b = self.b
         b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._lengths)
-        b.store(size, byte_offset(b, self._lengths, 8))
+        b.store(size, byte_offset(b, self._lengths, WORD_BYTES))
 
 
 def build_front(
@@ -78,8 +80,9 @@ class _FrontEnd:
         self.b, self.target = builder.b, builder.target
         self.max_parsed_bytes, self.may_copy = max_parsed_bytes(program), needs_queues(program)
         self.has_notices = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
-        assert self.target.allocate(arena.RUNS_BYTES) == arena.RUNS
-        lengths = self.target.allocate(16)
+        runs = self.target.allocate(arena.RUNS_BYTES)
+        assert runs == arena.RUNS  # `Arena.runs` reads them there, so they are allocated first
+        lengths = self.target.allocate(2 * WORD_BYTES)  # of the headers and of the payload
         front_output = partial(FrontOutput, target=self.target, lengths=lengths)
         # The packet's fields come first: an instruction's offset is below 32 KiB, and each field beyond would
         # need an address on the stack.
@@ -184,7 +187,7 @@ class _FrontEnd:
                     unsent_record.set(b.add(record_offset, integer(64, 1)))
                 with notice:
                     if self.has_notices:
-                        size = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
+                        size = b.zext(b.load(byte_offset(b, record, _RECORD_LENGTH_OFFSET), typ=I32), I64)
                         emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
         last_record = unsent_record.get()
         self._drop_unless(b.icmp_unsigned("!=", last_record, integer(64, 0)))
@@ -198,7 +201,7 @@ class _FrontEnd:
         with repeat_while(b, lambda: b.icmp_unsigned("<", number.get(), count)):
             record_offset = used_bytes.get()
             record = byte_offset(b, self.output, record_offset)
-            kind, size = (b.load(byte_offset(b, record, o), typ=I32) for o in (0, 4))
+            kind, size = (b.load(byte_offset(b, record, o), typ=I32) for o in (0, _RECORD_LENGTH_OFFSET))
             yield kind, record, record_offset
             padded_size = b.and_(
                 b.add(b.zext(size, I64), integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT)
@@ -228,7 +231,7 @@ class _FrontEnd:
         # Branches to `failure_block` if the port has no interface, or the frame is too large for it.
         b = self.b
         has_interface = b.append_basic_block("port")
-        record = byte_offset(b, self.output, b.sub(unsent_record, integer(64, 1)))
+        record = byte_offset(b, self.output, b.sub(unsent_record, integer(64, 1)))  # 1 + offset: see `_send`
         port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
         interface = self._load_word(arena.INTERFACE_OF, port)
@@ -238,7 +241,7 @@ class _FrontEnd:
             b.atomic_rmw("add", self.builder.address_at(arena.NO_SUCH_PORT), integer(64, 1), "monotonic")
             b.branch(failure_block)
         b.position_at_end(has_interface)
-        length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
+        length = b.zext(b.load(byte_offset(b, record, _RECORD_LENGTH_OFFSET), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
         if self.max_parsed_bytes is None:
             self._adjust_length(length)
@@ -261,7 +264,7 @@ class _FrontEnd:
 
     def _store_headers(self, data: llvm.Value, length: llvm.Value) -> None:
         b = self.b
-        headers, payload = (b.load(byte_offset(b, self.lengths, o), typ=I64) for o in (0, 8))
+        headers, payload = (b.load(byte_offset(b, self.lengths, o), typ=I64) for o in (0, WORD_BYTES))
         header_bytes = b.select(b.icmp_unsigned("<", headers, length), headers, length)
         payload_size = b.sub(length, header_bytes)
         old_header_bytes = b.sub(self.kernel_frame.length(), payload)

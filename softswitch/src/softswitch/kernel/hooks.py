@@ -45,12 +45,15 @@ class Hook(Enum):
             struct.pack("<BBhiq", 0x18, 0x12, 0, program_map, 0),  # r2: the map, by its file descriptor
             struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program
             struct.pack("<BBhi", 0x85, 0, 0, 12),  # tail call
-            struct.pack("<BBhi", 0xB4, 0, 0, self.frame_type.drop_code),
+            struct.pack("<BBhi", 0xB4, 0, 0, self.frame_type.drop_code),  # r0, if there is no program
             struct.pack("<BBhi", 0x95, 0, 0, 0),  # exit
         ]
         return bpf.load(self.frame_type.program_type, b"".join(code), "port")
 
     def load_constant_program(self, result: int, name: str) -> int:
         """Load a program that only returns a result; return its file descriptor."""
-        code = bytes.fromhex("b4000000") + result.to_bytes(4, "little") + bytes.fromhex("9500000000000000")
-        return bpf.load(self.frame_type.program_type, code, name)
+        code = [
+            struct.pack("<BBhI", 0xB4, 0, 0, result),  # r0: the result
+            struct.pack("<BBhi", 0x95, 0, 0, 0),  # exit
+        ]
+        return bpf.load(self.frame_type.program_type, b"".join(code), name)

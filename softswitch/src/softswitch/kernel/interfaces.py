@@ -20,6 +20,7 @@ from softswitch.ports.sockets import PortError
 # linux/if_packet.h, linux/if_tun.h, linux/sockios.h, linux/if.h
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1
 _SIOCSIFMTU = 0x8922
+_TX_DROPS_COLUMN = 11  # in /proc/net/dev, after the name
 _TAP_MTU = 65521
 """The largest MTU, so that frames of any length reach the control plane."""
 
@@ -80,7 +81,7 @@ class CpuInterface(Interface):
     def __init__(self, port: int, program_map: int, hook: Hook, pins: Pins | None = None) -> None:
         pinned_name = None if pins is None else pins.load(CPU)
         try:
-            self.descriptor, name = open_tap(pinned_name or "cpu%d")
+            self.descriptor, name = open_tap(pinned_name or "cpu%d")  # the kernel inserts a number
         except OSError as error:
             raise PortError(f"port {port} (CPU): /dev/net/tun: {error.strerror}") from None
         try:
@@ -114,9 +115,9 @@ def _bring_up(name: str) -> None:
 def tx_drops() -> Counter[str]:
     """Return the number of frames that each interface of this namespace, or its root qdisc, has dropped."""
     drops: Counter[str] = Counter()
-    for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]:
+    for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]:  # after the headings
         name, _, numbers = line.partition(":")
-        drops[name.strip()] = int(numbers.split()[11])
+        drops[name.strip()] = int(numbers.split()[_TX_DROPS_COLUMN])
     names = dict(socket.if_nameindex())
     for qdisc in qdiscs():
         if qdisc.is_root:  # its drops include those of its children

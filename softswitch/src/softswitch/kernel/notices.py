@@ -23,7 +23,7 @@ MAX_RECORD_BYTES = 1 << 12
 """Bytes of the largest record; larger ones are dropped and counted."""
 RING_BYTES = 1 << 20
 _MAP_LOOKUP, _RINGBUF_OUTPUT = 1, 130
-_BUSY, _DISCARDED = 1 << 31, 1 << 30
+_BUSY, _DISCARDED = 1 << 31, 1 << 30  # bits of a record's header; the others are its size
 _RECORD_HEADER_BYTES = 8
 _ALIGNMENT = 8
 
@@ -58,6 +58,7 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     offset.set(b.add(record_offset, integer(64, _ALIGNMENT)))
     b.branch(loop_head)
     b.position_at_end(copy_end)
+    # The verifier requires this bound; `black_box` keeps LLVM from removing it.
     length = b.and_(target.black_box(b, size), integer(64, 2 * MAX_RECORD_BYTES - 1))
     within_limit = b.append_basic_block("short")
     b.cbranch(b.icmp_unsigned("<=", length, integer(64, MAX_RECORD_BYTES)), within_limit, lost)
@@ -72,12 +73,15 @@ class NoticeRing:
     """The consumer's end of the ring buffer; `descriptor` is readable while the buffer has records."""
 
     def __init__(self, generation: Generation | None = None) -> None:
-        buffers = partial(bpf.create_map, bpf.PERCPU_ARRAY, 4, MAX_RECORD_BYTES, 1)
-        ring = partial(bpf.create_map, bpf.RINGBUF, 0, 0, RING_BYTES)
+        buffers = partial(
+            bpf.create_map, bpf.PERCPU_ARRAY, key_bytes=4, value_bytes=MAX_RECORD_BYTES, max_entries=1
+        )
+        ring = partial(bpf.create_map, bpf.RINGBUF, key_bytes=0, value_bytes=0, max_entries=RING_BYTES)
         self.buffers = buffers() if generation is None else generation.open_map("buffers", buffers)
         self.descriptor = ring() if generation is None else generation.open_map("notices", ring)
         page = mmap.PAGESIZE
         self._consumer = mmap.mmap(self.descriptor, page, mmap.MAP_SHARED)
+        # A page with the producer's position, then the data twice, so that a record at the end is contiguous.
         self._ring = mmap.mmap(
             self.descriptor, page + 2 * RING_BYTES, mmap.MAP_SHARED, mmap.PROT_READ, offset=page
         )

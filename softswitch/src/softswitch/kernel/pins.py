@@ -83,7 +83,7 @@ class Pins:
         return None
 
     def _remove_other_generations(self, current_number: int | None) -> None:
-        for number in self._numbers() - {current_number or 0}:
+        for number in self._numbers() - {current_number or 0}:  # numbers begin at 1
             Generation(self.folder, number, is_restored=True).remove()
         if current_number is None:
             self._release_interfaces()

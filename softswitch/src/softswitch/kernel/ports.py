@@ -31,12 +31,12 @@ from softswitch.ports.sockets import ControlSockets, PortError
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
-_CPU_BUFFER_BYTES = 1 << 16
+_CPU_BUFFER_BYTES = 1 << 16  # for any frame of the CPU port
 _POLL_INTERVAL_S = 1.0
 _MAX_FRAMES_PER_WAKEUP = 64
 _COUNTER_WORDS = arena.COUNTER_BYTES // 8
 _LOSS_COUNTERS = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST_NOTICES}
-_TX_DROPS, _PROGRAM_MAP = "tx_drops", "programs"
+_TX_DROPS, _PROGRAM_MAP = "tx_drops", "programs"  # names in the folder of `Pins`
 
 
 class KernelPorts:
@@ -51,7 +51,7 @@ class KernelPorts:
         pins: Pins | None = None,
         rps_cpu: int | None = None,
     ) -> None:
-        check_ports(ports, cpu_port, {})
+        check_ports(ports, cpu_port, impairments={})
         self._pins = pins
         self._start_ns = time.monotonic_ns()
         self._cpu_interface: CpuInterface | None = None
@@ -87,7 +87,11 @@ class KernelPorts:
 
     def _open_program_map(self) -> int:
         pinned_map = None if self._pins is None else self._pins.open_object(_PROGRAM_MAP)
-        program_map = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if pinned_map is None else pinned_map
+        program_map = (
+            bpf.create_map(bpf.PROGRAMS, key_bytes=4, value_bytes=4, max_entries=1)
+            if pinned_map is None
+            else pinned_map
+        )
         if self._pins is not None and pinned_map is None:
             self._pins.pin(_PROGRAM_MAP, program_map)
         return program_map
@@ -175,6 +179,7 @@ class KernelPorts:
         drops = tx_drops()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
+            # In the order of `arena.RECEIVED` to `arena.OVERSIZE_OUT`.
             rx, sent_frames, unsent_frames, oversize_in, _, oversize_out = counts[number][:6].tolist()
             kernel_drops = max(0, drops[interface.name] - self._initial_drops[interface.name])
             is_cpu = interface is self._cpu_interface

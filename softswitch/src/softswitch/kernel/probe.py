@@ -10,9 +10,10 @@ from softswitch.kernel import bpf
 from softswitch.kernel.arena import Arena
 from softswitch.kernel.control import MAILBOX_BYTES, ArenaMemory
 from softswitch.kernel.hooks import Hook
+from softswitch.memory.words import WORD_BYTES
 
-_LOOPBACK = 1
-_VALUE = 0x0123_4567_89AB_CDEF
+_LOOPBACK = 1  # index of the interface
+_TEST_VALUE = 0x0123_4567_89AB_CDEF
 
 
 def probe(hook: Hook = Hook.TCX) -> str | None:
@@ -27,12 +28,12 @@ def probe(hook: Hook = Hook.TCX) -> str | None:
 
 def _try_arena() -> None:
     with (
-        contextlib.closing(Arena(8, MAILBOX_BYTES, 0)) as arena,
-        contextlib.closing(ArenaMemory(arena, 8)) as memory,
+        contextlib.closing(Arena(WORD_BYTES, MAILBOX_BYTES, area_bytes=0)) as arena,
+        contextlib.closing(ArenaMemory(arena, WORD_BYTES)) as memory,
     ):
         with memory.locked():
-            memory.store(0, [_VALUE])
-        if memory.read(0, 1).tolist() != [_VALUE]:
+            memory.store(0, [_TEST_VALUE])
+        if memory.read(0, 1).tolist() != [_TEST_VALUE]:
             raise KernelError("this process does not see what a BPF program writes to its arena")
 
 

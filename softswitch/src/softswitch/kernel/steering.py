@@ -29,7 +29,7 @@ def cpu_mask(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames of interfaces on one CPU; return the previous masks. Restore these on PortError."""
+    """Process frames of interfaces on one CPU; return the previous masks, restored before a PortError."""
     previous_masks: Masks = {}
     try:
         for name in names:
@@ -54,5 +54,5 @@ def _rps_files(name: str, interfaces: Path) -> list[Path]:
     queues = interfaces / name / "queues"
     if not queues.is_dir():
         reason = f"{interfaces} does not show interface {name}: it is in another network namespace"
-        raise FileNotFoundError(0, reason, str(queues))
+        raise FileNotFoundError(0, reason, str(queues))  # any errno: `strerror` is the reason
     return [queue / "rps_cpus" for queue in sorted(queues.glob("rx-*"))]
