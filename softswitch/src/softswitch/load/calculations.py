@@ -8,6 +8,8 @@ from softswitch.hashing import ALGORITHMS
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 
+_DEFAULT_CONSTANT_BITS = 32  # width of a constant whose width the JSON omits
+
 
 def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
     if item["algo"] not in ALGORITHMS:
@@ -47,7 +49,8 @@ def load_field_list(scope: Scope, item: Json) -> ir.FieldList:
             case "field" if element["value"][1] != "$valid$":
                 values.append(scope.field(element["value"]))
             case "hexstr":
-                values.append(ir.SizedConstant(int(element["value"], 16), element.get("bitwidth", 32)))
+                width = element.get("bitwidth", _DEFAULT_CONSTANT_BITS)
+                values.append(ir.SizedConstant(int(element["value"], 16), width))
             case kind:
                 raise UnsupportedConstruct(f"`{kind}` in the list `{item['name']}`", source_line(item))
     return ir.FieldList(item["id"], item["name"], tuple(values))

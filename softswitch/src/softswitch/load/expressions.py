@@ -98,10 +98,10 @@ class Expressions:
     def _load_operation(self, item: Json) -> ir.Expression:
         op = item["op"]
         match op:
-            case "d2b":
+            case "d2b":  # data to bool
                 operand = self.value(item["right"])
                 return operand if _is_bool(operand) else ir.Binary(ir.Op.NE, operand, ir.Constant(0))
-            case "b2d":
+            case "b2d":  # bool to data
                 return self.value(item["right"])
             case "?":
                 return ir.Ternary(*(self.value(item[part]) for part in ("cond", "left", "right")))
@@ -131,6 +131,7 @@ class Expressions:
             left, right = item.get("left"), self.value(item["right"])
             if op in ("<<", ">>") and isinstance(right, ir.Constant) and right.value < 0:
                 raise UnsupportedConstruct("a shift by a negative number", self.location)
+            # A unary plus or minus has no left operand.
             return ir.Binary(BINARY_OPS[op], ir.Constant(0) if left is None else self.value(left), right)
         raise UnsupportedConstruct(f"operator `{op}`", self.location)
 

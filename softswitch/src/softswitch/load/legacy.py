@@ -43,6 +43,7 @@ _OPTIONAL_STANDARD_FIELDS = {
     Standard.PRIORITY: ("intrinsic_metadata", 3),
 }
 """Fields that a program may lack: the header where simple_switch looks for each, and its width in bits."""
+# Primitives of P4_14: of the forms target += value and target = left op right, and renamed ones.
 _UPDATE_OPERATORS = {"add_to_field": "+", "subtract_from_field": "-"}
 _BINARY_OPERATORS = {
     "add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<",
@@ -85,6 +86,7 @@ def modernize(document: Json) -> None:
 
 
 def _set_defaults(item: Json, **values: object) -> None:
+    # To BMv2, a key whose value is null is missing.
     for key, value in values.items():
         if item.get(key) is None:
             item[key] = value
@@ -202,7 +204,7 @@ def _modernize_pipeline(document: Json, pipeline: Json) -> None:
         conditional.setdefault("false_next", None)
     for profile in pipeline["action_profiles"]:
         _set_defaults(profile, max_size=_DEFAULT_SIZE)
-        if profile.get("selector", 0) is None:
+        if "selector" in profile and profile["selector"] is None:
             del profile["selector"]
     names = {item["id"]: item["name"] for item in document["actions"]}
     pipeline["tables"] += [_make_call_table(names, call) for call in pipeline["action_calls"]]

@@ -10,6 +10,7 @@ from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Names, Scope, source_line
 from softswitch.load.statements import load_statement
 
+_ALL_BITS = -1  # mask of a key of any width
 Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 
@@ -82,7 +83,7 @@ def _load_operation(scope: Scope, item: Json, state: str) -> list[Operation]:
             return [_load_set(scope, expressions, *parameters)]
         case "advance":
             return [ir.Advance(expressions.value(parameters[0]))]
-        case "shift":
+        case "shift":  # by a number of bytes
             return [ir.Advance(ir.Constant(8 * parameters[0]))]
         case "verify":
             return [ir.Verify(expressions.value(parameters[0]), expressions.value(parameters[1]))]
@@ -106,11 +107,11 @@ def _load_extract(scope: Scope, item: Json, location: str) -> ir.Extract:
     kind, name = item["type"], item["value"]
     match kind:
         case "regular":
-            return ir.Extract(scope.header(name), None)
+            return ir.Extract(scope.header(name), stack=None)
         case "stack":
-            return ir.Extract(None, scope.stack_index[name])
+            return ir.Extract(header=None, stack=scope.stack_index[name])
         case "union_stack":
-            return ir.Extract(None, scope.union_stacks[name[0]][name[1]])
+            return ir.Extract(header=None, stack=scope.union_stacks[name[0]][name[1]])
     raise UnsupportedConstruct(f"extraction to `{kind}`", location)
 
 
@@ -129,12 +130,12 @@ def _load_key_part(expressions: Expressions, item: Json) -> ir.KeyPart:
 
 def _load_case(scope: Scope, item: Json, state_index: dict[str, int], state: str) -> ir.Case:
     target = state_index.get(item["next_state"])  # an unknown name accepts, as in BMv2
-    mask = -1 if item["mask"] is None else int(item["mask"], 16)
+    mask = _ALL_BITS if item["mask"] is None else int(item["mask"], 16)
     match item["type"]:
         case "default":
-            return ir.Case(0, 0, target)
+            return ir.Case(value=0, mask=0, state=target)
         case "hexstr":
             return ir.Case(int(item["value"], 16) & mask, mask, target)
         case "parse_vset":
-            return ir.Case(0, mask, target, scope.value_set_index[item["value"]])
+            return ir.Case(value=0, mask=mask, state=target, value_set=scope.value_set_index[item["value"]])
     raise UnsupportedConstruct(f"transition of type `{item['type']}`", f"parser state {state}")

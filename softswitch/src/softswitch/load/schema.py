@@ -12,6 +12,7 @@ from typing import Any
 from softswitch.errors import ProgramError
 
 Shape = Any  # a type, or nested lists, tuples and dicts of shapes
+_MAX_SHOWN_CHARACTERS = 60  # of a value in an error
 _TYPE_NAMES: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
 
 
@@ -54,7 +55,9 @@ def _check_type(value: object, kind: type, place: str) -> None:
 
 def mismatch(expected: str, value: object, place: str) -> ProgramError:
     text = repr(value)
-    return ProgramError(f"{place}: expected {expected}, got {text if len(text) <= 60 else text[:57] + '...'}")
+    if len(text) > _MAX_SHOWN_CHARACTERS:
+        text = text[: _MAX_SHOWN_CHARACTERS - 3] + "..."
+    return ProgramError(f"{place}: expected {expected}, got {text}")
 
 
 def integer(value: object, place: str) -> None:

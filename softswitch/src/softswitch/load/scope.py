@@ -14,6 +14,8 @@ V = TypeVar("V")
 
 
 class Names(dict[K, V]):
+    # Values by name; a name that is declared twice or not at all raises ProgramError.
+
     def __init__(self, kind: str, items: Iterable[tuple[K, V]] = ()) -> None:
         super().__init__()
         self._kind = kind
@@ -55,7 +57,7 @@ class Scope:
             types[stack["header_type"]]  # raises ProgramError if the type is not declared
         for union in document["header_union_types"]:
             for _, header_type in union["headers"]:
-                types[header_type]
+                types[header_type]  # raises ProgramError, too
         self.header_index = Names("header", ((h.name, i) for i, h in enumerate(self.headers)))
         self.field_index = Names(
             "field",
@@ -169,6 +171,7 @@ def _load_fields(header_type: Json) -> list[ir.FieldType]:
     fixed_bits = sum(width for _, width, *_ in header_type["fields"] if width != "*")
     fields = []
     offset = 0
+    # A width of "*" marks the varbit field.
     for name, width, *signed in header_type["fields"]:
         if width == "*":
             if offset % 8 or fixed_bits % 8:

@@ -12,7 +12,7 @@ from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 from softswitch.v1model import STANDARD_METADATA, Standard
 
-_JUMPS = {"_jump": 0, "_jump_if_zero": 1}  # number of conditions
+_JUMPS = {"_jump": 0, "_jump_if_zero": 1}  # number of conditions of each primitive that jumps
 
 
 def load_action(scope: Scope, item: Json) -> ir.Action:
@@ -51,7 +51,9 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     jump = ir.JumpIfZero(conditions[0], target.value) if conditions else ir.Jump(target.value)
     if target.value > number:
         return [jump]
-    text = f"{location}: an endless loop: the packet is dropped".removeprefix(": ")
+    text = f"{location}: an endless loop: the packet is dropped".removeprefix(
+        ": "
+    )  # the location may be empty
     return [ir.CountLoop(scope.add_message(text)), jump]
 
 
@@ -170,6 +172,7 @@ class _Primitives:
         size = len(self._scope.stacks[stacks[0]].headers)
         sources = _shift_sources(size, count)
         shifted_in = tuple(i for i in range(size) if not 0 <= i - count < size)
+        # BMv2 invalidates the elements that are shifted in if they are headers, but not if they are unions.
         is_of_unions = name in self._scope.union_stacks
         return [ir.Shift(stacks, count, sources, () if is_of_unions else shifted_in)]
 
@@ -294,7 +297,6 @@ class _Primitives:
 
 def _shift_sources(size: int, count: int) -> tuple[int, ...]:
     """Return the position from which BMv2's swaps (stacks.cpp, StackP4_16) copy each element."""
-    # BMv2 invalidates the elements that are shifted in if they are headers, but not if they are unions.
     order = list(range(size))
     if count > 0:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
