@@ -173,7 +173,7 @@ def _make_transport(frames: FrameTransport, settings: Settings) -> Transport:
         return GrpcStream(frames.argument, settings.device_id)
     if frames.kind == "nanomsg":
         return Nanomsg(frames.argument)
-    return PcapFiles(settings.ports, int(frames.argument))
+    return PcapFiles(settings.ports, delay_s=int(frames.argument))
 
 
 def _print_status(text: str) -> None:

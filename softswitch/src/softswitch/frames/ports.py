@@ -116,7 +116,9 @@ class FramePorts:
 
     def _serve_cpu_port(self) -> None:
         while True:
-            frame = self._control.switch_end.recv(MAX_FRAME_BYTES + 1)  # a larger frame is counted, too
+            frame = self._control.switch_end.recv(
+                MAX_FRAME_BYTES + 1
+            )  # + 1: a frame that is cut off is too large
             if self._closing:
                 return
             if self._cpu_port is not None:

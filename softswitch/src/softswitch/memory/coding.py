@@ -19,7 +19,7 @@ def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
 
 def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
     args: list[int] = []
-    position = 1
+    position = 1  # after the action
     for width in program.actions[words[0]].parameters:
         word_count = words_of(width)
         args.append(join_words(words[position : position + word_count]))

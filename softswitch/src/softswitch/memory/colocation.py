@@ -27,12 +27,12 @@ def cell_accesses(action: ir.Action) -> Iterator[CellAccess]:
     for statement in action.body:
         match statement:
             case ir.RegisterRead(target, number, index):
-                yield CellAccess(ArrayRef(False, number), assignments.get(index, index))
+                yield CellAccess(ArrayRef(is_counter=False, number=number), assignments.get(index, index))
                 assignments.pop(target, None)
             case ir.RegisterWrite(number, index, _):
-                yield CellAccess(ArrayRef(False, number), assignments.get(index, index))
+                yield CellAccess(ArrayRef(is_counter=False, number=number), assignments.get(index, index))
             case ir.Count(number, index):
-                yield CellAccess(ArrayRef(True, number), assignments.get(index, index))
+                yield CellAccess(ArrayRef(is_counter=True, number=number), assignments.get(index, index))
             case ir.Assign(ir.FieldRef() as target, value):
                 assignments[target] = value
 
@@ -47,6 +47,7 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
             if array != other_array and sources & other_sources and has_equal_size:
                 merged_group = groups.get(array, {array}) | groups.get(other_array, {other_array})
                 groups.update(dict.fromkeys(merged_group, merged_group))
+    # Each array refers to its whole group, which is returned once; counters come first.
     return list(dict.fromkeys(tuple(sorted(group, reverse=True)) for group in groups.values()))
 
 

@@ -188,7 +188,9 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
     )
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        probe = emit_probe(b, Index(*function.args[:4]), KeyInRegisters(function.args[4:]))
+        probe = emit_probe(
+            b, Index(*function.args[:_INDEX_ARGUMENTS]), KeyInRegisters(function.args[_INDEX_ARGUMENTS:])
+        )
         b.position_at_end(probe.hit)
         b.ret(probe.record)
         b.position_at_end(probe.miss)
@@ -223,7 +225,9 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
     function, is_new = _get_function(module, "find_at", I64, [*_INDEX_TYPES, POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        probe = emit_probe(b, Index(*function.args[:4]), KeyInMemory(*function.args[4:]))
+        probe = emit_probe(
+            b, Index(*function.args[:_INDEX_ARGUMENTS]), KeyInMemory(*function.args[_INDEX_ARGUMENTS:])
+        )
         b.position_at_end(probe.hit)
         b.ret(probe.position)
         b.position_at_end(probe.miss)
@@ -239,7 +243,8 @@ def hash_at_function(module: llvm.Module) -> llvm.Function:
     return function
 
 
-_INDEX_TYPES = [POINTER, I64, POINTER, I64]
+_INDEX_TYPES = [POINTER, I64, POINTER, I64]  # of the fields of `Index`, as arguments
+_INDEX_ARGUMENTS = len(_INDEX_TYPES)
 
 
 def _get_function(

@@ -27,9 +27,8 @@ action is a reference instead: 0 for none, the slot of a member + 1, or `GROUP` 
 
 A token bucket's last word is the number of tokens that its rate had generated, from start to the last packet.
 
-The words that every packet may need come first, in few cache lines and pages: headers, default records, small
-arrays.
-Cells that one action accesses with the same index lie next to each other (`memory.colocation`).
+The words that every packet may need come first, in few cache lines and pages: small arrays, headers and
+default records. Cells that an action accesses with one index are adjacent (`memory.colocation`).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
 """Words of a table's header (entries, first free record, records ever used, groups in use); header size."""
-TOKEN_BUCKET_WORDS = 4  # of the token bucket of a meter
+TOKEN_BUCKET_WORDS = 4
 METER_WORDS = 1 + 2 * TOKEN_BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
@@ -57,7 +56,7 @@ GAP_LINES = 13
 """Cache lines between arrays, so that cells of one index do not all fall into one set of a cache."""
 MAX_SMALL_ARRAY_WORDS = 64
 """Arrays of up to this many words are placed next to each other."""
-GROUP = 1 << 63
+GROUP = 1 << 63  # bit of an action that is a reference to a group
 
 
 def meter_bucket(number: int) -> int:
@@ -84,9 +83,9 @@ class TableLayout:
     """Word offsets of one table. Offsets of parts of a record or group are relative to its start."""
 
     table: ir.Table
-    parameter_words: dict[int, tuple[int, ...]]
+    parameter_words: dict[int, tuple[int, ...]]  # of each parameter, by action
     header: int
-    body: int
+    body: int  # buckets, records, groups and order
 
     @property
     def max_entries(self) -> int:
@@ -275,12 +274,12 @@ class CellArray(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    random: int
+    random: int  # word offset of the state of `random`
     counters: tuple[CellArray, ...]
-    meters: tuple[int, ...]
+    meters: tuple[int, ...]  # word offsets of the first cells
     registers: tuple[CellArray, ...]
-    value_sets: tuple[int, ...]
-    value_words: tuple[int, ...]
+    value_sets: tuple[int, ...]  # word offsets: the number of members, then the members
+    value_words: tuple[int, ...]  # words of a member of each value set
     tables: dict[str, TableLayout]
     profiles: tuple[ProfileLayout, ...]
     replication: ReplicationLayout
@@ -323,6 +322,7 @@ class _ColocatedArrays:
 
     def allocate(self, allocator: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
         first_byte = (allocator.take if self.is_small else allocator.take_lines)(self._words) * WORD_BYTES
+        # The last offset is that of the end.
         for array, offset in zip(self._arrays, self._offsets, strict=False):
             yield array, CellArray(first_byte + offset, self._step)
 

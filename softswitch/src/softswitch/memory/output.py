@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from softswitch.memory.words import WORD_BYTES
+
 HEAD_FIELDS = ("kind", "length")
 HEAD_FIELD_BYTES = 4
 HEAD = np.dtype([(name, "<u4") for name in HEAD_FIELDS])
@@ -49,6 +51,7 @@ def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
 def read_values(data: bytes) -> Iterator[int]:
     offset = 0
     while offset < len(data):
-        count = int.from_bytes(data[offset : offset + 8], "little", signed=True)
-        start, offset = offset + 8, offset + 8 + 8 * abs(count)
+        start = offset + WORD_BYTES
+        count = int.from_bytes(data[offset:start], "little", signed=True)
+        offset = start + WORD_BYTES * abs(count)
         yield int.from_bytes(data[start:offset], "little", signed=count < 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-WORD = 64
+WORD = 64  # bits
 WORD_BYTES = WORD // 8
 WORD_MASK = (1 << WORD) - 1
 HALF = 32

@@ -59,13 +59,13 @@ class Memory:
         """Return a copy of words; the caller holds `locked`. Each run of `unit` words is read atomically."""
         return self.words[first:stop].copy()
 
-    def store(self, offset: int, values: Sequence[int] | Words) -> None:
+    def store(self, first_word: int, values: Sequence[int] | Words) -> None:
         """Change words; the caller holds `locked`."""
-        self.words[offset : offset + len(values)] = values
+        self.words[first_word : first_word + len(values)] = values
 
-    def store_bytes(self, offset: int, data: bytes) -> None:
+    def store_bytes(self, first_byte: int, data: bytes) -> None:
         """Change bytes; the caller holds `locked`. Packets may change the word's other bytes concurrently."""
-        self.map[offset : offset + len(data)] = data
+        self.map[first_byte : first_byte + len(data)] = data
 
     @contextmanager
     def changing(self) -> Iterator[Words]:

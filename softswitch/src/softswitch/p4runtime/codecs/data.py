@@ -1,4 +1,4 @@
-"""`P4Data` of a P4Info type: register cells and digests, as integers in order (P4Runtime 1.4 §8.4)."""
+"""Convert `P4Data` of register cells and digests to integers in order, and back (P4Runtime 1.4 §8.4)."""
 
 from __future__ import annotations
 

@@ -43,6 +43,7 @@ class FieldGroup:
             raise self.mismatch_error([field_id for field_id, _ in pairs])
         if self.is_translated:
             return self._decode_in_any_order(pairs)
+        # The fast path, for messages with the fields in declaration order.
         numbers = []
         for (field_id, value), (expected_id, width) in zip(pairs, self._ids_and_widths, strict=True):
             number = int.from_bytes(value, "big")
