@@ -6,7 +6,7 @@ from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 from softswitch.hashing import ALGORITHMS
 from softswitch.load.expressions import Expressions
-from softswitch.load.scope import Json, Scope, source_line
+from softswitch.load.scope import VALIDITY_FIELD, Json, Scope, source_line
 
 _DEFAULT_CONSTANT_BITS = 32  # width of a constant whose width the JSON omits
 
@@ -46,7 +46,7 @@ def load_field_list(scope: Scope, item: Json) -> ir.FieldList:
     values: list[ir.FieldRef | ir.SizedConstant] = []
     for element in item["elements"]:
         match element["type"]:
-            case "field" if element["value"][1] != "$valid$":
+            case "field" if element["value"][1] != VALIDITY_FIELD:
                 values.append(scope.field(element["value"]))
             case "hexstr":
                 width = element.get("bitwidth", _DEFAULT_CONSTANT_BITS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct
-from softswitch.load.scope import Json, Scope
+from softswitch.load.scope import VALIDITY_FIELD, Json, Scope
 
 UNARY_OPS = {"~": ir.Op.COMPLEMENT, "not": ir.Op.NOT}
 BINARY_OPS = {op.value: op for op in ir.Op if op.value not in UNARY_OPS}
@@ -39,7 +39,7 @@ class Expressions:
                 return ir.Constant(int(value, 16))
             case "bool":
                 return ir.Constant(int(value))
-            case "field" if value[1] == "$valid$":
+            case "field" if value[1] == VALIDITY_FIELD:
                 return ir.IsValid(self.scope.header(value[0]))
             case "field":
                 return self.scope.field(value)

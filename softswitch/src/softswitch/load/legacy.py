@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from softswitch.errors import ProgramError
-from softswitch.load.scope import Json
+from softswitch.load.scope import VALIDITY_FIELD, Json
 from softswitch.v1model import STANDARD_METADATA, CoreError, Standard
 
 _LISTS = (
@@ -274,7 +274,7 @@ def _modernize_valid_key(table: Json, position: int, part: Json) -> None:
     """Turn a `valid` key into an exact key on `$valid$`, also in the constant entries."""
     header = part["target"]
     _set_defaults(part, name=header)
-    part.update(match_type="exact", target=[header, "$valid$"])
+    part.update(match_type="exact", target=[header, VALIDITY_FIELD])
     for entry in table.get("entries", []):
         match = entry["match_key"][position : position + 1]
         for match_item in match:
@@ -293,5 +293,5 @@ def _modernize_checksum(document: Json, checksum: Json) -> None:
             fields = [name for name, *_ in types[instance["header_type"]]["fields"] if name != field]
             calculation["input"] = [{"type": "field", "value": [header, name]} for name in fields]
     document["calculations"].append(calculation)
-    validity_field = {"type": "field", "value": [header, "$valid$"]}
+    validity_field = {"type": "field", "value": [header, VALIDITY_FIELD]}
     checksum.update(calculation=calculation["name"], if_cond=checksum.get("if_cond") or validity_field)

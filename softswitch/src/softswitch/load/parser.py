@@ -7,7 +7,7 @@ from dataclasses import replace
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
-from softswitch.load.scope import Json, Names, Scope, source_line
+from softswitch.load.scope import VALIDITY_FIELD, Json, Names, Scope, source_line
 from softswitch.load.statements import load_statement
 
 _ALL_BITS = -1  # mask of a key of any width
@@ -93,7 +93,7 @@ def _load_operation(scope: Scope, item: Json, state: str) -> list[Operation]:
 
 
 def _load_set(scope: Scope, expressions: Expressions, target: Json, source: Json) -> ir.Statement:
-    if target["type"] == "field" and target["value"][1] == "$valid$":
+    if target["type"] == "field" and target["value"][1] == VALIDITY_FIELD:
         header = scope.header(target["value"][0])
         return ir.If(expressions.value(source), ir.SetValid(header), ir.SetInvalid(header))
     lvalue, value = expressions.target(target), expressions.value(source)

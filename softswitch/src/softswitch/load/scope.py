@@ -9,6 +9,7 @@ from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct
 
 Json = dict[str, Any]  # the type of a value depends on its key
+VALIDITY_FIELD = "$valid$"  # BMv2's hidden field of each header
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

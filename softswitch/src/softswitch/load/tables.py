@@ -8,10 +8,11 @@ from itertools import chain
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
-from softswitch.load.scope import Json, Names, Scope, source_line, source_text
+from softswitch.load.scope import VALIDITY_FIELD, Json, Names, Scope, source_line, source_text
 
 MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
-TABLE_TYPES = ("simple", "indirect", "indirect_ws")
+TABLE_TYPES = ("simple", "indirect", "indirect_ws")  # the last: with an action selector
+_HIT, _MISS = "__HIT__", "__MISS__"  # keys of `next_tables` instead of actions
 TOP_PRIORITY = (1 << 31) - 1
 """P4Runtime priority that corresponds to BMv2's priority 0, as in BMv2's P4Runtime server."""
 
@@ -42,10 +43,10 @@ def _load_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
         size=item["max_size"],
         has_counter=bool(item["with_counters"]),
         next_nodes={index: next_tables.get(action, default_next) for action, index in action_index.items()},
-        next_on_hit=next_tables.get("__HIT__"),
-        next_on_miss=next_tables.get("__MISS__"),
-        branches_on_hit="__HIT__" in next_tables,
-        next_without_action=next_tables.get("__MISS__", default_next),
+        next_on_hit=next_tables.get(_HIT),
+        next_on_miss=next_tables.get(_MISS),
+        branches_on_hit=_HIT in next_tables,
+        next_without_action=next_tables.get(_MISS, default_next),
         profile=profiles[item["action_profile"]] if item["type"] != "simple" else None,
         meter=_load_direct_meter(scope, item.get("direct_meters")),
         has_idle_timeout=bool(item.get("support_timeout")),
@@ -74,7 +75,7 @@ def _load_key_field(scope: Scope, item: Json, table: str, location: str) -> ir.K
     header, field = item["target"]
     # Keys of tables that p4c generates (for `switch`) have no name.
     name = item.get("name", f"{header}.{field}")
-    if field == "$valid$":
+    if field == VALIDITY_FIELD:
         return ir.KeyField(name, ir.IsValid(scope.header_index[header]), 1, kind, mask)
     source = scope.field(item["target"])
     width = scope.headers[source.header].fields[source.field].width
@@ -122,7 +123,7 @@ def _load_invocation(scope: Scope, item: Json, actions: tuple[int, ...], table: 
 
 
 def _check_next_tables(table: str, next_tables: Json, actions: list[str]) -> None:
-    expected = {"__HIT__", "__MISS__"} if {"__HIT__", "__MISS__"} & next_tables.keys() else set(actions)
+    expected = {_HIT, _MISS} if {_HIT, _MISS} & next_tables.keys() else set(actions)
     if next_tables.keys() != expected:
         found = ", ".join(sorted(next_tables))
         raise ProgramError(f"next_tables of {table}: expected {', '.join(sorted(expected))}, got {found}")
