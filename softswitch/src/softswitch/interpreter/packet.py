@@ -31,8 +31,8 @@ class Packet:
     observer: Observer[Packet] = NULL_OBSERVER
     position: int = 0
     """Bytes that the parser has consumed; the payload follows."""
-    fields: list[list[int]] = field(default_factory=list)
-    valid: list[bool] = field(default_factory=list)
+    fields: list[list[int]] = field(default_factory=list)  # values by header and field
+    valid: list[bool] = field(default_factory=list)  # by header
     varbits: list[int] = field(default_factory=list)
     """Current width in bits of each header's varbit field."""
     cursors: list[int] = field(default_factory=list)  # `nextIndex` of each header stack
@@ -147,11 +147,11 @@ class Packet:
         self.fields[target] = list(self.fields[source])
         self.varbits[target] = self.varbits[source]
 
-    def shift(self, stack: ir.Stack, sources: tuple[int, ...], invalid: tuple[int, ...]) -> None:
+    def shift(self, stack: ir.Stack, sources: tuple[int, ...], invalid_positions: tuple[int, ...]) -> None:
         old_elements = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
         for position, (header, source) in enumerate(zip(stack.headers, sources, strict=True)):
             self.fields[header], self.valid[header], self.varbits[header] = old_elements[source]
-            self.valid[header] &= position not in invalid
+            self.valid[header] &= position not in invalid_positions
 
     # -- bytes
 

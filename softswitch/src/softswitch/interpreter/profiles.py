@@ -9,10 +9,10 @@ from softswitch.pipeline import ActionCall, UseGroup, UseMember
 
 
 class ProfileState:
-    def __init__(self, program: ir.Program, number: int) -> None:
+    def __init__(self, program: ir.Program, profile_index: int) -> None:
         self._program = program
-        self._profile_index = number
-        self._profile = program.profiles[number]
+        self._profile_index = profile_index
+        self._profile = program.profiles[profile_index]
         self._members: dict[int, ActionCall] = {}
         self._groups: dict[int, tuple[int, ...]] = {}
 

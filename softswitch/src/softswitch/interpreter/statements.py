@@ -98,10 +98,10 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
             header = header_at(packet, ref)
             if header is not None:
                 packet.remove_header(header)
-        case ir.Shift(numbers, shift_count, sources, invalid):
-            stacks = [packet.program.stacks[number] for number in numbers]
+        case ir.Shift(stack_numbers, shift_count, sources, invalid_positions):
+            stacks = [packet.program.stacks[number] for number in stack_numbers]
             for stack in stacks:
-                packet.shift(stack, sources, invalid)
+                packet.shift(stack, sources, invalid_positions)
             cursor = stacks[0].cursor
             packet.cursors[cursor] = min(max(packet.cursors[cursor] + shift_count, 0), len(sources))
 

@@ -93,7 +93,8 @@ class TableState:
     def _put_entry(self, key: Key, priority: int, action: EntryAction) -> None:
         """Add an entry, or change its action; its counter and meter are unchanged."""
         identity = self._identity(key, priority)
-        new_entry = Entry(identity[0], priority, action, self._resolve(action))
+        masked_key, _ = identity
+        new_entry = Entry(masked_key, priority, action, self._resolve(action))
         entry = self._entries.setdefault(identity, new_entry)
         entry.action, entry.resolved_action = new_entry.action, new_entry.resolved_action
 

@@ -185,9 +185,9 @@ class TrafficManager:
 
     # -- between ingress and egress
 
-    def _replicate_clone(self, clone: Packet, number: int) -> None:
-        session = self.sessions.get(number, CloneSession(replicas=(), length=0))
-        self._replicate(clone, session.replicas, f"clone session {number}", session.length or None)
+    def _replicate_clone(self, clone: Packet, session_number: int) -> None:
+        session = self.sessions.get(session_number, CloneSession(replicas=(), length=0))
+        self._replicate(clone, session.replicas, f"clone session {session_number}", session.length or None)
 
     def _replicate(
         self, packet: Packet, replicas: Sequence[Replica], source: str, length: int | None = None
