@@ -12,7 +12,7 @@ MAX_RECIRCULATED_BYTES = 1 << 20
 """Bytes of recirculated frames that one frame may cause; a frame beyond is dropped."""
 
 MAX_EXPRESSION_BITS = 4096
-"""Bits that an expression may need; a shift by at least as many yields no bits of the value."""
+"""Bits that an expression may need; a shift by as many or more shifts out all bits."""
 
 GROUP_MEMBERS_PER_MEMBER = 64
 """Members in all groups of an action profile together, as a multiple of the profile's size."""

@@ -15,6 +15,7 @@ import click
 from softswitch.explain import events as ev
 from softswitch.explain.filters import Filter, select
 from softswitch.explain.lines import HEX_DIGITS_PER_BYTE, Text, byte_count, event_line, idle_line, part_line
+from softswitch.explain.record import SWITCH
 
 BYTES_PER_LINE = 32
 _DIGITS_PER_LINE = HEX_DIGITS_PER_BYTE * BYTES_PER_LINE
@@ -118,7 +119,7 @@ def _origin_text(begin: ev.Begin) -> str:
 
 def _add_part(parent: Node, part: str, events: list[ev.Event], show_all: bool) -> None:
     events = [e for e in events if not isinstance(e, ev.Begin | ev.Enter)]
-    if part == "switch":
+    if part == SWITCH:
         for kind, same_kind in groupby(events, type):
             _add_switch_events(parent, kind, list(same_kind))
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """A field of a header type: name and width in bits (of a varbit field the maximum)."""
+    """A field of a header type: name and width in bits (the maximum width of a varbit field)."""
 
     name: str
     width: int

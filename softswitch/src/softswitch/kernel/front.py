@@ -46,8 +46,7 @@ class FrontOutput(OutputWriter):
         super().__init__(packet, memory, capacity)
         self._lengths = byte_offset(packet.b, target.area(packet.b), lengths)
 
-    def write_payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
-        """Store the lengths of headers and payload instead of the payload."""
+    def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
         b = self.b
         b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._lengths)
         b.store(size, byte_offset(b, self._lengths, WORD_BYTES))
@@ -132,6 +131,7 @@ class _FrontEnd:
     def _find_port(self) -> llvm.Value:
         b = self.b
         interface = b.zext(self.kernel_frame.field(self.kernel_frame.interface), I64)
+        # Like `arena.port_slots`.
         product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
         slot = b.lshr(b.and_(product, integer(64, (1 << 32) - 1)), integer(64, 32 - arena.SLOT_BITS))
         entry = self._load_word(arena.PORT_OF, slot)

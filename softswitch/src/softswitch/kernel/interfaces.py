@@ -100,7 +100,7 @@ class CpuInterface(Interface):
     def close(self) -> None:
         super().close()
         bpf.close(self.descriptor)
-        self.descriptor = -1
+        self.descriptor = -1  # the number may be another file's next
 
 
 def _bring_up(name: str) -> None:

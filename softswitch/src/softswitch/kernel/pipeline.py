@@ -21,7 +21,7 @@ from softswitch.memory.layout import Layout, make_layout
 from softswitch.pipeline import Notice
 from softswitch.state.pipeline import StatePipeline
 
-Build = Callable[[ir.Program, Layout, int], Code]
+Build = Callable[[ir.Program, Layout, int], Code]  # the integer is the number of priority queues
 
 
 class KernelPipeline(StatePipeline):

@@ -211,7 +211,7 @@ class _Function:
     def _rewrite_load(
         self, position: int, instruction: Instruction, placement: _Placement
     ) -> list[Instruction]:
-        is_address = self._accessed_types.get(position) is _Type.ARENA and _is_whole(instruction)
+        is_address = self._accessed_types.get(position) is _Type.ARENA and _is_whole_slot(instruction)
         instruction.registers = instruction.dst << 4 | instruction.dst
         address = make_instruction(LOAD, instruction.dst, _FRAME_POINTER, placement.address)
         return [address, instruction, *([_make_cast(instruction.dst)] if is_address else [])]
@@ -321,13 +321,13 @@ def _make_cast(register: int) -> Instruction:
     return make_instruction(MOVE, register, register, _CAST_TO_ARENA, _CAST_TO_ARENA)
 
 
-def _is_whole(instruction: Instruction) -> bool:
+def _is_whole_slot(instruction: Instruction) -> bool:
     return _ACCESS_BYTES[instruction.opcode & _SIZE_MASK] == _SLOT_BYTES
 
 
 def _accessed_type(instruction: Instruction, state: _State) -> _Type:
     """Return the type of the value that an access to the stack loads or stores."""
-    if instruction.kind == _ST or not _is_whole(instruction):
+    if instruction.kind == _ST or not _is_whole_slot(instruction):
         return _Type.NUMBER
     return state.get(
         _slot_of(instruction.offset) if instruction.kind == _LDX else instruction.src, _Type.NUMBER

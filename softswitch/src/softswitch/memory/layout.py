@@ -114,7 +114,7 @@ class TableLayout:
 
     @property
     def link(self) -> int:
-        return self.rank + 1
+        return self.rank + 1  # of the number of the next record in the chain
 
     @property
     def bounds(self) -> int:

@@ -51,9 +51,9 @@ def check(p4info: P4Info, program: Program) -> None:
             digests,
         ),
     }
-    for kind, (described_shapes, actual_shapes) in shapes.items():
-        for name, shape in described_shapes.items():
-            if actual_shapes.get(name) != shape:
+    for kind, (p4info_shapes, program_shapes) in shapes.items():
+        for name, shape in p4info_shapes.items():
+            if program_shapes.get(name) != shape:
                 raise _mismatch(kind, name)
 
 
@@ -90,7 +90,7 @@ def _bmv2_kind(kind: MatchKind) -> MatchKind:
 
 def _with_program_widths(p4info_widths: tuple[int, ...], program_widths: tuple[int, ...]) -> tuple[int, ...]:
     pairs = zip_longest(p4info_widths, program_widths, fillvalue=0)
-    return tuple(described_width or actual_width for described_width, actual_width in pairs)
+    return tuple(p4info_width or program_width for p4info_width, program_width in pairs)
 
 
 def _value_width(program: Program, value: ir.FieldRef | ir.SizedConstant) -> int:

@@ -27,7 +27,8 @@ class Translation:
     """The mapping of a type of `width` bits; controllers use `sdn_width` bits, or strings if that is None."""
 
     def __init__(self, name: str, spec: p4t.P4NewTypeSpec) -> None:
-        self.name, self.width = name, 0
+        self.name = name
+        self.width = 0  # until a field of this type is known (`Translations.of`)
         translated_type = spec.translated_type
         self.sdn_width = (
             translated_type.sdn_bitwidth if translated_type.WhichOneof("sdn_type") == "sdn_bitwidth" else None
@@ -59,7 +60,7 @@ class Translation:
         return value
 
     def _number_for_text(self, value: bytes, location: str) -> int:
-        if value.isdigit() and len(value) <= self.width:
+        if value.isdigit() and len(value) <= self.width:  # a number has at most as many digits as bits
             number = int(value)
             if value == b"%d" % number and not number >> self.width and number not in self._values_by_number:
                 return number
