@@ -134,7 +134,7 @@ class Scope:
             self.stack_index[item["name"]] = len(self.stacks)
             elements = tuple(self.header_of_id[i] for i in item["header_ids"])
             if not elements:
-                raise ProgramError(f"{item['name']}: expected headers in the stack, there are none")
+                raise ProgramError(f"header stack {item['name']}: expected headers, there are none")
             self.stacks.append(ir.Stack(item["name"], elements, cursor))
         cursor_count = len(self.stacks)
         union_type_members = Names(
@@ -146,7 +146,7 @@ class Scope:
         )
         for cursor, item in enumerate(self.document["header_union_stacks"], cursor_count):
             if not item["header_union_ids"]:
-                raise ProgramError(f"{item['name']}: expected unions in the stack, there are none")
+                raise ProgramError(f"stack of header unions {item['name']}: expected unions, there are none")
             self.union_stacks[item["name"]] = Names("member of the union")
             for position, (member, _) in enumerate(union_type_members[item["union_type"]]):
                 self.union_stacks[item["name"]][member] = len(self.stacks)
@@ -159,7 +159,8 @@ class Scope:
 
 def _union_member(headers: list[int], position: int, stack: str) -> int:
     if position >= len(headers):
-        raise ProgramError(f"{stack}: expected unions with {position + 1} headers, got {len(headers)}")
+        expected = f"expected unions with {position + 1} headers or more, got one with {len(headers)}"
+        raise ProgramError(f"stack of header unions {stack}: {expected}")
     return headers[position]
 
 
