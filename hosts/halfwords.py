@@ -33,17 +33,17 @@ as_halfwords = view_as(Halfwords, HALFWORDS)
 
 
 @compiled
-def write_word(rpc: Rpc, at: int, word: int) -> None:
+def write_word(rpc: Rpc, index: int, word: int) -> None:  # `index` counts halfwords, here and below
     packet = as_halfwords(rpc)
-    packet.halfwords[at], packet.halfwords[at + 1] = swap16(word >> 16 & 0xFFFF), swap16(word & 0xFFFF)
+    packet.halfwords[index], packet.halfwords[index + 1] = swap16(word >> 16 & 0xFFFF), swap16(word & 0xFFFF)
 
 
 @compiled
-def word_at(rpc: Rpc, at: int) -> int:
+def word_at(rpc: Rpc, index: int) -> int:
     packet = as_halfwords(rpc)
-    return int64(swap16(packet.halfwords[at]) << 16 | swap16(packet.halfwords[at + 1]))
+    return int64(swap16(packet.halfwords[index]) << 16 | swap16(packet.halfwords[index + 1]))
 
 
 @compiled
 def as_signed(word: int) -> int:
-    return int64(word - ((word & 1 << 31) << 1))
+    return int64(word - ((word & 1 << 31) << 1))  # minus 2^32 if the sign bit is set

@@ -33,9 +33,9 @@ from hosts.worker.replay import ReplayLog
 from hosts.worker.trainer import Replay
 
 M = TypeVar("M", bound=BaseModel)
-FOLDER = "unreplayed"
+UNREPLAYED_FOLDER = "unreplayed"
 """Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
-KEYS = "keys.npy"
+KEYS_FILE = "keys.npy"
 _AGENT_CONFIGS = "logs"  # folder of a run with the agents' configurations
 
 
@@ -49,18 +49,20 @@ class CrashedRun:
     """The files that a run left behind; raise `AgentConfigError` if there are none."""
 
     def __init__(self, run: Path) -> None:
-        self.folder = run / FOLDER
+        self.folder = run / UNREPLAYED_FOLDER
         if not (run / "run.json").is_file():
             raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
         if not self.folder.is_dir():
-            raise AgentConfigError(f"{run}: found no folder {FOLDER}: this run left no updates to recover")
+            raise AgentConfigError(
+                f"{run}: found no folder {UNREPLAYED_FOLDER}: this run left no updates to recover"
+            )
         self.servers = _load_configs(run, "ps-*.json", PsConfig)
         self.workers = _load_configs(run, "worker-*.json", WorkerConfig)
         first_config = self.servers[0]
         self.space = (
             KeySpace(first_config.parameters)
             if first_config.parameters
-            else KeySpace.load(self.folder / KEYS)
+            else KeySpace.load(self.folder / KEYS_FILE)
         )
         self.jobs = [job.job for job in first_config.jobs]
 

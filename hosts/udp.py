@@ -18,7 +18,7 @@ BURST = 64
 MONOTONIC = time.CLOCK_MONOTONIC
 THREAD_CPU = time.CLOCK_THREAD_CPUTIME_ID
 NAME_BYTES = 16
-NS = 1_000_000_000
+NS_PER_S = 1_000_000_000
 
 _DONT_WAIT = 0x40
 _MMSGHDR_BYTES = MMSGHDR.itemsize
@@ -93,7 +93,7 @@ def make_udp(offset: int) -> Udp:
 def clock(udp: Udp, clock_id: int) -> int:
     now = udp.state.now
     clock_gettime(clock_id, now.ctypes.data)
-    return int64(now[0] * NS + now[1])
+    return int64(now[0] * NS_PER_S + now[1])
 
 
 @compiled
@@ -118,7 +118,7 @@ def arrival(udp: Udp, k: int, read: int) -> int:
     """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
     # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read`.
     stamp = udp.state.control[k]
-    return min(int64(stamp[2]) * NS + int64(stamp[3]) - int64(udp.state.offset), read)
+    return min(int64(stamp[2]) * NS_PER_S + int64(stamp[3]) - int64(udp.state.offset), read)
 
 
 @compiled

@@ -21,7 +21,7 @@ from foundation.designs.registry import design
 from foundation.logs.collector import Collector
 from foundation.text import pluralize
 from hosts.keys import KeySpace
-from hosts.offline_recovery import FOLDER, KEYS
+from hosts.offline_recovery import KEYS_FILE, UNREPLAYED_FOLDER
 from hosts.worker import ledger, replay
 from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
@@ -162,7 +162,7 @@ async def _read_dump(agent: CommandTarget, command: str, session: RealSession) -
 def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     """Move agents' files to the run folder for `hosts.offline_recovery`, if durable servers lack updates."""
     unreplayed = {} if record.accounting is None else record.accounting.unreplayed
-    parts, target_folder = run / "parts", run / FOLDER
+    parts, target_folder = run / "parts", run / UNREPLAYED_FOLDER
     for worker, keys in unreplayed.items():
         log.warning("%s died with unreplayed updates of %s", worker, pluralize(keys, "key"))
     if not unreplayed or not any(parts.glob(_SERVER_FILES)):
@@ -171,7 +171,7 @@ def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     for pattern in _UNREPLAYED_FILES:
         for file in parts.glob(pattern):
             file.rename(target_folder / file.name)
-    keys_file = run / "trace" / KEYS
+    keys_file = run / "trace" / KEYS_FILE
     if keys_file.exists():
-        shutil.copyfile(keys_file, target_folder / KEYS)
+        shutil.copyfile(keys_file, target_folder / KEYS_FILE)
     log.warning("`./hotline recover %s --apply` adds these updates to the servers' files", run)

@@ -23,7 +23,7 @@ class AtpClient(VectorClient):
     make_state = staticmethod(make_worker)
 
     @property
-    def largest(self) -> int:
+    def max_values(self) -> int:
         return len(self.state.vector)
 
     def put(self, vector: Vector, workers: int) -> None:

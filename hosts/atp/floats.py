@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
 
-SCALE = 1e6
-LARGEST = 213.0
+SCALE = 1e6  # number of units in 1.0
+MAX_MAGNITUDE = 213.0  # of floats that are sent as integers
 
 
 @compiled
@@ -23,7 +23,7 @@ def fit_integer_sums(floats: NDArray[np.float32], first: int, count: int) -> boo
     magnitude = 0.0
     for i in range(first, first + count):
         magnitude = max(magnitude, abs(float(floats[i])))
-    return magnitude <= LARGEST
+    return magnitude <= MAX_MAGNITUDE
 
 
 @compiled

@@ -49,7 +49,7 @@ class DenseClient(VectorClient):
         self._header.chunk_size = size
 
     @property
-    def largest(self) -> int:
+    def max_values(self) -> int:
         return len(self.state.vector)
 
     def put(self, vector: Vector, workers: int) -> None:

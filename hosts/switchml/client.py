@@ -17,7 +17,7 @@ class SwitchMLClient(VectorClient):
     make_state = staticmethod(make_reducer)
 
     @property
-    def largest(self) -> int:
+    def max_values(self) -> int:
         return len(self.state.addend)
 
     def put(self, vector: Vector, workers: int) -> None:

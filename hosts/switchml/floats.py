@@ -17,7 +17,7 @@ from nativekit.compile import compiled, int64
 
 MIN_EXPONENT, MAX_EXPONENT = -126, 127
 INT32_MAX = 2**31 - 1
-LARGEST = float(np.finfo(np.float32).max)
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @compiled
@@ -32,7 +32,7 @@ def chunk_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
 
 @compiled
 def scale_of(exponent: int, workers: int) -> float:
-    return float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), LARGEST)))
+    return float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), MAX_FLOAT32)))
 
 
 @compiled
@@ -46,7 +46,7 @@ def as_integer(value: float, scale: float, workers: int) -> int:
 
 @compiled
 def as_float(total: int, scale: float) -> float:
-    """Return the float that a sum of scaled integers represents; infinity above `LARGEST`."""
+    """Return the float that a sum of scaled integers represents; infinity above `MAX_FLOAT32`."""
     return float(np.float32(total) / np.float32(scale))
 
 
@@ -56,6 +56,6 @@ def error_bound(exponent: int, workers: int, size: float) -> float:
     Each addend is rounded to a multiple of 1 / scale; its product with the scale, the sum and its quotient
     are rounded to 24 bits, and results below 2^-126 to fewer.
     """
-    scale = float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), LARGEST)))
+    scale = float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), MAX_FLOAT32)))
     # Clipping to INT32_MAX // n can change a value next to 2^e by a rounding error of its product.
     return (0.5 + 2.0**-24 * INT32_MAX / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149

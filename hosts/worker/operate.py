@@ -15,7 +15,7 @@ from hosts.udp import (
     BURST,
     MONOTONIC,
     NAME_BYTES,
-    NS,
+    NS_PER_S,
     Udp,
     arrival,
     clock,
@@ -128,6 +128,6 @@ def wait(wire: Wire, timeout_ns: int) -> bool:
     for k in range(_N_POLLFDS):
         pollfds[2 * k + 1] = _POLLIN
     timeout_ns = max(timeout_ns, 0)
-    state.timeout[0], state.timeout[1] = timeout_ns // NS, timeout_ns % NS
+    state.timeout[0], state.timeout[1] = timeout_ns // NS_PER_S, timeout_ns % NS_PER_S
     ready = int64(ppoll(pollfds.ctypes.data, _N_POLLFDS, state.timeout.ctypes.data, 0))
     return ready < 0 or pollfds[3] >> 16 != 0 or pollfds[5] >> 16 != 0

@@ -54,7 +54,7 @@ class VectorClient(DesignClient):
 
     @property
     @abstractmethod
-    def largest(self) -> int:
+    def max_values(self) -> int:
         """Maximum number of values of a vector."""
 
     @property
@@ -83,8 +83,8 @@ class VectorClient(DesignClient):
         `ValueError` for a vector that cannot be added.
         """
         n = len(vector)
-        if not 0 < n <= self.largest:
-            raise ValueError(f"expected a vector of 1 to {self.largest} values, got {n}")
+        if not 0 < n <= self.max_values:
+            raise ValueError(f"expected a vector of 1 to {self.max_values} values, got {n}")
         if vector.dtype not in (np.float32, np.int32):
             raise ValueError(f"expected a vector of float32 or int32, got {vector.dtype}")
         self.join(workers)

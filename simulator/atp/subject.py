@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from foundation.designs.atp import DESIGN, settings_of
 from foundation.designs.interface import Arm
 from hosts.atp.client import AtpClient
-from hosts.atp.floats import LARGEST, SCALE
+from hosts.atp.floats import MAX_MAGNITUDE, SCALE
 from hosts.atp.packet import CELLS, MAX_SEQUENCE, VALUES
 from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import FAULTS, ScheduleRange
@@ -69,11 +69,12 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
 def error_bound(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest error, [n], of sums of floats with absolute values `magnitudes` [workers, n].
 
-    An addend of at most `LARGEST` may be rounded to a multiple of 1 / `SCALE`, and its product with `SCALE`
-    to 24 bits. The sum is rounded to 24 bits once, as an integer's quotient, or at each addition of floats.
+    An addend of at most `MAX_MAGNITUDE` may be rounded to a multiple of 1 / `SCALE`, and its product with
+    `SCALE` to 24 bits. The sum is rounded to 24 bits, as an integer's quotient or at each addition.
     """
     workers = len(magnitudes)
-    rounding = 2.0**-24 * (np.minimum(magnitudes, LARGEST).sum(axis=0) + workers * magnitudes.sum(axis=0))
+    integer_magnitudes = np.minimum(magnitudes, MAX_MAGNITUDE)
+    rounding = 2.0**-24 * (integer_magnitudes.sum(axis=0) + workers * magnitudes.sum(axis=0))
     bound: NDArray[np.float64] = workers * 0.5 / SCALE + 2 * rounding
     return bound
 

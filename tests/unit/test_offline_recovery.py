@@ -14,7 +14,7 @@ from foundation.protocol.header import unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.offline_recovery import FOLDER, CrashedRun
+from hosts.offline_recovery import UNREPLAYED_FOLDER, CrashedRun
 from hosts.ps.config import PsConfig
 from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / FOLDER).mkdir(parents=True)
+        (folder / UNREPLAYED_FOLDER).mkdir(parents=True)
         (folder / "logs").mkdir()
         (folder / "run.json").write_text("{}")
         self.servers = [self._server(ps) for ps in range(N_PS)]
@@ -53,17 +53,17 @@ class Run:
         core: ParameterServer[str] = ParameterServer(
             ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, replayed=True
         )
-        return core, DurableFile(self.folder / FOLDER / f"ps-{ps}.db", config.identity(), "never", 1 << 30)
+        file = self.folder / UNREPLAYED_FOLDER / f"ps-{ps}.db"
+        return core, DurableFile(file, config.identity(), "never", 1 << 30)
 
     def _work(self, worker: int) -> None:
         """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
         services, arms = ["10.0.1.9"] * N_PS, {JOB: "offload"}
         settings = worker_config(Path("parts"), "10.0.0.1", services, arms, number=worker, trace="trace")
         (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
-        log = ReplayLog.in_file(SIZE, CAPACITY, 0, self.folder / FOLDER / file_name(f"worker-{worker}", JOB))
-        ledger = Ledger(
-            JOB, 1, SIZE, CAPACITY, self.folder / FOLDER / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin"
-        )
+        folder = self.folder / UNREPLAYED_FOLDER
+        log = ReplayLog.in_file(SIZE, CAPACITY, 0, folder / file_name(f"worker-{worker}", JOB))
+        ledger = Ledger(JOB, 1, SIZE, CAPACITY, folder / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin")
         client = HotsetClient(Caller(JOB, worker, 1), N_PS, SPACE, lambda: 0, largest=CAPACITY, log=log)
         for start in range(0, SIZE, CAPACITY):
             keys, deltas = np.arange(start, start + CAPACITY), np.full(CAPACITY, worker, np.uint32)
@@ -119,13 +119,13 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
         assert ran.exit_code == 0, ran.output
         assert run.held().tolist() == run.pushed.tolist()
         assert CrashedRun(tmp_path).unreplayed() == []
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", FOLDER]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", UNREPLAYED_FOLDER]
 
 
 def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
     """The replay log has lost an update."""
     run = Run(tmp_path)
-    log = ReplayLog.reopen(tmp_path / FOLDER / file_name("worker-2", JOB), 0)
+    log = ReplayLog.reopen(tmp_path / UNREPLAYED_FOLDER / file_name("worker-2", JOB), 0)
     lost = int(np.flatnonzero(log.sums.any(axis=0))[0])
     log.sums[:, lost] = 0
     ran = recover(tmp_path, "--apply")

@@ -22,7 +22,7 @@ from hosts.keys import KeySpace
 from hosts.ps.serve import prefetch_next_datagrams
 from hosts.ps.share import table_bits
 from hosts.ps.values import CELL
-from hosts.udp import BURST, NS, THREAD_CPU
+from hosts.udp import BURST, NS_PER_S, THREAD_CPU
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.libc import clock_gettime, memcpy
@@ -80,7 +80,7 @@ def us_per_rpc(server: Server, requests: Requests) -> list[float]:
 @compiled
 def cpu_ns(clock: Any) -> int:
     clock_gettime(THREAD_CPU, clock.ctypes.data)
-    return int64(clock[0] * NS + clock[1])
+    return int64(clock[0] * NS_PER_S + clock[1])
 
 
 @entry_point

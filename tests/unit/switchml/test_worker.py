@@ -16,7 +16,7 @@ from foundation.designs.interface import NEVER
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.switchml.client import SwitchMLClient
-from hosts.switchml.floats import LARGEST, error_bound
+from hosts.switchml.floats import MAX_FLOAT32, error_bound
 from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
@@ -105,7 +105,7 @@ def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> N
         for i in range(chunk, min(chunk + VALUES, 70)):
             bound = error_bound(exponent, workers, float(sizes[i]))
             if np.isinf(found := float(results[0][i])):
-                assert np.sign(found) == np.sign(exact[i]) and abs(exact[i]) + bound > LARGEST
+                assert np.sign(found) == np.sign(exact[i]) and abs(exact[i]) + bound > MAX_FLOAT32
             else:
                 assert abs(found - exact[i]) <= bound
 
