@@ -22,7 +22,8 @@ from hosts.config import AgentConfigError
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=pydantic.BaseModel)
 
-_PR_SET_TIMERSLACK = 29
+_PR_SET_TIMERSLACK = 29  # Linux, <linux/prctl.h>
+_TIMER_SLACK_NS = 1  # the minimum
 _READ_BYTES = 1 << 16
 
 
@@ -122,7 +123,7 @@ def prepare_process(cpu: int | None) -> None:
     if cpu is not None:
         os.sched_setaffinity(0, {cpu})
     # The default slack lets a timed wait end 50 µs late, which would look like latency.
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0):
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_TIMERSLACK, _TIMER_SLACK_NS, 0, 0, 0):
         log.warning("timer slack could not be set: %s", os.strerror(ctypes.get_errno()))
     gc.collect()
     gc.freeze()

@@ -24,11 +24,13 @@ the number of a job whose command resumes."""
 
 class NoteHead:
     source: int
-    length: int
+    length: int  # of the datagram after the head, in bytes
 
 
 NOTE_HEAD = dtype_of(NoteHead)
-NOTE_BYTES = NOTE_HEAD.itemsize + BUFFER_BYTES
+NOTE_HEAD_BYTES = NOTE_HEAD.itemsize
+NOTE_BYTES = NOTE_HEAD_BYTES + BUFFER_BYTES  # maximum size of a note
+PADDING = 7  # `length + PADDING & ~PADDING` is rounded up to 8 bytes, so that the heads of notes are aligned
 JOURNAL_BYTES = 1 << 20  # size of the array `journal`: notes that are not persisted yet
 
 
@@ -49,24 +51,27 @@ class JournalState(Protocol):
 def append_note(server: JournalState, source: int, rpc: Rpc, length: int) -> None:
     """Append a datagram to the journal; there must be room."""
     header, journal = server.header, server.journal
-    at = int64(header.journal_length)
-    head = journal[at : at + 16].view(np.int64)
+    offset = int64(header.journal_length)
+    head = journal[offset : offset + NOTE_HEAD_BYTES].view(np.int64)
     head[0], head[1] = source, length
-    memcpy(int64(journal.ctypes.data) + at + 16, int64(rpc.keys.ctypes.data) - HEADER_BYTES, length)
-    header.journal_length = at + 16 + (length + 7 & ~7)
+    begin = offset + NOTE_HEAD_BYTES
+    # The datagram begins a header before its keys: a record has no address, but its arrays have.
+    memcpy(int64(journal.ctypes.data) + begin, int64(rpc.keys.ctypes.data) - HEADER_BYTES, length)
+    header.journal_length = begin + (length + PADDING & ~PADDING)
 
 
-def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes | memoryview) -> int:
-    """Write a datagram to the journal at offset `at`; return the offset after it."""
+def add_note(journal: NDArray[np.uint8], offset: int, source: int, datagram: bytes | memoryview) -> int:
+    """Write a datagram to the journal at an offset; return the offset after it."""
     head = records(1, NoteHead)
     head.source, head.length = source, len(datagram)
     octets = head.tobytes() + bytes(datagram)
-    journal[at : at + len(octets)] = np.frombuffer(octets, np.uint8)
-    return at + (len(octets) + 7 & ~7)
+    journal[offset : offset + len(octets)] = np.frombuffer(octets, np.uint8)
+    return offset + (len(octets) + PADDING & ~PADDING)
 
 
-def read_note(notes: NDArray[np.uint8], at: int) -> tuple[int, bytes, int]:
-    """Return the source of the note at offset `at`, its datagram, and the offset after it."""
-    head = notes[at : at + NOTE_HEAD.itemsize].view(NOTE_HEAD)[0]
-    begin, length = at + NOTE_HEAD.itemsize, int(head["length"])
-    return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + 7 & ~7)
+def read_note(notes: NDArray[np.uint8], offset: int) -> tuple[int, bytes, int]:
+    """Return the source of the note at an offset, its datagram, and the offset after it."""
+    begin = offset + NOTE_HEAD_BYTES
+    head = notes[offset:begin].view(NOTE_HEAD)[0]
+    length = int(head["length"])
+    return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + PADDING & ~PADDING)

@@ -10,7 +10,7 @@ import numpy as np
 from foundation.compiled import entry_points, loop
 from foundation.designs.interface import SERVER_OPS, ServerOps, ServerState
 from foundation.protocol.rpc import Rpc
-from hosts.ps.journal import FROM_WORKER
+from hosts.ps.journal import FROM_WORKER, NOTE_HEAD_BYTES, PADDING
 from nativekit.compile import int64
 from nativekit.generic import Generic
 from nativekit.libc import memcpy
@@ -20,8 +20,9 @@ from nativekit.reference import as_ref
 
 handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
 ServerMachine: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
-"""The prefetch functions have their defaults, because Python does not call them."""
+# Python does not call the prefetch functions, which come last.
 _OP_NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
+_NO_ARRIVAL = 0  # the arrival, in ns, of a request from the journal, which has no times
 
 
 def server_states(state: object) -> list[tuple[Generic, type]]:
@@ -46,13 +47,14 @@ def replay_journal(
     server = as_ref(server)
     while progress[0] < len(notes) and not needs_room(server, 1):
         offset = int64(progress[0])
-        head = notes[offset : offset + 16].view(np.int64)
+        begin = offset + NOTE_HEAD_BYTES
+        head = notes[offset:begin].view(np.int64)
         if head[0] != FROM_WORKER:
             return
         length = int64(head[1])
-        memcpy(int64(requests.ctypes.data), int64(notes.ctypes.data) + offset + 16, length)
-        handle(server, requests[0], length, 0, answers[0])
-        progress[0] = offset + 16 + (length + 7 & ~7)
+        memcpy(int64(requests.ctypes.data), int64(notes.ctypes.data) + begin, length)
+        handle(server, requests[0], length, _NO_ARRIVAL, answers[0])
+        progress[0] = begin + (length + PADDING & ~PADDING)
         progress[1] += 1
 
 

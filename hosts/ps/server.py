@@ -81,7 +81,7 @@ class RpcServer:
 
         Return the offset of the first note of another source, or the end, and the number of replayed notes.
         """
-        progress, previous_offset = np.array([offset, 0]), -1
+        progress, previous_offset = np.array([offset, 0]), -1  # differs from `offset`, for a first pass
         while progress[0] != previous_offset:
             self.make_room(1)
             previous_offset = progress[0]
