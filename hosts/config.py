@@ -14,7 +14,7 @@ from foundation.settings import Strict
 
 NS_PER_S = 1_000_000_000
 Fsync = Literal["always", "checkpoint", "never"]
-_DEFAULT_VERSION = 1
+_DEFAULT_VERSION = 1  # of a configuration that names none
 
 
 class AgentConfigError(HotlineError):

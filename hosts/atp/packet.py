@@ -30,9 +30,8 @@ WORKERS = 32  # maximum number; each has a bit of a word
 ACK, COLLISION, RESEND, ECN, SECOND_PASS, OVERFLOW = 1, 2, 4, 8, 0x10, 0x80
 """Flags. A worker's packet with `OVERFLOW` has floats, which the server adds only with `RESEND`, too. An
 acknowledgement with `OVERFLOW` requests floats, or has their sums if it has `RESEND`, too."""
-SERVER_SHIFT = 5
-SERVERS = 4
-"""Maximum number of servers: two bits of the flags hold a server's number: key mod number of servers."""
+SERVER_SHIFT = 5  # of a server's number (key mod number of servers), which takes two bits of the flags
+SERVERS = 4  # maximum number
 MAX_SEQUENCE = 0xFFFF
 HEADER, TAIL = struct.Struct("!IBBHHHH"), struct.Struct("!QI")
 _BODY = struct.Struct(f"!{VALUES}I")

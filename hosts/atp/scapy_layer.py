@@ -32,7 +32,7 @@ class ATP(Layer):
     ]
 
 
-_FLAGS = (
+_FLAGS = (  # field of the layer, its shift in the octet of flags, and its mask after the shift
     ("overflow", 7, 1), ("server", SERVER_SHIFT, 3), ("second_pass", 4, 1), ("ecn", 3, 1),
     ("is_resent", 2, 1), ("collided", 1, 1), ("is_ack", 0, 1),
 )  # fmt: skip

@@ -147,7 +147,7 @@ def _tensor_of(server: AtpServer, j: int, rpc: Rpc) -> int:
     current = server.tensors[t]
     is_newer = key > current.key if job_state.check else key != current.key
     if is_newer and (job_state.check or current.remaining == 0):
-        job_state.current = 1 - job_state.current
+        job_state.current = 1 - job_state.current  # the older of the two makes room for the new tensor
         t = j * _TENSORS_PER_JOB + int64(job_state.current)
         _begin_tensor(server, t, rpc)
     elif job_state.check and key != current.key:
@@ -178,7 +178,7 @@ def _needs_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -
     if not (flags & OVERFLOW or _is_saturated(rpc)):
         return bool(chunk_record.is_float and flags & RESEND)
     if not chunk_record.is_float:
-        if _is_complete(server, t, chunk):
+        if _is_complete(server, t, chunk):  # its bitmap is reset below
             server.tensors[t].remaining += 1
         chunk_record.is_float, chunk_record.bitmap = 1, 0
     return not (flags & OVERFLOW and flags & RESEND)
@@ -196,6 +196,7 @@ def _is_saturated(rpc: Rpc) -> bool:
 def _add_values(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
     chunk_record, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
     was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
+    # A full bitmap means a sum of the switch, which replaces what was added here.
     is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1
     if not is_full and (chunk_record.is_float != is_float or int64(chunk_record.bitmap) & bitmap):
         server.jobs[j].duplicates += 1

@@ -8,7 +8,9 @@ from hosts.halfwords import as_halfwords, word_at, write_word
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 
+# Offsets: of workers and flags in octets, of the other fields in halfwords.
 _WORKERS_AT, _FLAGS_AT = 4, 5
+_BITMAP_AT = 0
 _APP_AT, _SEQUENCE_AT, _CELL_AT, _VALUES_AT = 6 // 2, 8 // 2, 10 // 2, HEADER.size // 2
 _KEY_AT = (OCTETS - TAIL.size) // 2
 _LENGTH_AT = _KEY_AT + 4
@@ -20,7 +22,7 @@ def write_head(
 ) -> None:
     """Write all fields but the values; `key` is from 0 to 2^63 - 1."""
     packet = as_halfwords(rpc)
-    write_word(rpc, 0, bitmap)
+    write_word(rpc, _BITMAP_AT, bitmap)
     packet.octets[_WORKERS_AT], packet.octets[_FLAGS_AT] = workers, flags
     packet.halfwords[_APP_AT], packet.halfwords[_SEQUENCE_AT] = swap16(app), swap16(sequence)
     packet.halfwords[_CELL_AT], packet.halfwords[_CELL_AT + 1] = swap16(cell), swap16(cell + CELLS)
@@ -42,7 +44,7 @@ def value_of(rpc: Rpc, i: int) -> int:
 
 @compiled
 def bitmap_of(rpc: Rpc) -> int:
-    return word_at(rpc, 0)
+    return word_at(rpc, _BITMAP_AT)
 
 
 @compiled

@@ -1,8 +1,8 @@
 """An ATP worker: an all-reduce with a window that begins after the contiguously acknowledged packets.
 
 A worker sends the packets in the window. After an acknowledgement that leaves a gap it resends the packets
-of the gap, once. Timeouts are those of all agents, or the published ones: the first packet
-without a sum is resent if no packet comes for 50 ms, or for 0.2 ms after the first one of the all-reduce.
+of the gap, once. Timeouts are those of all agents, or the published ones: the first packet without a sum is
+resent if none comes for 50 ms, or, once the first one of the all-reduce has come, for 0.2 ms.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from hosts.worker.window import next_resend, octets, queue_resend
 from nativekit.compile import compiled, int64
 
 FIRST_TIMEOUT_NS, TIMEOUT_NS = 50_000_000, 200_000
+_NO_FLAGS = 0
 FRAME_BYTES, GROWTH_BYTES = 308, 1_500
 """Size of a frame, and growth of a window, in the published code."""
 
@@ -64,8 +65,8 @@ def transmit(state: AtpWorker, now: int) -> int:
     ):
         return NOTHING
     s = take_next_slot(state, now)
-    _encode_chunk(state, s, 0)
-    if header.last_activity < header.last_arrival:
+    _encode_chunk(state, s, _NO_FLAGS)
+    if header.last_activity < header.last_arrival:  # the first transmission of an all-reduce
         header.last_activity = now
     header.due = min(int64(header.due), deadline(state))
     return s
@@ -156,7 +157,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     if not is_current or app_of(rpc) != header.job or not 0 <= chunk < header.calls:
         header.unexpected += 1
         return NOTHING
-    if flags & OVERFLOW and not flags & RESEND:
+    if flags & OVERFLOW and not flags & RESEND:  # a request for floats; a sum of floats has both flags
         state.float_chunks[chunk] = 1
         return NOTHING
     s = slot_of(state, chunk)

@@ -80,7 +80,7 @@ def wake(server: CollectServer, now: int) -> None:
             and collection.sent_time
             and now >= collection.sent_time + collection.timeout
         ):
-            collection.sent_time = 0
+            collection.sent_time = 0  # `transmit` sends it again
             collection.timeout = min(2 * int64(collection.timeout), _MAX_TIMEOUT_NS)
     for j in range(len(server.jobs)):
         while may_begin_collection(server, j, now):
@@ -158,7 +158,7 @@ def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
             word = (
                 -int64(collection.sums[lane]) if phase == SUBTRACTING else value_of(server, collection, lane)
             )
-            rpc.words[2 * count + lane] = swap32(word if is_live else 0)
+            rpc.words[2 * count + lane] = swap32(word if is_live else 0)  # after `count` keys of two words
     collection.length = HEADER_BYTES + count * (KEY_BYTES if op == PULL else KEY_BYTES + VALUE_BYTES)
 
 
@@ -173,7 +173,7 @@ def transmit(server: CollectServer, now: int) -> int:
     for s in range(len(server.collections)):
         collection = server.collections[s]
         if collection.phase != IDLE and collection.sent_time == 0:
-            collection.sent_time = max(now, 1)
+            collection.sent_time = max(now, 1)  # 0 means unsent
             server.header.due = next_due_time(server)
             return s
     return NOTHING
@@ -217,7 +217,7 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
     if header.is_durable:
         append_note(server, FROM_WORKER, rpc, length)
     server.collectors[j].rpcs += 1
-    collection.seq += WINDOW
+    collection.seq += WINDOW  # the next turn of the same slot
     if collection.phase == READING:
         end_reading(server, s, rpc, h, now)
     elif collection.phase == SUBTRACTING:
@@ -361,7 +361,7 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
 def absolute_change(server: CollectServer, collection: Collection, lane: int) -> float:
     if server.header.width == 1:
         units = int64(collection.sums[lane])
-        return float(min(units, 2**32 - units))
+        return float(min(units, 2**32 - units))  # the magnitude of a sum in two's complement
     cell_index = int64(collection.places[lane]) * int64(server.header.width)
     change = abs(
         float(server.cells[collection.job, cell_index].number) - float(collection.previous_values[lane])
@@ -374,7 +374,7 @@ def apply_words(
     server: CollectServer, j: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int, step: int
 ) -> None:
     """Apply gradients to keys of this PS, including keys in the switch, without counting updates again."""
-    rpc = server.requests[len(server.requests) - 1]
+    rpc = server.requests[len(server.requests) - 1]  # the scratch RPC
     job, ps, width = int64(server.jobs[j].job), int64(server.header.ps), int64(server.header.width)
     request = Request(
         op=PUSH, flags=KEYS | VALUES, job=job, worker=COLLECTOR_BASE + ps, epoch=0, ps=ps, count=count, seq=0,

@@ -59,6 +59,7 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     for lane in range(h.count):
         place = int64(server.header.cell_indices[lane]) // int64(server.header.width)
         if lanes >> lane & 1 and place < server.share.header.places:
+            # The values follow `count` keys of two words.
             server.unsettled[j, place] += swap32(rpc.words[2 * h.count + lane])
             added_lanes |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added_lanes)

@@ -58,7 +58,7 @@ def remove_first_entry(server: CollectServer, q: int) -> None:
     """Remove the key that is due first from queue `q`, which must not be empty."""
     n = int64(server.queue_sizes[q]) - 1
     server.queue_sizes[q] = n
-    last, hole = server.queues[q, n], int64(0)
+    last, hole = server.queues[q, n], int64(0)  # the last entry of the heap sinks from the root
     while True:
         child = 2 * hole + 1
         if child >= n:
@@ -90,7 +90,7 @@ def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection:
     while server.queue_sizes[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
-        # An RPC also collects keys of which at least four fifths of the interval have passed.
+        # An RPC also collects keys of which at least four fifths of the interval have passed since the read.
         if 4 * (int64(entry.due) - now) > now - int64(copy.read_time):
             return False
         place = int64(entry.place)

@@ -47,9 +47,9 @@ class Collector:
     epoch: int
     hold_reasons: int  # bitmap of the reasons to pause collections: `BY_COMMAND`, `BY_MOVE`
     step: int  # largest iteration of a worker's push plus 1, for Adam
-    staleness: int
-    """Bound of a copy's age; collections take at most the fraction `share` of the server's time."""
+    staleness: int  # bound of a copy's age
     share: float
+    """Maximum fraction of the server's time for collections."""
     pace: float
     """The interval between collections of a key is pace / √(change of its value per second), clipped."""
     next_start: int
@@ -92,7 +92,7 @@ class QueueEntry:
 class Copy:
     read_time: int  # when the sum included in the copy was read, in ns
     change: np.float32  # mean change of the value per second
-    marks: int
+    marks: int  # bitmap: `QUEUED`, `CHANGED`
     collected: int  # number of collections whose gradients were applied
 
 

@@ -47,9 +47,8 @@ class CollectStore(OffloadingStore):
 
     def resume(self, reason: int) -> None:
         if self.collector.hold_reasons & reason & BY_COMMAND:
-            self._copies.read_time[:] = (
-                0  # Do not count ages reached during the hold, when no worker read copies.
-            )
+            # Do not count ages reached during the hold, when no worker read copies.
+            self._copies.read_time[:] = 0
         self.collector.hold_reasons &= ~reason
         self._server.header.due = 0
 
@@ -75,7 +74,7 @@ class CollectStore(OffloadingStore):
         places = places[self._copies.marks[places] & QUEUED == 0]
         keys = keys_at(self._share, places)
         lanes = lanes_of(keys).astype(np.int64)
-        queue_sizes = self._server.queue_sizes[self._job_index * LANES : (self._job_index + 1) * LANES]
+        queue_sizes = self._server.queue_sizes[self._slice_of_job(LANES)]
         if (queue_sizes + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
             # Some entries are of keys that have left the switch.
             self._empty_queues()
@@ -96,7 +95,7 @@ class CollectStore(OffloadingStore):
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
-        self._server.queue_sizes[self._job_index * LANES : (self._job_index + 1) * LANES] = 0
+        self._server.queue_sizes[self._slice_of_job(LANES)] = 0
         for collection in self._job_collections:
             collection.sent_time = 0
             if collection.phase != IDLE:
