@@ -30,7 +30,7 @@ HEADER = struct.Struct("!BBBBHHII")
 VALUE_BYTES = 4
 
 
-class DensePacket(NamedTuple):
+class DensePacket(NamedTuple):  # the header's fields in their order, then the values
     kind: int
     is_float: int
     worker: int
@@ -42,7 +42,7 @@ class DensePacket(NamedTuple):
     values: tuple[int, ...] = ()  # uint32 words, of either form
 
     def build(self) -> bytes:
-        return HEADER.pack(*self[:8]) + struct.pack(f"!{len(self.values)}I", *self.values)
+        return HEADER.pack(*self[:-1]) + struct.pack(f"!{len(self.values)}I", *self.values)
 
 
 def parse(datagram: bytes) -> DensePacket:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from foundation.designs.interface import NEVER
+from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
@@ -162,7 +162,7 @@ def slot_of(state: VectorState, chunk: int) -> int:
     for s in range(len(state.slots)):
         if state.slots[s].busy and state.slots[s].call == chunk:
             return s
-    return -1
+    return NOTHING
 
 
 @compiled
@@ -219,7 +219,7 @@ def take_next_slot(state: VectorState, now: int) -> int:
     s = take_slot(state, int64(header.unsent), now)
     header.unsent += 1
     if header.last_arrival == 0:
-        header.last_arrival = max(now, 1)
+        header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
         header.due = min(int64(header.due), int64(header.last_arrival + header.stall_timeout))
     return s
 

@@ -114,7 +114,7 @@ def is_valid(rpc: Rpc, length: int) -> bool:
 def rounds_between(number: int, last: int) -> int:
     """Return the signed difference `number` - `last` of two 32-bit round numbers, which wrap."""
     difference = (number - last) & 0xFFFFFFFF
-    return difference - ((difference & 1 << 31) << 1)
+    return difference - ((difference & 1 << 31) << 1)  # minus 2^32 if the sign bit is set
 
 
 @compiled

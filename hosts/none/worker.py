@@ -95,7 +95,7 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     header.op, header.iteration, header.calls, header.unsent = op, iteration, 0, 0
     if op == EMPTY:
         header.n_keys, header.pending = 0, 1
-        _add_call(state, n_keys, 0, 0)  # an EMPTY RPC has its PS in place of a number of keys
+        _add_call(state, n_keys, 0, 0)  # no keys: `n_keys` is the number of the PS that an EMPTY goes to
         return
     header.n_keys = header.pending = n_keys
     _sort_by_ps(state, n_keys)
@@ -162,6 +162,7 @@ def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
     for lane in range(count if op == PUSH else 0):
+        # The deltas follow `count` keys of two words.
         rpc.words[2 * count + lane] = swap32(int64(state.deltas[state.order[call.first + lane]]))
     return length
 

@@ -14,7 +14,7 @@ from nativekit.plain import plain
 
 _CHUNK = 1 << 20  # number of elements of a part of an array
 _find_caller = plain(find_caller)
-_SNAPSHOTS_PART = "standings"
+_SNAPSHOTS_PART = "standings"  # name of the part with the movers' snapshots
 
 
 def take_checkpoint(
@@ -29,7 +29,7 @@ def take_checkpoint(
             for start in range(0, len(array), _CHUNK):
                 part = array[start : start + _CHUNK]
                 if np.frombuffer(part, np.uint8).any():
-                    yield f"{name} {j} {start}", part.tobytes()
+                    yield f"{name} {j} {start}", part.tobytes()  # `restore_checkpoint` splits the name
 
 
 def restore_checkpoint(

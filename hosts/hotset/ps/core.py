@@ -110,7 +110,7 @@ class OffloadingServer(Core[ReplyTo]):
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             restore_checkpoint(self.server.state, self._movers, parts, self.persisted_arrays)
-        state.header.is_durable = 0
+        state.header.is_durable = 0  # do not journal the replayed notes again
         for part in journal:
             n_notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
         self.server.collect_connection_records()
@@ -125,7 +125,7 @@ class OffloadingServer(Core[ReplyTo]):
         while offset < len(notes):
             offset, n_handled = self.server.replay_journal(notes, offset)
             n_replayed += n_handled
-            for _ in self.transmit():
+            for _ in self.transmit():  # RPCs are not sent: the journal has their answers
                 pass
             if offset < len(notes):
                 source, datagram, offset = read_note(notes, offset)

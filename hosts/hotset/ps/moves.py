@@ -176,7 +176,7 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def _advance(self) -> None:
         while self._queue and self._switch.idle and not self._is_waiting:
-            identity, (control, reply_to) = next(iter(self._queue.items()))
+            identity, (control, reply_to) = next(iter(self._queue.items()))  # identity: epoch and seq
             if self._execution is None:
                 self._execution = self._execute(control)
             try:

@@ -12,7 +12,7 @@ from hosts.ps.share import Places, keys_at
 from hosts.ps.store import SharedState, Store
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT
 
-_HISTOGRAM_LEVELS = 1 << 12
+_HISTOGRAM_LEVELS = 1 << 12  # one for each number of updates; the last has all larger ones, too
 
 
 class OffloadingStore(Store):

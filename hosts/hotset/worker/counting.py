@@ -62,5 +62,5 @@ def _count_operation(state: Calls, n_keys: int) -> int:
         to_servers += call.live != call.hashed
         drop_call(state, c)
         c = int64(call.next)
-    header.first_unsent, header.pending = NOTHING, 0
+    header.first_unsent, header.pending = NOTHING, 0  # idle again, as if all calls were answered
     return to_servers

@@ -29,7 +29,7 @@ _COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switc
 def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
     """Queue the calls of an operation on the first `n_keys` keys; without `uses_switch` all are cold."""
     clear_buckets(state)
-    for i in range(n_keys - 1, -1, -1):  # a bucket is a stack: its first key is the last one added
+    for i in range(n_keys - 1, -1, -1):  # backwards: a bucket is a stack, whose first key was added last
         if uses_switch and is_hinted(state, int64(state.positions[i])):
             _add_to_bucket(state, i, lane_of(state.keys[i]))
         else:
@@ -188,7 +188,10 @@ def _place_cold_keys(state: Calls, first: int) -> None:
         while bucket.first != NOTHING and call.live != ALL_LANES:
             i, free_lanes = int64(bucket.first), ~int64(call.live)
             bucket.first = state.next_key[i]
-            place_key(state, i, c, popcount((free_lanes & -free_lanes) - 1))
+            first_free_lane = popcount(
+                (free_lanes & -free_lanes) - 1
+            )  # the number of 0 bits below the first 1
+            place_key(state, i, c, first_free_lane)
         if call.live:
             queue_call(state, c)
         else:

@@ -15,6 +15,7 @@ from nativekit.compile import compiled, int64
 
 FIRST_BACKOFF_NS = 250_000
 MAX_DOUBLINGS = 7
+_MISSED = 0  # number of refusals of a key that its own PS has not refused
 
 
 @compiled
@@ -26,7 +27,7 @@ def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
 @compiled
 def queue_missed_key(state: Calls, i: int, now: int) -> None:
     """Queue key `i`, which another PS refused because the switch did not have it."""
-    _add_to_group(state, i, 0, now)
+    _add_to_group(state, i, _MISSED, now)
 
 
 @compiled
@@ -67,7 +68,7 @@ def resend_refused_keys(state: Calls, now: int) -> None:
             )  # fmt: skip
             n_waiting += 1
             continue
-        if group.refusals:
+        if group.refusals != _MISSED:
             _resend_in_hash_lanes(state, int64(group.first), int64(group.refusals))
         else:
             _resend_missed_keys(state, int64(group.first))

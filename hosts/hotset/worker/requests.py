@@ -15,22 +15,20 @@ from hosts.worker.window import next_overdue, next_resend, retransmit, take_slot
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
 
+_NOT_REFUSED = 0  # number of refusals of a key that is sent for the first time
+
 
 @compiled
 def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     """Begin an operation on the first `n_keys` positions; with EMPTY `n_keys` is the number of a PS."""
     header = state.header
     if op == EMPTY:
-        header.op, header.iteration, header.n_keys, header.pending, header.calls = EMPTY, iteration, 0, 1, 0
-        queue_call(state, new_call(state, n_keys, 0))
+        header.op, header.iteration, header.calls = EMPTY, iteration, 0
+        header.n_keys, header.pending = 0, 1
+        queue_call(state, new_call(state, n_keys, _NOT_REFUSED))
         return
-    header.op, header.iteration, header.n_keys, header.pending, header.calls = (
-        op,
-        iteration,
-        n_keys,
-        n_keys,
-        0,
-    )
+    header.op, header.iteration, header.calls = op, iteration, 0
+    header.n_keys = header.pending = n_keys
     header.word_flags = int64(header.word_flags) & ~REPLAY
     if header.is_replay and header.servers_own_parameters:
         header.word_flags |= REPLAY
@@ -41,11 +39,11 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         if op == PULL:
             state.values[i] = 0
     if not header.uses_registers:
-        pack(state, n_keys, not int64(header.word_flags))
+        pack(state, n_keys, not int64(header.word_flags))  # these flags are for servers only
         return
     clear_chains(state)
     for i in range(n_keys):
-        place_in_hash_lane(state, i, 0)
+        place_in_hash_lane(state, i, _NOT_REFUSED)
     queue_chains(state)
 
 
@@ -77,7 +75,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NO_KEY_U64
     for lane in range(count if op == PUSH else 0):
         delta = int64(state.deltas[call.key_at[lane]]) if live >> lane & 1 else 0
-        rpc.words[2 * count + lane] = swap32(delta)
+        rpc.words[2 * count + lane] = swap32(delta)  # after `count` keys of two words
     return length
 
 

@@ -28,7 +28,7 @@ class CallsHeader(RpcsHeader):
     uses_registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
     first_unsent: int  # first call of the queue, or NOTHING
-    last_unsent: int
+    last_unsent: int  # last call of the queue, undefined while `first_unsent` is NOTHING
     n_spare_calls: int  # number of unused calls in the array `spare_calls`
     groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
@@ -68,7 +68,7 @@ class Chain:
 class Group:
     """Keys with the same number of refusals, linked by `next_key`, and when they are sent again (ns)."""
 
-    refusals: int
+    refusals: int  # 0 for keys that only a PS of another share has refused
     due: int
     first: int
     last: int
