@@ -139,7 +139,7 @@ class _OfflineServer:
 
     def _restore(self, jobs: Iterable[int]) -> None:
         self.core.recover(self._file.parts(), self._file.notes())
-        self._epoch = time.time_ns() // 1_000_000 % 2**32
+        self._epoch = _new_epoch()
         for job in jobs:
             self._command(job, Command.RENEW, np.array([self._epoch], np.uint64))
         self.persist()
@@ -148,15 +148,14 @@ class _OfflineServer:
         self._command(job, Command.SETTLE, np.array([self._epoch], np.uint64))
 
     def _command(self, job: int, command: Command, keys: Keys) -> None:
-        self.core.command(
-            control.build(Control(command, job, self.core.ps, self._epoch, int(command), keys)), None
-        )
+        seq = int(command)  # SETTLE's is larger than RENEW's: a later command needs a later number
+        self.core.command(control.build(Control(command, job, self.core.ps, self._epoch, seq, keys)), None)
 
     def answer(self, datagram: bytes) -> bytes:
         now = time.monotonic_ns()
         result = self.core.server.handle(datagram, now, now)
         assert result is not None, "expected an answer: the RPC is well-formed, and its job is known"
-        if self.core.server.state.header.journal_length > JOURNAL_BYTES // BURST:
+        if self.core.server.state.header.journal_length > JOURNAL_BYTES // BURST:  # well before it is full
             self.persist()
         return result[1]
 
@@ -174,8 +173,7 @@ def _replay(
 ) -> None:
     path = folder / replay.file_name(f"worker-{config.number}", job)
     log = ReplayLog.reopen(path, replay.NO_SWITCH)
-    # The worker cannot have used this epoch.
-    caller = Caller(job, config.number, time.time_ns() // 1_000_000 % 2**32)
+    caller = Caller(job, config.number, _new_epoch())
     make_client = AGENTS.for_design(design(config.design)).client
     client: BaseClient = make_client(
         caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log
@@ -186,6 +184,11 @@ def _replay(
         for ps, request in _take_datagrams(client):
             now = time.monotonic_ns()
             client.receive(servers[ps].answer(request), now, now)
+
+
+def _new_epoch() -> int:
+    # The time in ms: no agent of the run can have used this epoch.
+    return time.time_ns() // 1_000_000 % 2**32
 
 
 def _take_datagrams(client: BaseClient) -> Iterator[tuple[int, bytes]]:

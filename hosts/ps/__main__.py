@@ -69,15 +69,15 @@ class PsProcess:
         self._sockets = ServerSockets(
             self.core,
             config.address,
-            (config.service.address, config.service.port),
-            {job.job for job in config.jobs if job.connected},
-            self._offset,
-            make_service(**config.server.model_dump()),
-            self.write_full_logs,
-            codec_hooks(config.codec, design(config.design)),
-            self._durable_file,
-            self._peers(),
-            design(config.design).server_port,
+            service=(config.service.address, config.service.port),
+            connected={job.job for job in config.jobs if job.connected},
+            offset=self._offset,
+            service_time=make_service(**config.server.model_dump()),
+            on_full_log=self.write_full_logs,
+            codec_hooks=codec_hooks(config.codec, design(config.design)),
+            durable=self._durable_file,
+            peers=self._peers(),
+            port=design(config.design).server_port,
         )
         return self._sockets
 

@@ -26,10 +26,10 @@ class PsConfig(AgentConfig):
     """The configuration of one PS; the key space is 0..parameters-1, or the sorted keys in a file."""
 
     ps: int = Field(ge=0, lt=2**15)
-    collector: Path | None = None
+    collector: Path | None = None  # Unix socket of the log collector
     jobs: list[PsJobConfig] = Field(min_length=1)
     service: ServiceConfig
-    servers: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()  # addresses of all servers, in order
     tables: tuple[TableOptimiser, ...] = ()
     """Optimisers of the tables, in the order of their keys; empty if servers only add."""
     durable: DurableConfig | None = None

@@ -42,10 +42,9 @@ _FULL_DISK_RETRY_S = 0.1  # interval in s between two attempts to write to a ful
 class CodecHooks(NamedTuple):
     serve: Callable[..., int] = serving.serve  # the compiled loop, or the same in plain Python
     encode_with_scapy: Callable[[bytes], bytes] = bytes
-    """Conversion of a datagram of the server's own RPCs before it is sent."""
-    decode_with_scapy: Callable[[bytes], bytes] = (
-        bytes  # conversion of a received answer to the server's own RPCs
-    )
+    """Conversion of one of the server's own RPCs before it is sent."""
+    decode_with_scapy: Callable[[bytes], bytes] = bytes
+    """Conversion of a received answer to such an RPC."""
 
 
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
@@ -105,7 +104,7 @@ class ServerSockets:
         state.own_socket, state.data_socket = self._own_socket.fileno(), self._data_socket.fileno()
         state.signals = self._signals.fd
         # Compile the loop, or load it from the cache, before the first request.
-        self._run_loop(0)
+        self._run_loop(deadline_ns=0)
 
     def durability(self) -> dict[str, int]:
         """Return number and total duration (ns) of commits, and of the delays of datagrams by commits."""
@@ -194,7 +193,8 @@ class ServerSockets:
             elif mark == NEW_CALLER:
                 self._connect_worker(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
             elif mark == FOREIGN:
-                self._report_version(datagram_of(self._udp, k)[0], address_of(self._udp, k))
+                version = datagram_of(self._udp, k)[0]  # the first byte in every version of the wire
+                self._report_version(version, address_of(self._udp, k))
 
     def _report_version(self, version: int, peer: Address) -> None:
         if (version, peer) not in self._reported_versions:

@@ -19,7 +19,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, records
 
 ADD, IS_SGD, IS_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4
-"""Kinds of rules; ADD is wrapping addition in fixed point, without an optimiser."""
+"""Kinds of rules, by words of state; ADD is wrapping addition in fixed point, without an optimiser."""
 _ZERO = np.float32(0)
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -69,6 +69,7 @@ def width_of(rules: Records[Rule]) -> int:
     """Return the number of cells of a parameter: a power of 2, so that it is in one cache line."""
     if not len(rules):
         return 1
+    # A value and one word of state take 2 cells; FTRL and Adam, the last kinds, have two words and take 4.
     return 4 if rules["kind"].max() >= IS_FTRL else 2
 
 
@@ -189,6 +190,7 @@ def _power(base: float, exponent: int) -> float:
 def initial_state_word(rule: Rule, value: np.float32) -> np.float32:
     if rule.kind != IS_FTRL:
         return rule.initial
+    # The z with which `_apply_ftrl`, before any gradient, would compute this value.
     z = -value * (rule.eps / rule.rate + rule.l2)
     if z == _ZERO:
         return _ZERO

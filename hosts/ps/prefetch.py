@@ -11,13 +11,14 @@ import numpy as np
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import Rpc
 from hosts.ps.rpcs import CALLER, find_job, hash_index_of
-from hosts.ps.share import RANK, first_slot_of, locate
+from hosts.ps.share import LOG2_RANK_KEYS, RANK, first_slot_of, locate
 from hosts.ps.values import CELL, ValuesState
 from nativekit.bits import swap16, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.prefetch import prefetch
 
 _KEY_BYTES, _WORD_BYTES = 8, 4
+_LOG2_RANK_KEYS_U64 = np.uint64(LOG2_RANK_KEYS)
 _CELL_BYTES, _RANK_BYTES, _CALLER_BYTES = CELL.itemsize, RANK.itemsize, CALLER.itemsize
 assert CALLER.fields is not None
 _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added"))
@@ -36,7 +37,7 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
                 prefetch(table + slot * _KEY_BYTES)
                 _prefetch_parameter(server, j, slot)
             elif len(share.ranks):
-                prefetch(ranks + int64(key >> np.uint64(5)) * _RANK_BYTES)
+                prefetch(ranks + int64(key >> _LOG2_RANK_KEYS_U64) * _RANK_BYTES)
             else:
                 _prefetch_parameter(server, j, int64(key))
 

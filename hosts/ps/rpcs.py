@@ -38,7 +38,7 @@ class PsHeader:
     connection_records: int  # number of rows used in the array `connection_records`
     callers: int  # number of rows used in the table `callers`
     journal_length: int  # number of bytes used in the journal
-    due: int  # when `wake` is due next, in ns
+    due: int  # when `wake` is due next, in ns; 0 for at once
 
 
 class Job:
@@ -109,8 +109,8 @@ def make_jobs(jobs: Sequence[int]) -> Records[Job]:
 STALE, DUPLICATE, NEW = 0, 1, 2
 """Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""
 SAME_VERSION = 1
-CALLERS = 1024
-CONNECTION_RECORDS = 1 << 16
+CALLERS = 1024  # initial size of the table, a power of 2
+CONNECTION_RECORDS = 1 << 16  # size of the connection log's array
 _MAX_FOREIGN_REPORTS = 8
 """Number of foreign datagrams that are reported; later ones are only counted, and cannot block the server."""
 
@@ -149,7 +149,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     job.packets += 1
     job.bytes += length
     add_connection_record(server, arrival, h)
-    if turn < last_turn or turn == 0:
+    if turn < last_turn or turn == 0:  # turns count from 1
         job.stale += 1
         return j, c, STALE
     if turn > last_turn:
@@ -225,11 +225,12 @@ def needs_room(server: PsState, datagrams: int) -> bool:
 
 @compiled
 def is_full(callers: int, capacity: int) -> bool:
-    return 4 * callers > 3 * capacity
+    return 4 * callers > 3 * capacity  # the load factor of the hash table is at most 3/4
 
 
 @compiled
 def hash_index_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
+    # The primes spread callers, whose numbers are small and consecutive, over the table.
     return (worker * 31 + job * 7 + epoch) & len(callers) - 1
 
 

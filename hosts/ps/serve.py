@@ -53,8 +53,9 @@ TIMED_OUT, COMMAND, SIGNAL, OWN_ANSWER, HAS_MARKS, NEEDS_ROOM, MUST_PERSIST = 0,
 """Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
 marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
 ANSWERED, FOR_CONTROL, NEW_CALLER, FOREIGN = 0, 1, 2, 3  # marks of the datagrams of a burst
-EVENTS = 64
+EVENTS = 64  # maximum number of ready descriptors that an epoll_wait returns
 _MAX_WAIT_NS = 1_000_000_000
+_NS_PER_MS = 1_000_000
 
 assert EPOLL_EVENT.fields is not None
 _EVENT = check_field_names(
@@ -192,7 +193,7 @@ def wait_ms(service: Service, udp: Udp, deadline_ns: int) -> int:
     if service.header.n_held:
         return 0
     remaining_ns = min(deadline_ns - clock(udp, MONOTONIC), _MAX_WAIT_NS)
-    return max(remaining_ns + 999_999, 0) // 1_000_000
+    return max(remaining_ns + _NS_PER_MS - 1, 0) // _NS_PER_MS
 
 
 @compiled
@@ -217,7 +218,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
         callers = int64(server.header.callers)
         outcome = answer_datagram(server, service, udp, fd, k, read)
         mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
-        if server.header.callers > callers:
+        if server.header.callers > callers:  # `handle` has added this caller to the table
             mark = NEW_CALLER
         sources.marks[k] = mark
         has_marks |= mark != ANSWERED
@@ -228,6 +229,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def prefetch_next_datagrams(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
+    # The values of a datagram are found by its index, which the previous call has prefetched.
     if k + 2 < n:
         prefetch_index(server, inbox[k + 2])
     if k + 1 < n:

@@ -68,7 +68,7 @@ class RpcServer:
         length = min(len(datagram), BUFFER_BYTES)
         self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)
         outcome = self._machine.handle(self.state, self._request, length, arrival, self._answer)
-        if outcome == COMMAND:
+        if outcome == COMMAND:  # without a Python part that handles commands
             self.count_misdirected()
         if outcome <= 0:
             return None

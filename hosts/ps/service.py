@@ -27,7 +27,7 @@ class _ServiceHeader:
 
 
 class _HeldAnswer:
-    is_held: int
+    is_held: int  # whether the entry is in use
     due: int  # when the answer is sent, in ns
     fd: int
     octets: int
@@ -49,7 +49,7 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
 
 @compiled
 def is_configured(service: Service) -> bool:
-    return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0
+    return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0  # whether either is set
 
 
 @compiled

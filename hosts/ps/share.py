@@ -25,8 +25,10 @@ Places = NDArray[np.int64]
 
 _LOAD_FACTOR = 0.6
 """Load factor of the table: linear probing then takes about two probes for a stored key."""
-_CHUNK_KEYS = 1 << 20
-_FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
+_CHUNK_KEYS = 1 << 20  # number of keys read from the file at a time
+_MULTIPLIER_U64, _HALF_OF_BITS = np.uint64(MULTIPLIER), np.uint64(32)
+LOG2_RANK_KEYS = 5
+RANK_KEYS = 1 << LOG2_RANK_KEYS  # number of keys of an entry of the rank index
 
 
 class ShareHeader:
@@ -38,9 +40,8 @@ class ShareHeader:
 class Rank:
     """An entry of the rank index, for 32 keys of a dense key space."""
 
-    bits: UInt32
-    n_before: UInt32
-    """Number of keys of the share before these 32; `bits` is the bitmap of the share's keys among the 32."""
+    bits: UInt32  # bitmap of the share's keys among these 32
+    n_before: UInt32  # number of keys of the share before these 32
 
 
 RANK = dtype_of(Rank)
@@ -61,7 +62,7 @@ def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
         return _add_table(share, space.sparse, ps, n_ps)
     header.keys = header.places = space.size
     if n_ps > 1:
-        share = share._replace(ranks=records(-(-space.size // 32), Rank))
+        share = share._replace(ranks=records(-(-space.size // RANK_KEYS), Rank))
         header.places = fill_ranks(share, ps, n_ps)
     return share
 
@@ -109,9 +110,10 @@ def keys_at(share: Share, places: Places) -> Keys:
     if not len(share.ranks):
         return places.astype(np.uint64)
     words = np.searchsorted(share.ranks.n_before, places, side="right") - 1
-    bits = np.unpackbits(share.ranks.bits[words].view(np.uint8), bitorder="little").reshape(-1, 32)
+    bits = np.unpackbits(share.ranks.bits[words].view(np.uint8), bitorder="little").reshape(-1, RANK_KEYS)
+    # A key's bit follows all bits whose running count is at most the number of the key in its word, from 0.
     is_before = bits.cumsum(axis=1, dtype=np.uint8) <= (places - share.ranks.n_before[words])[:, np.newaxis]
-    dense_keys: Keys = (32 * words + is_before.sum(axis=1)).astype(np.uint64)
+    dense_keys: Keys = (RANK_KEYS * words + is_before.sum(axis=1)).astype(np.uint64)
     return dense_keys
 
 
@@ -133,7 +135,7 @@ def locate(share: Share, key: Key) -> int:
     place = int64(key)
     if len(share.ranks) == 0:
         return place
-    rank, bit = share.ranks[place >> 5], place & 31
+    rank, bit = share.ranks[place >> LOG2_RANK_KEYS], place & RANK_KEYS - 1
     if not int64(rank.bits) >> bit & 1:
         return outside_place
     return int64(rank.n_before + popcount(int64(rank.bits) & (1 << bit) - 1))
@@ -143,7 +145,7 @@ def locate(share: Share, key: Key) -> int:
 def first_slot_of(share: Share, key: Key) -> int:
     # The key is hashed twice, because the hashes that chose the PS have some bits in common within a share.
     hash_ = hash_of(key)
-    return int64((hash_ ^ (hash_ >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
+    return int64((hash_ ^ (hash_ >> _HALF_OF_BITS)) * _MULTIPLIER_U64 >> np.uint64(share.header.shift))
 
 
 @entry_point
@@ -159,8 +161,8 @@ def fill_ranks(share: Share, ps: int, n_ps: int) -> int:
     size, n_before = int64(share.header.keys), int64(0)
     for word in range(len(share.ranks)):
         bits = int64(0)
-        for bit in range(min(32, size - 32 * word)):
-            if ps_of(np.uint64(32 * word + bit), n_ps) == ps:
+        for bit in range(min(RANK_KEYS, size - RANK_KEYS * word)):
+            if ps_of(np.uint64(RANK_KEYS * word + bit), n_ps) == ps:
                 bits |= 1 << bit
         rank = share.ranks[word]
         rank.bits, rank.n_before = bits, n_before

@@ -52,7 +52,7 @@ class Store:
         self._job_index = server.jobs["job"].tolist().index(job)
         cells = server.cells[self._job_index]
         self._width = len(cells) // (self._share.header.places + 1)
-        self._cells, self._all_cells = cells[:: self._width], cells
+        self._cells, self._all_cells = cells[:: self._width], cells  # cells with values; words of state, too
 
     def locate(self, keys: Keys) -> Places:
         """Return the place of each key [n]."""
@@ -70,6 +70,7 @@ class Store:
         """Return all parameters, owned or given to the switch."""
         places, keys = places_and_keys(self._share)
         cells = self._cells[places]
+        # With an optimiser, the first word of state after the value has the sum.
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
         return ShareContents(
             keys, cells.value, cells.updates < NOT_OWNED, cells.updates & np.uint32(UPDATE_COUNT), sums

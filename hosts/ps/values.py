@@ -135,7 +135,7 @@ def _pull_state(server: ValuesState, j: int, h: Header, answer: Rpc) -> None:
     """Write a word of the optimiser's state of each lane; 0 without an optimiser."""
     for lane in range(h.count):
         answer.words[lane] = 0
-        word = 1 if h.flags & FIRST else 2
+        word = 1 if h.flags & FIRST else 2  # the first or the second one after the value
         if word < server.header.width:
             answer.words[lane] = swap32(server.cells[j, server.header.cell_indices[lane] + word].value)
 
@@ -152,6 +152,7 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     for lane in range(h.count):
         cell = server.cells[j, server.header.cell_indices[lane]]
         if cell.updates < NOT_OWNED:
+            # The deltas follow `count` keys of two words.
             overflow_bits |= _add_delta(cell, swap32(rpc.words[2 * h.count + lane]))
             added_lanes |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added_lanes)
@@ -186,6 +187,7 @@ def _apply_optimisers(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 @compiled
 def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, remaining_lanes: int) -> int:
     """Apply gradients of the first remaining lane's table, each key once; return the applied lanes."""
+    # The number of 0 bits below the first 1 is the first lane.
     batch, first_lane = server.batch, popcount((remaining_lanes & -remaining_lanes) - 1)
     rule_index = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
     rule, first_key, last_key = (
@@ -208,10 +210,10 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
             else:
                 cell.updates |= NOT_OWNED
                 batch.cell_indices[n] = cell_index
-                batch.units[n] = (units ^ _SIGN) - _SIGN
+                batch.units[n] = (units ^ _SIGN) - _SIGN  # as a signed integer
                 batch.value[n] = cell.number
                 batch.first[n] = cells[cell_index + 1].number
-                if kind >= IS_FTRL:
+                if kind >= IS_FTRL:  # FTRL or Adam
                     batch.second[n] = cells[cell_index + 2].number
                 n += 1
     server.jobs[j].overflows += overflow_bits >> 31
@@ -242,7 +244,7 @@ def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
 
 @compiled
 def _set_word(server: ValuesState, j: int, cell_index: int, word: int, key: Key, bits: int) -> None:
-    if word == 0:
+    if word == 0:  # the value; otherwise `FIRST` or `SECOND`, a word of state
         server.cells[j, cell_index].value = bits
     if server.header.width == 1:
         return
@@ -251,7 +253,7 @@ def _set_word(server: ValuesState, j: int, cell_index: int, word: int, key: Key,
             server.rules[rule_index_of(server.rules, key)], server.cells[j, cell_index].number
         )
         server.cells[j, cell_index + 1].number = state_word
-        if server.header.width > 2:
+        if server.header.width > 2:  # the optimiser has a second word of state
             server.cells[j, cell_index + 2].value = 0
     elif word == FIRST:
         server.cells[j, cell_index + 1].value = bits

@@ -90,7 +90,7 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(AdderHeader)
     header.ps, header.n_ps, header.due, header.next_row = ps, n_ps, NEVER, NOTHING
-    rows = -(-space.size // (MIN_SIZE * n_ps))
+    rows = -(-space.size // (MIN_SIZE * n_ps))  # number of chunks of a share, if they are smallest
     return Adder(
         header,
         make_jobs(jobs),
@@ -149,18 +149,18 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
 def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
-    rows = len(server.rows) // len(server.sums)
+    rows_per_set = len(server.rows) // len(server.sums)
     row_in_set = chunk // int64(header.n_ps)
     is_for_this_server = (
         j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps and count > 0
     )
     if (
         not is_for_this_server
-        or row_in_set >= rows
+        or row_in_set >= rows_per_set
         or row_in_set * swap16(packet.full) + count > server.sums.shape[1]
     ):
         return NOTHING
-    return int64((_SETS_PER_JOB * j + (swap32(packet.number) & 1)) * rows + row_in_set)
+    return int64((_SETS_PER_JOB * j + (swap32(packet.number) & 1)) * rows_per_set + row_in_set)
 
 
 @compiled
@@ -204,9 +204,9 @@ def _write_sum(server: Adder, r: int, worker: int, answer: Rpc) -> int:
     if not _is_complete(row):
         return NO_REPLY
     row.unsent = int64(row.unsent) & ~(1 << worker)
-    rows = len(server.rows) // len(server.sums)
+    rows_per_set = len(server.rows) // len(server.sums)
     job = int64(server.jobs[_set_of(server, r) // _SETS_PER_JOB].job)
-    chunk = r % rows * int64(server.header.n_ps) + int64(server.header.ps)
+    chunk = r % rows_per_set * int64(server.header.n_ps) + int64(server.header.ps)
     write_head(
         answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full),
         int64(row.number), chunk,

@@ -43,6 +43,8 @@ from hosts.worker.window import next_resend
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 
+_NO_FORM = 0  # form of the values of an acknowledgement, which has none
+
 
 @compiled
 def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
@@ -98,7 +100,7 @@ def _worker_at(state: Member, distance: int) -> int:
 @compiled
 def _first_value(state: Member, part: int, chunk: int) -> int:
     header = state.header
-    # `part` is at least 2 - 2 W.
+    # `part` is at least 2 - 2 W: adding 2 W keeps the dividend positive.
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
     return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
 
@@ -122,8 +124,8 @@ def _encode_ack(state: Member) -> int:
     s = WINDOW + int64(header.next_buffer)
     header.next_buffer = (header.next_buffer + 1) % ACK_BUFFERS
     write_head(
-        state.sent[s], ACK, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.chunk_size),
-        int64(ack.number), int64(ack.chunk),
+        state.sent[s], ACK, _NO_FORM, int64(header.job), _rank(state), int64(ack.workers),
+        int64(header.chunk_size), int64(ack.number), int64(ack.chunk),
     )  # fmt: skip
     return s
 
