@@ -21,17 +21,17 @@ from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import make_udp
-from hosts.worker.client import BaseClient
+from hosts.worker.client import NO_ITERATION, BaseClient
 from hosts.worker.loop import make_operate
 from hosts.worker.machine import machine_for
 from hosts.worker.operate import ENDED, make_wire
 
-_JOB, _EPOCH, _WORKER = 0, 0, 1
+_JOB, _EPOCH, _WORKER, _PS, _N_PS = 0, 0, 1, 0, 1
 _ANY_PORT = ("127.0.0.1", 0)
 _NO_FILE = -1
 _KEYS = 64 * LANES  # keys of an operation: they take 64 RPCs or a few more
 _STOP_CHECK_NS = 5_000_000  # interval in ns at which the server checks whether to stop
-TIMEOUT_S = 20.0
+TIMEOUT_S = 20.0  # of an operation
 
 
 class RpcCost(NamedTuple):
@@ -49,7 +49,7 @@ def measure_rpc_cost(
     with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
         peers = [server_socket.getsockname(), worker_socket.getsockname()]
         client: BaseClient = AGENTS.for_design(design).client(
-            Caller(_JOB, _WORKER, _EPOCH), 1, space, time.monotonic_ns, window, machine=machine_for(codec)
+            Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
         wire = make_wire(worker_socket.fileno(), peers, _NO_FILE, _NO_FILE)
@@ -59,7 +59,7 @@ def measure_rpc_cost(
             return operate(client.state, udp, wire, deadline_ns) == ENDED
 
         with _server_thread(codec, design, space, server_socket.fileno(), peers[1:]) as cpu_s:
-            if not _run_step(client, run_operation):
+            if not _run_step(client, run_operation):  # the first step is not measured
                 return None
             worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
             for _ in range(steps):
@@ -68,16 +68,16 @@ def measure_rpc_cost(
                     return None
                 rpcs += step_rpcs
             worker_s, server_s = time.thread_time() - worker_s, cpu_s() - server_s
-    return RpcCost(worker_s / rpcs * 1e6, server_s / rpcs * 1e6)
+    return RpcCost(worker_us=worker_s / rpcs * 1e6, server_us=server_s / rpcs * 1e6)
 
 
 def _run_step(client: BaseClient, run_operation: Callable[[], bool]) -> int:
     positions, deltas = np.arange(_KEYS), np.ones(_KEYS, np.uint32)
-    client.pull(0, positions)
+    client.pull(NO_ITERATION, positions)
     if not run_operation():
         return 0
     rpcs = client.rpcs_of_operation
-    client.push(0, positions, deltas, np.zeros(_KEYS, np.bool_))
+    client.push(NO_ITERATION, positions, deltas, np.zeros(_KEYS, np.bool_))
     if not run_operation():
         return 0
     rpcs += client.rpcs_of_operation
@@ -90,7 +90,7 @@ def _server_thread(
     codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
-    state = AGENTS.for_design(design).server(0, 1, space, [_JOB])
+    state = AGENTS.for_design(design).server(_PS, _N_PS, space, [_JOB])
     serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
     stop = threading.Event()
     with closing(select.epoll()) as poll:

@@ -14,16 +14,18 @@ from nativekit.compile import compiled, int64
 from nativekit.libc import MMSGHDR, clock_gettime, recvmmsg, sendmmsg
 from nativekit.records import Ints, Octets, Records, dtype_of, records
 
-BURST = 64
+BURST = 64  # maximum number of datagrams of a burst
 MONOTONIC = time.CLOCK_MONOTONIC
 THREAD_CPU = time.CLOCK_THREAD_CPUTIME_ID
-NAME_BYTES = 16
+NAME_BYTES = 16  # size of a struct sockaddr_in
 NS_PER_S = 1_000_000_000
 
-_DONT_WAIT = 0x40
+_DONT_WAIT = 0x40  # Linux, MSG_DONTWAIT
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _CONTROL_WORDS = 4
 """CMSG_SPACE(sizeof(struct timespec)), in words: length, level and type, seconds, nanoseconds."""
+_CONTROL_BYTES = 8 * _CONTROL_WORDS
+_SECONDS, _NANOSECONDS = 2, 3  # indexes of these words
 
 
 class _IoVector:
@@ -84,8 +86,8 @@ def make_udp(offset: int) -> Udp:
         messages["msg_iovlen"] = 1
         messages["msg_namelen"] = NAME_BYTES
     state.messages_in["msg_name"] = addresses["names"] + NAME_BYTES * k
-    state.messages_in["msg_control"] = addresses["control"] + 8 * _CONTROL_WORDS * k
-    state.messages_in["msg_controllen"] = 8 * _CONTROL_WORDS
+    state.messages_in["msg_control"] = addresses["control"] + _CONTROL_BYTES * k
+    state.messages_in["msg_controllen"] = _CONTROL_BYTES
     return udp
 
 
@@ -104,7 +106,7 @@ def take(udp: Udp, fd: int, limit: int) -> int:
     for k in range(n):  # recvmmsg has overwritten these lengths
         message = state.messages_in[k]
         message.msg_namelen = NAME_BYTES
-        message.msg_controllen = 8 * _CONTROL_WORDS
+        message.msg_controllen = _CONTROL_BYTES
     return max(n, 0)
 
 
@@ -118,7 +120,7 @@ def arrival(udp: Udp, k: int, read: int) -> int:
     """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
     # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read`.
     stamp = udp.state.control[k]
-    return min(int64(stamp[2]) * NS_PER_S + int64(stamp[3]) - int64(udp.state.offset), read)
+    return min(int64(stamp[_SECONDS]) * NS_PER_S + int64(stamp[_NANOSECONDS]) - int64(udp.state.offset), read)
 
 
 @compiled
@@ -147,7 +149,7 @@ def flush(udp: Udp, fd: int) -> None:
         n_sent = int64(sendmmsg(fd, first + n_done * _MMSGHDR_BYTES, state.queued - n_done, _DONT_WAIT))
         if n_sent <= 0:
             state.unsent += 1
-            n_sent = 1
+            n_sent = 1  # skip the datagram that failed
         n_done += n_sent
     state.queued = 0
 
@@ -170,4 +172,5 @@ def datagram_of(udp: Udp, k: int) -> bytes:
 
 def address_of(udp: Udp, k: int) -> tuple[str, int]:
     name = bytes(udp.state.names[k])
+    # struct sockaddr_in: family, port and address, as `socket_name` writes them.
     return socket.inet_ntoa(name[4:8]), int.from_bytes(name[2:4], "big")

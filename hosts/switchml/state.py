@@ -15,7 +15,7 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hosts.keys import KeySpace
 from hosts.switchml.packet import SLOTS, VALUES
 from hosts.worker.arrays import operand_arrays
-from hosts.worker.timer import MIN_TIMEOUT_NS
+from hosts.worker.timer import INITIAL_TIMEOUT_NS
 from hosts.worker.vectors import STALL_TIMEOUT_NS
 from nativekit.records import Ints, Records, Words, one, records
 
@@ -97,18 +97,10 @@ def make_reducer(
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header = one(ReducerHeader)
-    header.job, header.worker, header.window, header.first_slot = (
-        caller.job,
-        caller.worker,
-        window,
-        caller.job * WINDOW % SLOTS,
-    )
-    header.workers, header.due, header.timeout, header.stall_timeout = (
-        1,
-        NEVER,
-        5 * MIN_TIMEOUT_NS,
-        STALL_TIMEOUT_NS,
-    )
+    header.job, header.worker, header.window = caller.job, caller.worker, window
+    header.first_slot = caller.job * WINDOW % SLOTS
+    header.workers, header.due = 1, NEVER
+    header.timeout, header.stall_timeout = INITIAL_TIMEOUT_NS, STALL_TIMEOUT_NS
     padded_size = -(-space.size // VALUES) * VALUES
     return Reducer(
         header=header,

@@ -109,7 +109,7 @@ def transmit(state: Reducer, now: int) -> int:
             slot.deadline = now + header.timeout
             header.due = min(int64(header.due), int64(slot.deadline))
             if header.last_arrival == 0:
-                header.last_arrival = max(now, 1)
+                header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
         return s
     return NOTHING
 

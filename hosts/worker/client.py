@@ -19,6 +19,8 @@ from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
 from nativekit.records import Records, records, with_arrays
 
+NO_ITERATION = 0  # iteration of an operation that is not part of a step
+
 
 class ClientHeader(WorkerHeader, Protocol):
     n_keys: int
@@ -145,7 +147,7 @@ class BaseClient:
 
     def start_empty_rpc(self, ps: int) -> None:
         """Start an empty RPC to a PS ([DDL] Fig. 9); the client must be idle."""
-        self._machine.start(self.state, EMPTY, 0, ps)
+        self._machine.start(self.state, EMPTY, NO_ITERATION, ps)
 
     def hint(self, keys: Keys | None) -> None:
         """Replace the hints by these keys, which the switch holds, or clear them; most designs do nothing."""
@@ -167,7 +169,7 @@ class BaseClient:
             self._machine.take_unreplayed(self.state, n)
             self.log.mark_taken()
             self.state = with_arrays(self.state, answered=answered)
-            self._machine.start(self.state, PUSH, 0, n)
+            self._machine.start(self.state, PUSH, NO_ITERATION, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """Return the next datagram to send, and its peer; None if there is none."""

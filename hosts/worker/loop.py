@@ -18,7 +18,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.operate import FULL, INTERRUPTED, Wire, make_wire, operate
 from nativekit.records import records
 
-_REPORT_NS = 500_000_000
+_REPORT_NS = 500_000_000  # interval of reports
 
 Operate = Callable[[WorkerState, Udp, Wire, int], int]
 
@@ -91,7 +91,7 @@ class JobSocket:
 
     def drain_between_blocks(self, client: BaseClient) -> None:
         client.take_records(records(BURST, Row))
-        for _ in range(2):
+        for _ in range(2):  # the loop sends before it receives: the second pass sends the answers
             self._context.operate(client.state, self._context.udp, self._wire, 0)
 
     def _handle_wakeup(self) -> None:

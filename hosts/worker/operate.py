@@ -39,8 +39,9 @@ ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
 SEND_BURST = 8
 """Maximum size of a burst: few datagrams, so that answers wait briefly and requests leave soon after `t0`."""
 _CHECK_NS = 1_000_000  # interval, in ns, of checks for signals and commands while the loop is busy
-_POLLIN = 1
+_POLLIN = 1  # Linux, <poll.h>
 _N_POLLFDS = 3
+_COMMANDS, _SIGNALS = 3, 5  # indexes of the second words of their struct pollfd
 
 
 class _WireState:
@@ -130,4 +131,5 @@ def wait(wire: Wire, timeout_ns: int) -> bool:
     timeout_ns = max(timeout_ns, 0)
     state.timeout[0], state.timeout[1] = timeout_ns // NS_PER_S, timeout_ns % NS_PER_S
     ready = int64(ppoll(pollfds.ctypes.data, _N_POLLFDS, state.timeout.ctypes.data, 0))
-    return ready < 0 or pollfds[3] >> 16 != 0 or pollfds[5] >> 16 != 0
+    # The second word of a struct pollfd has `events`, and `revents` in its upper half.
+    return ready < 0 or pollfds[_COMMANDS] >> 16 != 0 or pollfds[_SIGNALS] >> 16 != 0

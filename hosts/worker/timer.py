@@ -11,13 +11,16 @@ MIN_TIMEOUT_NS, MAX_TIMEOUT_NS = 20 * NS_PER_MS, 1000 * NS_PER_MS
 """Bounds of the timeout. The minimum covers a descheduled process; RFC 6298 has a minimum of 1 s."""
 
 
+INITIAL_TIMEOUT_NS = 5 * MIN_TIMEOUT_NS  # before the first sample
+
+
 class TimeoutState(Protocol):
     """A record with the timeout, and SRTT and RTTVAR of RFC 6298, in ns."""
 
-    srtt: float
+    srtt: float  # 0 before the first sample
     rttvar: float
     timeout: int
-    backed_off_at: int
+    backed_off_at: int  # time of the last back-off, in ns
 
 
 @compiled

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
-from hosts.worker.client import ClientHeader, ClientState, DesignClient
+from hosts.worker.client import NO_ITERATION, ClientHeader, ClientState, DesignClient
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
-INTEGERS, FLOATS = 5, 6
+INTEGERS, FLOATS = 5, 6  # after the numbers of `Op`
 """Additional operations of the all-reduce designs: an all-reduce of integers, or of floats."""
 STALL_TIMEOUT_NS = 10_000_000_000
 """Time without any arrival after which an operation counts as stalled, in ns."""
@@ -89,7 +89,8 @@ class VectorClient(DesignClient):
             raise ValueError(f"expected a vector of float32 or int32, got {vector.dtype}")
         self.join(workers)
         self.put(vector, workers)
-        self._machine.start(self.state, FLOATS if vector.dtype == np.float32 else INTEGERS, 0, n)
+        op = FLOATS if vector.dtype == np.float32 else INTEGERS
+        self._machine.start(self.state, op, NO_ITERATION, n)
 
     @property
     def is_stalled(self) -> bool:

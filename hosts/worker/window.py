@@ -11,7 +11,7 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
-from hosts.worker.timer import MIN_TIMEOUT_NS, back_off, sample_round_trip
+from hosts.worker.timer import INITIAL_TIMEOUT_NS, back_off, sample_round_trip
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import Int32, Ints, Records, dtype_of
@@ -51,7 +51,7 @@ class Slot:
     deadline: int
     busy: Int32  # whether its RPC is outstanding
     queued: Int32  # whether it is in the ring of retransmissions
-    length: Int32  # bytes of the request
+    length: Int32  # of the request, in bytes
     attempts: Int32
 
 
@@ -87,9 +87,9 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header.job, header.worker, header.epoch = caller
     header.window = header.free = window
-    header.timeout, header.due = 5 * MIN_TIMEOUT_NS, NEVER
+    header.timeout, header.due = INITIAL_TIMEOUT_NS, NEVER
     free = np.zeros(WINDOW, np.int64)
-    free[:window] = WINDOW + np.arange(window)[::-1]
+    free[:window] = WINDOW + np.arange(window)[::-1]  # turn 1 of each slot, with slot 0 on top of the stack
     return free
 
 
@@ -133,7 +133,7 @@ def octets(state: WindowState, s: int) -> int:
 def free_slot(state: WindowState, slot: Slot) -> None:
     header = state.header
     slot.busy = 0
-    state.free[header.free] = slot.seq + WINDOW
+    state.free[header.free] = slot.seq + WINDOW  # the next turn of the slot
     header.free += 1
 
 
@@ -150,6 +150,7 @@ def retransmit(state: WindowState, now: int) -> None:
             header.retransmissions += 1
             if not slot.queued:
                 queue_resend(state, s, n_waiting)
+    # Deadlines follow once all back-offs have doubled the timeout; until then they mark the overdue slots.
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
@@ -158,6 +159,7 @@ def retransmit(state: WindowState, now: int) -> None:
 
 @compiled
 def queue_resend(state: WindowState, s: int, n_waiting: int) -> None:
+    # Insert in the order of first transmissions, behind the `n_waiting` slots that are in the ring already.
     header = state.header
     k = int64(header.queued_resends)
     while k > n_waiting:

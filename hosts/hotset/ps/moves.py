@@ -20,6 +20,7 @@ from foundation.protocol.header import PS_CALLER_BASE
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
+from hosts.worker.client import NO_ITERATION
 from hosts.worker.machine import COMPILED, Machine
 
 ReplyTo = TypeVar("ReplyTo")
@@ -229,11 +230,11 @@ class BaseMover(Generic[S, ReplyTo]):
         return control.answer_busiest(*self._ranking)
 
     def _pull(self, keys: Keys) -> None:
-        self._switch.pull(0, self._space.positions(keys))
+        self._switch.pull(NO_ITERATION, self._space.positions(keys))
 
     def _push(self, keys: Keys, deltas: Values) -> None:
         answered = np.zeros(len(keys), dtype=np.bool_)
-        self._switch.push(0, self._space.positions(keys), deltas, answered)
+        self._switch.push(NO_ITERATION, self._space.positions(keys), deltas, answered)
 
 
 class Mover(BaseMover[HotsetStore, ReplyTo]):

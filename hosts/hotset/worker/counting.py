@@ -17,6 +17,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.requests import start
 from hosts.hotset.worker.state import Calls
 from hosts.keys import KeySpace
+from hosts.worker.client import NO_ITERATION
 from nativekit.compile import int64
 from nativekit.reference import as_ref
 
@@ -54,7 +55,7 @@ def count_operations(
 def _count_operation(state: Calls, n_keys: int) -> int:
     state = as_ref(state)
     header = state.header
-    start(state, PULL, 0, n_keys)
+    start(state, PULL, NO_ITERATION, n_keys)
     c, to_servers = int64(header.first_unsent), int64(0)
     while c != NOTHING:
         call = state.calls[c]
