@@ -52,7 +52,7 @@ def measure_rpc_cost(
             Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
-        wire = make_wire(worker_socket.fileno(), peers, _NO_FILE, _NO_FILE)
+        wire = make_wire(worker_socket.fileno(), peers, commands=_NO_FILE, signals=_NO_FILE)
 
         def run_operation() -> bool:
             deadline_ns = time.monotonic_ns() + int(timeout_s * 1e9)

@@ -13,48 +13,52 @@ from hosts.ps.server import RpcServer
 from hosts.ps.service import make_service
 from hosts.ps.share import make_share, places_of
 from hosts.udp import make_udp
+from hosts.worker.client import NO_ITERATION
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.replay import ACKNOWLEDGED, ReplayLog
 
 _NO_FILE = -1
+_N_PS = 2
 
 
 def warm_worker(name: str = DEFAULT) -> None:
     run_design = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
-    ledger = Ledger(0, 0, size=1, capacity=1)
+    ledger = Ledger(job=0, epoch=0, size=1, capacity=1)
+    caller, space = Caller(job=0, worker=1, epoch=0), KeySpace(1)
     make_client = AGENTS.for_design(run_design).client
-    client = make_client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
-    client.join(2)
-    client.start_empty_rpc(0)
+    client = make_client(caller, n_ps=1, space=space, clock=lambda: 0)
+    client.join(workers=2)
+    client.start_empty_rpc(ps=0)
     client.transmit()
-    client.receive(b"", 0, 0)
+    client.receive(b"", arrival=0, read=0)
     due = client.deadline()
     assert due is not None
     client.wake(due)
     log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if run_design.is_durable else None
-    client = make_client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
+    client = make_client(caller, n_ps=1, space=space, clock=lambda: 0, log=log)
     if log is not None:
         log.sums[ACKNOWLEDGED] = 1
-    client.renew(1)
+    client.renew(epoch=1)
     client.replay()
-    client.push(0, positions, deltas, ledger.open(positions, deltas))
+    client.push(NO_ITERATION, positions, deltas, ledger.open(positions, deltas))
     ledger.close()
-    wire = make_wire(_NO_FILE, [("127.0.0.1", 1)], _NO_FILE, _NO_FILE)
-    operate(client.state, make_udp(0), wire, 0)
+    wire = make_wire(_NO_FILE, [("127.0.0.1", 1)], commands=_NO_FILE, signals=_NO_FILE)
+    operate(client.state, make_udp(offset=0), wire, 0)  # a deadline in the past: one pass
 
 
 def warm_ps(name: str = DEFAULT) -> None:
     key = np.zeros(1, np.uint64)
     run_design = design(name)
-    for space in (KeySpace(1), KeySpace(1, key)):
-        places_of(make_share(space, 0, 2), key)
-        state = AGENTS.for_design(run_design).server(0, 2, space, [0])
+    ps, job = 0, 0
+    for space in (KeySpace(1), KeySpace(1, key)):  # dense and sparse
+        places_of(make_share(space, ps, _N_PS), key)
+        state = AGENTS.for_design(run_design).server(ps, _N_PS, space, [job])
         AGENTS.for_design(run_design).warm_server(state)
     if run_design.is_durable:
-        RpcServer(state, lambda: 0).replay_journal(np.zeros(0, np.uint8), 0)
-    serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
+        RpcServer(state, clock=lambda: 0).replay_journal(np.zeros(0, np.uint8), offset=0)
+    serve(state, make_service(), make_udp(offset=0), make_sources(_NO_FILE), 0)  # returns without an epoll
 
 
 def warm(name: str = DEFAULT) -> None:

@@ -37,6 +37,8 @@ from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
 from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
 
+_NO_ROUND = -1  # round of rows that belong to no block
+
 
 class WorkerJob:
     def __init__(
@@ -175,7 +177,7 @@ class WorkerProcess:
         worker_job = self._job(job)
         origin = Origin(self._config.number, job, worker_job.arm, round, load, measured_from=0)
         return self._run_driver(
-            EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin, lambda: None
+            EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin, _report_nothing
         )
 
     def ledger(self, file: str) -> dict[str, object]:
@@ -204,7 +206,7 @@ class WorkerProcess:
                 self._run_driver(
                     Replay(worker_job.client),
                     worker_job,
-                    Origin(self._config.number, job, worker_job.arm, round=-1, load=0.0, measured_from=0),
+                    Origin(self._config.number, job, worker_job.arm, _NO_ROUND, load=0.0, measured_from=0),
                     _report_nothing,
                 )
         return {"dropped_rows": self._rpcs.dropped}
@@ -228,7 +230,7 @@ class WorkerProcess:
 
     def handle_urgent_commands(self) -> None:
         """Execute commands that must not wait for the end of a block or for earlier commands."""
-        while (line := self._commands.next('"renew"')) is not None:
+        while (line := self._commands.next(word='"renew"')) is not None:
             execute(line, {"renew": self.renew}, is_answered=False)
 
     def quit(self) -> dict[str, object]:

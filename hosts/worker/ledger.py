@@ -70,7 +70,7 @@ class Ledger:
         self._head, self._arrays = _split_content(content, size, capacity)
         self._head["job"], self._head["epoch"] = job, epoch
         self._head["size"], self._head["capacity"] = size, capacity
-        self._head["magic"] = _MAGIC
+        self._head["magic"] = _MAGIC  # last: until then the file is no ledger
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Log a push of these distinct parameters [n] before it starts; return flags `answered` [n]."""
@@ -82,7 +82,7 @@ class Ledger:
         arrays.deltas[:n] = deltas
         _save_sums(arrays, n)
         self._head["lanes_before"] = self._head["lanes"]
-        self._head["open_lanes"] = n
+        self._head["open_lanes"] = n  # last: from now on the log counts
         return arrays.answered[:n]
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Ledger:
         n = self._head["open_lanes"]
         _add_deltas(self._arrays, n)
         self._head["lanes"] += n
-        self._head["open_lanes"] = 0
+        self._head["open_lanes"] = 0  # last: until then the log counts
 
     def sums(self) -> Sums:
         return _read_sums(self._head, self._arrays)
@@ -151,6 +151,7 @@ def reserve(path: Path, n_bytes: int) -> None:
 
 
 def _section_bytes(size: int, capacity: int) -> list[int]:
+    # In the order of `_LedgerArrays`: four arrays of uint32, one of bytes.
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 

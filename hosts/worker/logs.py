@@ -14,6 +14,7 @@ from foundation.logs.parts import Parts
 from hosts.worker.trainer import OperationRecord
 
 _NS_PER_US = 1000
+_MAX_ATTEMPTS = 255  # of the column's type
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class WorkerLogs:
                 **_columns(origin),
                 "ps": columns["ps"],
                 "iteration": columns["iteration"],
-                "op": np.array(("", *CALLS))[columns["op"]],
+                "op": np.array(("", *CALLS))[columns["op"]],  # the numbers of `Op` begin at 1
                 "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
                 "t_send_us": (columns["t0"] + self._clock_offset) // _NS_PER_US,
                 "request_bytes": columns["request_bytes"],
@@ -74,7 +75,7 @@ class WorkerLogs:
                 "latency_us": (network_ns + worker_ns) / _NS_PER_US,
                 "lanes": lanes,
                 "served": served,
-                "attempts": np.minimum(columns["attempts"], 255),
+                "attempts": np.minimum(columns["attempts"], _MAX_ATTEMPTS),
                 "measured": origin.measures(columns["t0"], columns["iteration"]),
             }
         )

@@ -18,7 +18,7 @@ from hosts.worker.ledger import LedgerError, check_file, reserve
 
 ACKNOWLEDGED, UNREPLAYED = 0, 1
 """Rows of a replay log: updates that the current switch acknowledged, and updates of lost switches."""
-_MAGIC = 0x676F6C79616C7066
+_MAGIC = 0x676F6C79616C7066  # "fplaylog" in the file, which is little-endian
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
 """The current part has `noted` keys; `taken` is 1 if they are removed from the unreplayed updates."""
 
@@ -50,6 +50,7 @@ class ReplayLog:
 
     @classmethod
     def in_memory(cls, sums: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
+        # Without a section for sums: the caller's array has them.
         content = np.zeros(sum(_section_bytes(0, capacity)), np.uint8)
         head, _, part = _split_content(content, 0, capacity)
         head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
@@ -126,7 +127,7 @@ class ReplayLog:
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Write the next part to replay [n] to the log; return `answered` [n] for its push to mark."""
         n, part = len(positions), self._part
-        self._head["noted"] = self._head["taken"] = 0
+        self._head["noted"] = self._head["taken"] = 0  # no part while the arrays change
         part.positions[:n], part.deltas[:n], part.answered[:n] = positions, deltas, False
         self._head["noted"] = n
         return part.answered[:n]
@@ -158,6 +159,7 @@ def read_unacked(path: Path, switch: int) -> UnackedUpdates:
 
 
 def _section_bytes(size: int, capacity: int) -> list[int]:
+    # Both rows of sums and the arrays of a part: uint32, but `answered` has bytes.
     return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
 
 

@@ -29,8 +29,9 @@ _CHUNK_DRAWS = 2_000_000
 _BLOCK_DRAWS = 50_000
 """Number of draws processed at a time; their intermediate results fit into a core's cache."""
 _THREADS = 4
-_EXACT_RANKS = 1_000
-_BINS = 2_000
+_EXACT_RANKS = 1_000  # number of the hottest ranks that have bins of their own in the calibration
+_BINS = 2_000  # number of bins of the other ranks
+_BISECTION_STEPS = 30
 _TOLERANCE = 0.05  # maximum deviation of a calibrated workload from its shape
 
 
@@ -49,9 +50,11 @@ class Shape:
     features_per_sample: int
 
 
-R1 = Shape("R1", 900_000, 20_000, 0.5, 3_000, 16)
+R1 = Shape("R1", parameters=900_000, hot=20_000, hot_share=0.5, keys_per_step=3_000, features_per_sample=16)
 """The recommendation application of [DDL]."""
-R2 = Shape("R2", 150_000_000, 20_000, 0.7, 3_000, 16)
+R2 = Shape(
+    "R2", parameters=150_000_000, hot=20_000, hot_share=0.7, keys_per_step=3_000, features_per_sample=16
+)
 """The search application of [DDL]; the generator takes some 2 GB for it."""
 
 
@@ -81,6 +84,7 @@ class PowerLaw:
         """Return the expected updates per bin in a mini-batch of `draws` draws; `edges` [n + 1] -> [n]."""
         width = np.diff(edges)
         probability = np.diff(self.cumulative(edges.astype(np.float64))) / width
+        # 1 - (1 - p)^draws: a parameter counts once, however often it is drawn.
         updates: NDArray[np.float64] = -np.expm1(draws * np.log1p(-probability)) * width
         return updates
 
@@ -123,7 +127,7 @@ def _bins(size: int, hot: int) -> NDArray[np.int64]:
 
 
 def _bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
-    for _ in range(30):
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < target else (low, middle)
     return (low + high) / 2

@@ -47,9 +47,9 @@ def _restrict_samples(
 ) -> Samples:
     """Return samples without the removed lanes; `key_start` [B + 1] counts all lanes."""
     parts = list(_restrict_batches(samples, key_start, is_selected))
-    columns, lengths, entries = (np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[:3])
-    x = None if samples.x is None else np.concatenate([part[3] for part in parts])
-    return replace(samples, length=lengths, entry_start=_prefix_sums(entries), column=columns, x=x)
+    columns, lengths, entry_counts, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    x = None if samples.x is None else values
+    return replace(samples, length=lengths, entry_start=_prefix_sums(entry_counts), column=columns, x=x)
 
 
 def _restrict_batches(
@@ -65,6 +65,7 @@ def _restrict_batches(
         is_remaining = n_selected[lanes_of_features + 1] > n_selected[lanes_of_features]
         lengths = samples.length[samples.batch_start[first] : samples.batch_start[last]]
         n_features = _prefix_sums(is_remaining)
+        # `column` and `length`, the number of features of each mini-batch, and `x`.
         yield (
             (n_selected[lanes_of_features] - n_selected[first_lanes])[is_remaining].astype(np.uint32),
             np.diff(n_features[_prefix_sums(lengths)]).astype(np.uint32),

@@ -52,7 +52,7 @@ class Trace:
     steps: int
     space: KeySpace
     key_start: NDArray[np.int64]
-    """[workers * steps + 1]: first parameter of each mini-batch, worker by worker."""
+    """[workers * steps + 1]: first lane of each mini-batch in `position`, worker by worker."""
     position: NDArray[np.uint32]  # [lanes]: position of each parameter in the key space
     samples: Samples | None = None
 
