@@ -75,7 +75,7 @@ class AgentConfig(RunSettings):
     n_ps: int = Field(ge=1)
     workers: tuple[str, ...] = ()
     """Addresses of all workers, in order, for designs whose agents send unsolicited datagrams to workers."""
-    cpu: int | None = None
+    cpu: int | None = None  # that the agent runs on; None for any
 
     @field_validator("wire")
     @classmethod

@@ -74,9 +74,9 @@ def open_udp(address: Address, shared: bool = False, source_port: int | None = N
 def _filter_source_port(sock: socket.socket, port: int) -> None:
     instructions = (
         (_LOAD_16_BITS, 0, 0, 0),  # the source port, at offset 0 of the UDP header
-        (_JUMP_IF_EQUAL, 0, 1, port),
+        (_JUMP_IF_EQUAL, 0, 1, port),  # otherwise skip the next instruction
         (_RETURN, 0, 0, 0xFFFF),  # number of bytes to accept
-        (_RETURN, 0, 0, 0),
+        (_RETURN, 0, 0, 0),  # drop the datagram
     )
     program = ctypes.create_string_buffer(
         b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)

@@ -45,7 +45,7 @@ class MessageHeader:
 
 
 class _Buffers:
-    offset: int  # Unix time minus the monotonic clock, ns
+    clock_offset_ns: int  # Unix time minus the monotonic clock
     queued: int  # number of datagrams to send with the next `flush`
     unsent: int  # number of datagrams that the kernel did not accept
     now: Annotated[Ints, 2]  # a struct timespec
@@ -66,12 +66,12 @@ class Udp(NamedTuple):
     outbox: Records[Rpc]  # [BURST]
 
 
-def make_udp(offset: int) -> Udp:
-    """Make buffers; `offset` is Unix time, which the kernel stamps with, minus the monotonic clock, in ns."""
+def make_udp(clock_offset_ns: int) -> Udp:
+    """Make buffers; the offset is Unix time, which the kernel stamps with, minus the monotonic clock."""
     states = records(1, _Buffers)
     state = states[0]
     udp = Udp(state, rpcs(BURST), rpcs(BURST))
-    state.offset = offset
+    state.clock_offset_ns = clock_offset_ns
     start = states.ctypes.data
     fields = _STATE.fields
     assert fields is not None
@@ -120,7 +120,8 @@ def arrival(udp: Udp, k: int, read: int) -> int:
     """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
     # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read`.
     stamp = udp.state.control[k]
-    return min(int64(stamp[_SECONDS]) * NS_PER_S + int64(stamp[_NANOSECONDS]) - int64(udp.state.offset), read)
+    unix_ns = int64(stamp[_SECONDS]) * NS_PER_S + int64(stamp[_NANOSECONDS])
+    return min(unix_ns - int64(udp.state.clock_offset_ns), read)
 
 
 @compiled

@@ -20,6 +20,7 @@ from hosts.worker.replay import ACKNOWLEDGED, ReplayLog
 
 _NO_FILE = -1
 _N_PS = 2
+_PAST_NS = 0  # a deadline with which the loops return after one pass
 
 
 def warm_worker(name: str = DEFAULT) -> None:
@@ -45,7 +46,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     client.push(NO_ITERATION, positions, deltas, ledger.open(positions, deltas))
     ledger.close()
     wire = make_wire(_NO_FILE, [("127.0.0.1", 1)], commands=_NO_FILE, signals=_NO_FILE)
-    operate(client.state, make_udp(offset=0), wire, 0)  # a deadline in the past: one pass
+    operate(client.state, make_udp(clock_offset_ns=0), wire, _PAST_NS)
 
 
 def warm_ps(name: str = DEFAULT) -> None:
@@ -58,7 +59,7 @@ def warm_ps(name: str = DEFAULT) -> None:
         AGENTS.for_design(run_design).warm_server(state)
     if run_design.is_durable:
         RpcServer(state, clock=lambda: 0).replay_journal(np.zeros(0, np.uint8), offset=0)
-    serve(state, make_service(), make_udp(offset=0), make_sources(_NO_FILE), 0)  # returns without an epoll
+    serve(state, make_service(), make_udp(clock_offset_ns=0), make_sources(_NO_FILE), _PAST_NS)
 
 
 def warm(name: str = DEFAULT) -> None:

@@ -32,7 +32,7 @@ class AtpClient(VectorClient):
             check_below(vector, limit := addend_limit(workers), f"{limit:g}")
         else:
             _check_integers(vector, MAX_SUM // workers)
-        addends[: len(vector)], addends[len(vector) :] = vector, 0
+        addends[: len(vector)], addends[len(vector) :] = vector, 0  # packets have whole chunks
 
     @property
     def result(self) -> Vector:

@@ -32,7 +32,7 @@ VALUE_BYTES = 4
 
 class DensePacket(NamedTuple):  # the header's fields in their order, then the values
     kind: int
-    is_float: int
+    is_float: int  # the header's `form`
     worker: int
     workers: int
     job: int

@@ -32,8 +32,8 @@ from hosts.sockets import Address, clock_offset
 
 
 class PsProcess:
-    def __init__(self, config: PsConfig, offset: int) -> None:
-        self._config, self._offset = config, offset
+    def __init__(self, config: PsConfig, clock_offset_ns: int) -> None:
+        self._config, self._clock_offset_ns = config, clock_offset_ns
         self.n_replayed_notes = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: Core[Address] = AGENTS.for_design(design(config.design)).core(
@@ -49,7 +49,7 @@ class PsProcess:
         AGENTS.for_design(design(config.design)).configure(self.core.server.state, config)
         self._durable_file = self._open_durable_file() if config.durable else None
         self._sockets: ServerSockets | None = None
-        self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
+        self._logs = PsLogs(config.log_dir, config.ps, clock_offset_ns, config.collector)
         self.done = False
 
     def _open_durable_file(self) -> DurableFile:
@@ -71,7 +71,7 @@ class PsProcess:
             config.address,
             service=(config.service.address, config.service.port),
             connected={job.job for job in config.jobs if job.connected},
-            offset=self._offset,
+            clock_offset_ns=self._clock_offset_ns,
             service_time=make_service(**config.server.model_dump()),
             on_full_log=self.write_full_logs,
             codec_hooks=codec_hooks(config.codec, design(config.design)),
@@ -169,8 +169,8 @@ def main(path: Path) -> None:
     """Run a parameter server; commands come as JSON lines on standard input."""
     try:
         config = load_config(path, PsConfig)
-        offset = clock_offset()
-        process = PsProcess(config, offset)
+        clock_offset_ns = clock_offset()
+        process = PsProcess(config, clock_offset_ns)
         with closing(process.sockets()) as sockets:
             prepare_process(config.cpu)
             print_json(ready=True, **({"recovered": process.n_replayed_notes} if config.durable else {}))

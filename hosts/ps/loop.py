@@ -72,7 +72,7 @@ class ServerSockets:
         address: str,
         service: Address,
         connected: Collection[int],
-        offset: int,
+        clock_offset_ns: int,
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
         codec_hooks: CodecHooks | None = None,
@@ -89,7 +89,7 @@ class ServerSockets:
         self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
         self._on_full_log = on_full_log
-        self._udp = make_udp(offset)
+        self._udp = make_udp(clock_offset_ns)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
         self.connected_workers: set[Address] = set()
@@ -97,7 +97,7 @@ class ServerSockets:
         self._open_sockets: list[socket.socket] = []
         self._data_socket = self._add_socket(open_udp(self._local_address, shared=True))
         self._own_socket = self._add_socket(open_udp((address, PS_RPC_PORT), source_port=service[1]))
-        self._receiver = Receiver(self._own_socket, offset)
+        self._receiver = Receiver(self._own_socket, clock_offset_ns)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state

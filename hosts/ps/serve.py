@@ -133,7 +133,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
         send_own_requests(server, udp, sources)
         timeout_ms = wait_ms(service, udp, min(deadline_ns, int64(server.header.due)))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
-        if ready <= 0 and service.header.n_held == 0:
+        if ready <= 0 and service.header.n_held == 0:  # held answers are sent at the start of the loop
             return TIMED_OUT
         for e in range(ready):
             fd = int64(events[e].fd)

@@ -25,7 +25,7 @@ class SwitchMLClient(VectorClient):
         if is_float := vector.dtype == np.float32:
             check_below(vector, 2.0**MAX_EXPONENT, f"2^{MAX_EXPONENT}")
         target = self.state.floats if is_float else self.state.addend
-        target[:n], target[n:padded_size] = vector, 0
+        target[:n], target[n:padded_size] = vector, 0  # packets have whole chunks
 
     @property
     def result(self) -> Vector:

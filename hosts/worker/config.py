@@ -21,10 +21,10 @@ class PsServiceConfig(ServiceConfig):
 
 class WorkerConfig(AgentConfig):
     number: int = Field(ge=1, lt=2**15)
-    trace: Path
+    trace: Path  # directory of the trace to replay
     jobs: list[WorkerJobConfig] = Field(min_length=1)
     services: list[PsServiceConfig] = Field(min_length=1)
-    seed: int = 1
+    seed: int = 1  # of synthetic deltas, for a trace without samples
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""

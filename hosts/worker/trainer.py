@@ -87,7 +87,7 @@ class Trainer:
         self.max_lateness_ns = 0  # largest delay of an operation's start, in ns
         self.finished = False
         self._step_generator = self._steps()
-        self._due = next(self._step_generator, 0)
+        self._due = next(self._step_generator, 0)  # a block without steps finishes at once
 
     def deadline(self) -> int | None:
         return self._due if self._client.idle else self._client.deadline()
@@ -115,7 +115,7 @@ class Trainer:
             start = self._clock()
             pull_due = pull_due if schedule.period_ns else start
             self._client.pull(iteration, batch.positions)
-            yield 0
+            yield 0  # when the pull has ended
             self._record_operation(iteration, Op.PULL, pull_due, start)
 
             deltas, loss = self._compute_deltas(batch)
@@ -126,7 +126,7 @@ class Trainer:
             start = self._clock()
             push_due = push_due if schedule.period_ns else start
             self._client.push(iteration, batch.positions, deltas, answered)
-            yield 0
+            yield 0  # when the push has ended
             self._ledger.close()
             self.lanes_pushed += len(deltas)
             self._record_operation(iteration, Op.PUSH, push_due, start)

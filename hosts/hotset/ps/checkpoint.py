@@ -12,7 +12,7 @@ from hosts.hotset.ps.moves import BaseMover, ReplyTo
 from hosts.ps.rpcs import CALLER, find_caller
 from nativekit.plain import plain
 
-_CHUNK = 1 << 20  # number of elements of a part of an array
+_PART_SIZE = 1 << 20  # number of elements of a part of an array
 _find_caller = plain(find_caller)
 _SNAPSHOTS_PART = "standings"  # name of the part with the movers' snapshots
 
@@ -26,8 +26,8 @@ def take_checkpoint(
     yield _SNAPSHOTS_PART, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
     for name in arrays:
         for j, array in enumerate(np.atleast_2d(getattr(server, name))):
-            for start in range(0, len(array), _CHUNK):
-                part = array[start : start + _CHUNK]
+            for start in range(0, len(array), _PART_SIZE):
+                part = array[start : start + _PART_SIZE]
                 if np.frombuffer(part, np.uint8).any():
                     yield f"{name} {j} {start}", part.tobytes()  # `restore_checkpoint` splits the name
 

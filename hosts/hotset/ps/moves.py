@@ -225,7 +225,7 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def _ranking_page(self, control: Control) -> Control:
         rank, limit = control.keys.tolist()
-        if rank == 0:
+        if rank == 0:  # the first page of a new ranking
             self._ranking = self._store.busiest(limit)
         return control.answer_busiest(*self._ranking)
 
