@@ -124,7 +124,7 @@ class _OfflineServer:
         epochs = {job.job: job.epoch for job in config.jobs}
         self.core: Core[None] = AGENTS.for_design(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
-            journal_bytes=JOURNAL_BYTES, replayed=config.recovery.replay_log,
+            journal_bytes=JOURNAL_BYTES, has_replay_logs=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),
         )  # fmt: skip
         durable = config.durable

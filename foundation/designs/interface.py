@@ -254,10 +254,10 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
     share, all values 0; `tables`, its `TableOptimiser`s, are given only if the design `optimises`."""
     store: Callable[..., P_co]
-    """(state, job, replayed): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
+    """(state, job, has_replay_logs): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
     core: Callable[..., A_co]
-    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state, tables): return a server
-    with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
+    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
+    a server with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
     """Name of the module that is the `ScapyLayer`."""
     warm_server: Callable[[Any], None] = _warm_nothing

@@ -24,9 +24,9 @@ BY_COMMAND, BY_MOVE = 1, 2
 
 
 class CollectStore(OffloadingStore):
-    """A store that publishes copies and collects gradients; `replayed` is ignored."""
+    """A store that publishes copies and collects gradients; `has_replay_logs` is ignored."""
 
-    def __init__(self, server: CollectServer, job: int, replayed: bool = False) -> None:
+    def __init__(self, server: CollectServer, job: int, has_replay_logs: bool = False) -> None:
         super().__init__(server, job)
         self._server: CollectServer = server
         self._collected = server.collected[self._job_index]

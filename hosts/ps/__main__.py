@@ -43,7 +43,7 @@ class PsProcess:
             {job.job: job.epoch for job in config.jobs},
             time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES if config.durable else 0,
-            replayed=config.recovery.replay_log,
+            has_replay_logs=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),
         )
         AGENTS.for_design(design(config.design)).configure(self.core.server.state, config)

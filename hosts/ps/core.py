@@ -81,7 +81,7 @@ def make_agents(
 
     def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
-        as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
+        as_plain: bool = False, *, journal_bytes: int = 0, has_replay_logs: bool = False,
         state: AgentState | None = None, tables: Sequence[TableOptimiser] = (),
     ) -> Core[tuple[str, int]]:  # fmt: skip
         # Servers of designs that do not optimise take no tables.
@@ -92,5 +92,5 @@ def make_agents(
     return Agents(client, make_state, _make_store, make_core, scapy)
 
 
-def _make_store(server: AgentState, job: int, replayed: bool = False) -> Store:
+def _make_store(server: AgentState, job: int, has_replay_logs: bool = False) -> Store:
     return Store(server, job)

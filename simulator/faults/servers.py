@@ -55,7 +55,7 @@ class RestartableServer:
         if self._core is None:
             self._core = AGENTS.for_design(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
-                replayed=True, state=self.state,
+                has_replay_logs=True, state=self.state,
             )  # fmt: skip
         assert self._core is not None
         return self._core

@@ -51,7 +51,7 @@ class Run:
         (self.folder / "logs" / f"ps-{ps}.json").write_text(json.dumps(settings))
         config = PsConfig.model_validate(settings)
         core: ParameterServer[str] = ParameterServer(
-            ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, replayed=True
+            ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, has_replay_logs=True
         )
         file = self.folder / UNREPLAYED_FOLDER / f"ps-{ps}.db"
         return core, DurableFile(file, config.identity(), "never", 1 << 30)

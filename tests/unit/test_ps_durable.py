@@ -62,7 +62,7 @@ class Kept:
     def made(self) -> ParameterServer[str]:
         jobs = dict.fromkeys(JOBS, 1)
         return ParameterServer(
-            PS, N_PS, self.space, jobs, lambda: self.now, journal_bytes=JOURNAL_BYTES, replayed=True,
+            PS, N_PS, self.space, jobs, lambda: self.now, journal_bytes=JOURNAL_BYTES, has_replay_logs=True,
             tables=self.tables,
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ class Bench:
         self.worker = HotsetClient(
             Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
         )
-        self.ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: self.now, replayed=True)
+        self.ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: self.now, has_replay_logs=True)
         self.answered = np.zeros(SIZE, np.bool_)
 
     def push(self, *keys: int, value: int = 1) -> list[bytes]:
@@ -206,10 +206,10 @@ def renewed(ps: ParameterServer[str], epoch: int, seq: int) -> None:
     assert control.parse(answer).status is Status.OK
 
 
-@pytest.mark.parametrize("replayed", [True, False])
-def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
+@pytest.mark.parametrize("has_replay_logs", [True, False])
+def test_a_ps_takes_home_what_it_has_lent(has_replay_logs: bool) -> None:
     """Workers push again what the switch returned beyond what it was given, if they replay."""
-    ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: 0, replayed=replayed)
+    ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: 0, has_replay_logs=has_replay_logs)
     store = ps.stores[JOB]
     at = store.locate(np.array([1, 2], np.uint64))
     store.release(at)
@@ -220,7 +220,7 @@ def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
     assert store.values(at).tolist() == [0, 20] and store.is_owned(at).tolist() == [False, True]
     for seq in (4, 8):  # another one, and what is asked twice
         renewed(ps, 6, seq)
-        assert store.values(at).tolist() == ([0, 0] if replayed else [10, 20])
+        assert store.values(at).tolist() == ([0, 0] if has_replay_logs else [10, 20])
         assert store.is_owned(at).tolist() == [True, True]
 
 

@@ -28,7 +28,7 @@ _OP_AT = offset_of("op")
 class OffloadingServer(Core[ReplyTo]):
     """One PS of `n_ps`. `epochs` maps each job to the epoch of this PS as a caller of the switch.
 
-    With a journal it is durable. `replayed` says that workers write replay logs; `tables` has the optimisers.
+    With a journal it is durable. `has_replay_logs`: whether workers keep any; `tables` has the optimisers.
     `state` is the state of a new PS; None makes one.
     """
 
@@ -49,13 +49,13 @@ class OffloadingServer(Core[ReplyTo]):
         as_plain: bool = False,
         *,
         journal_bytes: int = 0,
-        replayed: bool = False,
+        has_replay_logs: bool = False,
         state: OffloadingState | None = None,
         tables: Sequence[TableOptimiser] = (),
     ) -> None:
         self._clock = clock
         server_state = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
-        stores = {job: self.make_store(server_state, job, replayed) for job in epochs}
+        stores = {job: self.make_store(server_state, job, has_replay_logs) for job in epochs}
         super().__init__(server_state, stores, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, BaseMover[Any, ReplyTo]] = {

@@ -59,11 +59,11 @@ class OffloadingStore(Store):
 
 
 class HotsetStore(OffloadingStore):
-    """A store that gives the switch values and takes them back; if `replayed`, workers keep replay logs."""
+    """A store that gives the switch values and takes them back; workers may keep replay logs."""
 
-    def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
+    def __init__(self, server: Server, job: int, has_replay_logs: bool = False) -> None:
         super().__init__(server, job)
-        self._has_replay_logs = replayed
+        self._has_replay_logs = has_replay_logs
         self._at_switch = server.at_switch[self._job_index]
 
     def release(self, places: Places) -> Values:

@@ -44,7 +44,7 @@ class Bench:
     def _made(self) -> CollectingServer[str]:
         return CollectingServer(
             0, 2, SPACE, {JOB: EPOCH}, lambda: self.now, self.as_plain,
-            journal_bytes=self.journal_bytes, replayed=True, tables=self.tables,
+            journal_bytes=self.journal_bytes, has_replay_logs=True, tables=self.tables,
         )  # fmt: skip
 
     @property
