@@ -99,9 +99,9 @@ def _sample_features(trace: Trace) -> csr_matrix:
     total_batches = trace.workers * trace.steps
     n_batches = np.ceil(total_batches * _SAMPLED_FEATURES / max(len(trace.samples.column), 1))
     rows, positions, values, n_samples = [], [], [], 0
-    for batch in np.unique(np.linspace(0, total_batches - 1, int(min(n_batches, total_batches)), dtype=int)):
-        worker, step = divmod(int(batch), trace.steps)
-        batch = trace.batch(worker + 1, step)
+    for number in np.unique(np.linspace(0, total_batches - 1, int(min(n_batches, total_batches)), dtype=int)):
+        worker_index, step = divmod(int(number), trace.steps)
+        batch = trace.batch(worker_index + 1, step)
         assert batch.label is not None and batch.sample is not None and batch.column is not None
         rows.append(batch.sample + n_samples)
         positions.append(batch.positions[batch.column])

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS identity (what TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS checkpoint (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, notes BLOB NOT NULL);
 """
-_FULL_DISK_MESSAGES = ("disk is full", "disk I/O error")
+_FULL_DISK_MESSAGES = ("disk is full", "disk I/O error")  # of SQLite
 
 
 class DurabilityError(HotlineError):
@@ -46,7 +46,7 @@ class DurableFile:
         """Number of journal commits, and their total duration in ns."""
         self._max_journal_bytes = max_journal_bytes
         with self._translate_errors():
-            self._connection = sqlite3.connect(file, isolation_level=None)
+            self._connection = sqlite3.connect(file, isolation_level=None)  # autocommit
         try:
             self._prepare(json.dumps(identity, sort_keys=True), fsync)
         except BaseException:

@@ -173,6 +173,7 @@ def wake(state: Reducer, now: int) -> None:
             header.retransmissions += 1
             if not slot.queued:
                 _queue_slot(state, s)
+    # In a second loop, as in `hosts.worker.window.retransmit`.
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.attempts and slot.deadline <= now:

@@ -70,7 +70,7 @@ def write_head(
     state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
 ) -> int:
     header = state.header
-    flags = (KEYS | VALUES if op == PUSH else KEYS) | int64(header.word_flags) if op != EMPTY else 0
+    flags = ((KEYS | VALUES if op == PUSH else KEYS) | int64(header.word_flags)) if op != EMPTY else 0
     job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,

@@ -101,7 +101,10 @@ def _trace_of(steps: Steps) -> Trace:
     accesses, key_start = np.array(steps.accesses), np.array(steps.starts)
     if steps.has_pulls:
         accesses, key_start = _without_operations(accesses, key_start)
-    return Trace(steps.name, 1, len(steps), KeySpace(len(steps.keys), steps.keys), key_start, accesses)
+    space = KeySpace(len(steps.keys), steps.keys)
+    return Trace(
+        name=steps.name, workers=1, steps=len(steps), space=space, key_start=key_start, position=accesses
+    )
 
 
 def deal(trace: Trace, workers: int, path: Path) -> Trace:

@@ -49,6 +49,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
         else:
             header.pending = 0
         return
+    # Refused lanes are sent again, but not those of a PS: it asks which keys the switch has.
     done_lanes = h.live if header.uses_registers else h.live & ~h.refused
     for lane in range(h.count):
         if not h.live >> lane & 1:
@@ -62,6 +63,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
                 log_acknowledged_delta(state, i)
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done_lanes)
+    # The switch serves the lanes with hashed keys, unless a hint is wrong.
     if not header.uses_registers and (h.refused or h.served != call.hashed):
         _correct_hints(state, call, h, now)
 

@@ -76,7 +76,7 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
 @compiled
 def next_unreplayed(state: Calls) -> int:
     header, n = state.header, int64(0)
-    position = int64(header.unreplayed) - 1  # `unreplayed` is the position plus 1
+    position = int64(header.unreplayed) - 1  # `unreplayed` is 1 + the position, or 0
     while position < state.replay_log.shape[1] and n < len(state.keys):
         if state.replay_log[UNREPLAYED, position]:
             state.positions[n], state.deltas[n] = position, state.replay_log[UNREPLAYED, position]
