@@ -176,7 +176,7 @@ def _replay(
     caller = Caller(job, config.number, _new_epoch())
     make_client = AGENTS.for_design(design(config.design)).client
     client: BaseClient = make_client(
-        caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log
+        caller, config.n_ps, space, time.monotonic_ns, max_keys=log.capacity, log=log
     )
     replay_driver = Replay(client)
     while not replay_driver.finished:

@@ -11,7 +11,7 @@ from simulator.hotset import read_registers
 
 def _release_to_switch(store: CollectStore, keys: Keys) -> None:
     indexes = store.locate(keys)
-    indexes = indexes[store.known(indexes)]
+    indexes = indexes[store.is_in_share(indexes)]
     store.renew(EPOCH)
     store.release(indexes)
     store.begin_collecting(indexes, 1)  # a time of 0 would mean: not yet published

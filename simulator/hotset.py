@@ -34,7 +34,7 @@ def _count_writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) ->
 
 def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
     indexes = store.locate(keys)
-    store.release(indexes[store.known(indexes)])
+    store.release(indexes[store.is_in_share(indexes)])
 
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:

@@ -106,7 +106,7 @@ class SimulatedNetwork:
         self.clients = [
             _virtual_client(agents.client)(
                 Caller(each.job, number, EPOCH), servers, space, lambda: self.now, window,
-                largest=largest_batch, log=_replay_log(space, largest_batch) if has_replay_logs else None,
+                max_keys=largest_batch, log=_replay_log(space, largest_batch) if has_replay_logs else None,
             )
             for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip

@@ -248,8 +248,8 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     """Constructors of a design's agents, for real and simulated hosts (`hosts.designs`)."""
 
     client: Callable[..., C_co]
-    """(caller, n_ps, space, clock, window, *, largest, machine, log): return a worker's client for one job, a
-    `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
+    """(caller, n_ps, space, clock, window, *, max_keys, machine, log): return a worker's client for one job,
+    a `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
     server: Callable[..., T_co]
     """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
     share, all values 0; `tables`, its `TableOptimiser`s, are given only if the design `optimises`."""

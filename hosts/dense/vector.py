@@ -78,7 +78,7 @@ def open_vector(
     caller: Caller,
     n_ps: int,
     size: int,
-    largest: int,
+    max_keys: int,
     window: int,
     rows: int,
     more_datagrams: int = 0,
@@ -88,7 +88,7 @@ def open_vector(
     header.n_ps, header.workers, header.chunk_size, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
     return {
         **window_arrays(rows, more_datagrams),
-        **operand_arrays(largest),
+        **operand_arrays(max_keys),
         "free": free,
         "model": np.zeros(size, np.uint32),
         "vector": np.zeros(size, np.uint32),

@@ -71,7 +71,7 @@ class Requests(NamedTuple):
 
 
 def make_requests(
-    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
+    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
 ) -> Requests:
     header = one(RequestsHeader)
     free = open_window(header, caller, window)
@@ -79,13 +79,13 @@ def make_requests(
     return Requests(
         header=header,
         free=free,
-        calls=records(largest // LANES + n_ps, PsCall),
-        order=np.zeros(largest, np.int32),
+        calls=records(max_keys // LANES + n_ps, PsCall),
+        order=np.zeros(max_keys, np.int32),
         unsent_keys=records(n_ps, UnsentKeys),
-        keys=np.zeros(largest, np.uint64),
+        keys=np.zeros(max_keys, np.uint64),
         space=space_of(space.sparse),
         **window_arrays(rows),
-        **operand_arrays(largest),
+        **operand_arrays(max_keys),
     )
 
 

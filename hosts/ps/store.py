@@ -58,7 +58,7 @@ class Store:
         """Return the place of each key [n]."""
         return places_of(self._share, keys)
 
-    def known(self, places: Places) -> NDArray[np.bool_]:
+    def is_in_share(self, places: Places) -> NDArray[np.bool_]:
         is_in_share: NDArray[np.bool_] = places < self._share.header.places
         return is_in_share
 

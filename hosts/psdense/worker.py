@@ -56,10 +56,10 @@ class Pusher(NamedTuple):
 
 
 def make_pusher(
-    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
+    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
 ) -> Pusher:
     header = one(VectorHeader)
-    return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, largest, window, rows))
+    return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, max_keys, window, rows))
 
 
 @compiled

@@ -69,7 +69,7 @@ class Member(NamedTuple):
 
 
 def make_member(
-    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
+    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
 ) -> Member:
     header = one(MemberHeader)
     # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values.
@@ -80,5 +80,5 @@ def make_member(
         waiting_acks=records(MAX_ACKS, Ack),
         early_chunks=rpcs(WINDOW),
         early_lengths=records(WINDOW, EarlyLength),
-        **open_vector(header, caller, n_ps, space.size, largest, window, rows, ACK_BUFFERS),
+        **open_vector(header, caller, n_ps, space.size, max_keys, window, rows, ACK_BUFFERS),
     )

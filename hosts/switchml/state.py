@@ -92,7 +92,7 @@ class Reducer(NamedTuple):
 
 
 def make_reducer(
-    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
+    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
 ) -> Reducer:
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
@@ -113,5 +113,5 @@ def make_reducer(
         floats=np.zeros(padded_size, np.float32),
         scales=np.zeros(padded_size // VALUES, np.float64),
         log=records(rows, Row),
-        **operand_arrays(largest),
+        **operand_arrays(max_keys),
     )

@@ -55,7 +55,7 @@ class WorkerJob:
             trace.space,
             time.monotonic_ns,
             config.window,
-            largest=trace.largest_batch,
+            max_keys=trace.largest_batch,
             machine=machine_for(config.codec),
             log=self.log,
         )

@@ -48,12 +48,12 @@ class WindowArrays(TypedDict):
     log: Records[Row]
 
 
-def operand_arrays(largest: int) -> OperandArrays:
+def operand_arrays(max_keys: int) -> OperandArrays:
     return {
-        "positions": np.zeros(largest, np.int64),
-        "deltas": np.zeros(largest, np.uint32),
-        "values": np.zeros(largest, np.uint32),
-        "answered": np.zeros(largest, np.bool_),
+        "positions": np.zeros(max_keys, np.int64),
+        "deltas": np.zeros(max_keys, np.uint32),
+        "values": np.zeros(max_keys, np.uint32),
+        "answered": np.zeros(max_keys, np.bool_),
     }
 
 

@@ -199,9 +199,9 @@ class BaseClient:
             self._machine.wake(self.state, now)
 
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
-        size, largest = len(positions), len(self.state.positions)
-        if size > largest:
-            raise ValueError(f"expected an operation on at most {largest} parameters, got {size}")
+        size, max_keys = len(positions), len(self.state.positions)
+        if size > max_keys:
+            raise ValueError(f"expected an operation on at most {max_keys} parameters, got {size}")
         self.state.positions[:size] = positions
         self._machine.start(self.state, op, iteration, size)
 
@@ -217,13 +217,13 @@ class DesignClient(BaseClient):
     """A client of designs without a replay log, whose state depends on `make_state`'s arguments only."""
 
     @staticmethod
-    def make_state(caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int) -> ClientState:
+    def make_state(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> ClientState:
         raise NotImplementedError
 
     def __init__(
         self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW, *,
-        largest: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
+        max_keys: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
     ) -> None:  # fmt: skip
         self._space = space
-        limit = space.size if largest is None else largest
+        limit = space.size if max_keys is None else max_keys
         super().__init__(self.make_state(caller, n_ps, space, limit, window), clock, machine, log)

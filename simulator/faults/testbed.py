@@ -211,7 +211,7 @@ class SimulatedTestbed:
         log.restore(switch)
         client_class = type(self._clients[w])
         new_client = client_class(
-            Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
+            Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, max_keys=KEYS, log=log
         )
         new_state = new_client.state
         # Write the new state into the world's arrays, which the client uses from now on.

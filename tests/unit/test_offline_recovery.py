@@ -64,7 +64,7 @@ class Run:
         folder = self.folder / UNREPLAYED_FOLDER
         log = ReplayLog.in_file(SIZE, CAPACITY, 0, folder / file_name(f"worker-{worker}", JOB))
         ledger = Ledger(JOB, 1, SIZE, CAPACITY, folder / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin")
-        client = HotsetClient(Caller(JOB, worker, 1), N_PS, SPACE, lambda: 0, largest=CAPACITY, log=log)
+        client = HotsetClient(Caller(JOB, worker, 1), N_PS, SPACE, lambda: 0, max_keys=CAPACITY, log=log)
         for start in range(0, SIZE, CAPACITY):
             keys, deltas = np.arange(start, start + CAPACITY), np.full(CAPACITY, worker, np.uint32)
             answered = ledger.open(keys, deltas)

@@ -172,7 +172,7 @@ def test_refused_lanes_go_again_in_their_hash_lanes_with_backoff() -> None:
 
 def test_a_ps_reads_registers_by_the_same_calls() -> None:
     """Keys go in their hash lanes, once; unserved lanes are reported."""
-    client = HotsetClient(Caller(1, 0x8000, 3), 1, KeySpace(SIZE), lambda: 0, largest=3, uses_registers=True)
+    client = HotsetClient(Caller(1, 0x8000, 3), 1, KeySpace(SIZE), lambda: 0, max_keys=3, uses_registers=True)
     positions = np.array([5, 7, 9])
     lanes = lanes_of(positions)
     assert len(set(lanes.tolist())) == 3

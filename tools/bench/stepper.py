@@ -96,7 +96,7 @@ def stepping(
         logs = WorkerLogs(folder, _WORKER, clock_offset())
         writer = stack.enter_context(closing(RpcWriter(logs.write_rpcs)))
         space = KeySpace(parameters)
-        client = HotsetClient(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, largest=lanes)
+        client = HotsetClient(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, max_keys=lanes)
         job_socket = JobSocket(
             sock, [server], LoopContext(make_udp(clock_offset()), Commands(commands), signals, operate)
         )

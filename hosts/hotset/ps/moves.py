@@ -61,7 +61,7 @@ class BaseMover(Generic[S, ReplyTo]):
             n_ps=n_ps,
             space=space,
             clock=clock,
-            largest=MAX_KEYS,
+            max_keys=MAX_KEYS,
             machine=machine,
             uses_registers=True,
         )
@@ -200,7 +200,7 @@ class BaseMover(Generic[S, ReplyTo]):
             return control.answer(Status.OK)
         keys = np.unique(control.keys)
         store, places = self._store, self._store.locate(keys)
-        if not store.known(places).all():
+        if not store.is_in_share(places).all():
             return control.answer(Status.NOT_OWNED)
         if control.command is Command.VALUES:
             return control.answer(Status.OK, store.values(store.locate(control.keys)))

@@ -29,7 +29,7 @@ def _renew(state: Calls, epoch: int) -> None:
 class HotsetClient(BaseClient):
     """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
 
-    Operations have up to `largest` keys; None allows the whole space. With `uses_registers` the caller is a
+    Operations have up to `max_keys` keys; None allows the whole space. With `uses_registers` the caller is a
     PS that reads and writes the switch's registers: all keys travel in their hash lanes, `served` says which
     keys the switch has, refused lanes are not retried, and no RPC is logged. `log` is the replay log, if any.
     """
@@ -46,7 +46,7 @@ class HotsetClient(BaseClient):
         clock: Callable[[], int],
         window: int = WINDOW,
         *,
-        largest: int | None = None,
+        max_keys: int | None = None,
         machine: Machine = COMPILED,
         uses_registers: bool = False,
         log: ReplayLog | None = None,
@@ -54,7 +54,7 @@ class HotsetClient(BaseClient):
         self._space = space
         replay_sums = None if log is None else log.sums
         self._renew = _renew if machine is COMPILED else plain(_renew)
-        limit = space.size if largest is None else largest
+        limit = space.size if max_keys is None else max_keys
         state = make_calls(
             caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=replay_sums,
             servers_own_parameters=self.servers_own_parameters,

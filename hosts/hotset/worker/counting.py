@@ -28,19 +28,19 @@ class RpcCounts(NamedTuple):
 
 
 def count_rpcs(
-    space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
+    space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], max_keys: int
 ) -> Iterator[RpcCounts]:
-    """Yield the RPC counts of operations of up to `largest` keys; if `hot` is None, all go to servers."""
-    return count_operations(space, servers, ((positions, hot) for positions in batches), largest)
+    """Yield the RPC counts of operations of up to `max_keys` keys; if `hot` is None, all go to servers."""
+    return count_operations(space, servers, ((positions, hot) for positions in batches), max_keys)
 
 
 def count_operations(
     space: KeySpace,
     servers: int,
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
-    largest: int,
+    max_keys: int,
 ) -> Iterator[RpcCounts]:
-    client = HotsetClient(Caller(job=0, worker=1, epoch=0), servers, space, lambda: 0, largest=largest)
+    client = HotsetClient(Caller(job=0, worker=1, epoch=0), servers, space, lambda: 0, max_keys=max_keys)
     state, hinted_keys = client.state, None
     for positions, hot in operations:
         if hot is not hinted_keys:

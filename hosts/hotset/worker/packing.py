@@ -75,17 +75,17 @@ def _plan_rpcs(state: Calls) -> int:
         bucket.n_free_lanes = bucket.n_calls * LANES - bucket.n_keys
         n_calls += bucket.n_calls
         n_free_lanes += bucket.n_free_lanes
-    largest = int64(0)
+    largest_bucket = int64(0)
     for lane in range(LANES):
-        largest = max(largest, int64(state.buckets[lane].n_keys))
-    best_hot_only, lowest_cost, best_extra, n_left_over = largest, largest, int64(0), int64(0)
-    for hot_only_rpcs in range(largest - 1, -1, -1):
+        largest_bucket = max(largest_bucket, int64(state.buckets[lane].n_keys))
+    best_hot_only, lowest_cost, best_extra, n_left_over = largest_bucket, largest_bucket, int64(0), int64(0)
+    for hot_only_rpcs in range(largest_bucket - 1, -1, -1):
         for lane in range(LANES):
             n_left_over += state.buckets[lane].n_keys > hot_only_rpcs
         n_extra = max(n_left_over - n_free_lanes + LANES - 1, 0) // LANES
         cost = hot_only_rpcs + _COST_AT_PS * n_extra
         # A call has each lane once, so it takes at most one key of each bucket.
-        if largest - hot_only_rpcs > n_calls + n_extra or _COST_AT_PS * n_extra > lowest_cost:
+        if largest_bucket - hot_only_rpcs > n_calls + n_extra or _COST_AT_PS * n_extra > lowest_cost:
             break
         if cost < lowest_cost:
             best_hot_only, lowest_cost, best_extra = int64(hot_only_rpcs), cost, n_extra

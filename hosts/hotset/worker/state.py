@@ -110,7 +110,7 @@ def make_calls(
     caller: Caller,
     n_ps: int,
     space: KeySpace,
-    largest: int,
+    max_keys: int,
     window: int = WINDOW,
     rows: int = 1024,
     *,
@@ -123,24 +123,24 @@ def make_calls(
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
     header.servers_own_parameters = servers_own_parameters
     header.first_unsent = header.last_unsent = NOTHING
-    header.n_spare_calls = largest + 1
+    header.n_spare_calls = max_keys + 1
     return Calls(
         header=header,
         free=free,
-        calls=records(largest + 1, Call),
-        spare_calls=np.arange(largest + 1)[::-1].copy(),
+        calls=records(max_keys + 1, Call),
+        spare_calls=np.arange(max_keys + 1)[::-1].copy(),
         buckets=records(LANES + n_ps, Bucket),
         order=np.zeros(LANES, np.int64),
         chains=records(n_ps, Chain),
-        keys=np.zeros(largest, np.uint64),
-        served=np.zeros(largest, np.bool_),
+        keys=np.zeros(max_keys, np.uint64),
+        served=np.zeros(max_keys, np.bool_),
         replay_log=np.zeros((2, 0), np.uint32) if replay_log is None else replay_log,
         hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
         space=space_of(space.sparse),
-        groups=records(largest, Group),
-        next_key=np.zeros(largest, np.int32),
+        groups=records(max_keys, Group),
+        next_key=np.zeros(max_keys, np.int32),
         **window_arrays(rows),
-        **operand_arrays(largest),
+        **operand_arrays(max_keys),
     )
 
 

@@ -102,7 +102,7 @@ class Engine:
         self._is_open, self._is_busy = self._recorder is None, False
         self._pushes = 0
         self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
-            caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, largest=self._max_chunk
+            caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, max_keys=self._max_chunk
         )
         self._socket, self._servers = sock, servers
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)

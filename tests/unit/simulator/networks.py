@@ -76,7 +76,7 @@ class RandomTestbed:
             self.switch.load(arm.job, list(hot))
             for store in cast(list[HotsetStore], self.network.stores):
                 at = store.locate(keys)
-                store.release(at[store.known(at)])
+                store.release(at[store.is_in_share(at)])
 
     def operate(self, count: int) -> None:
         clients = self.network.clients
