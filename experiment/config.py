@@ -79,7 +79,7 @@ FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _INPUT_REPR = Repr()
 """Formats values in messages; the `repr` of deeply nested tables fails."""
 _INPUT_REPR.maxstring = _INPUT_REPR.maxlong = _INPUT_REPR.maxother = 200
-PROFILE_LANES = 1_000_000
+PROFILE_LANES = 1_000_000  # default of `profile_lanes`
 
 
 class Faults(Strict):
@@ -91,6 +91,7 @@ class Faults(Strict):
         return ", ".join(f"{value:.3g} {name}" for name, value in self.model_dump().items() if value)
 
     def impairment(self, seed: int) -> str | None:
+        # The value of the softswitch's option `--impair`.
         if self == Faults():
             return None
         rates = [f"{kind.option}={getattr(self, kind.name)}" for kind in FRAME_FAULTS]
@@ -196,11 +197,12 @@ class Config(RunSettings):
 
     @property
     def workers_per_port(self) -> int:
-        return 1
+        return 1  # simulated workers may share the port of a rack
 
     @property
     def block_budget_s(self) -> float:
         """Time budget for the blocks of `planned_rounds`, each long enough to estimate a p99, in s."""
+        # `planned_rounds` may lead only to the first interim look: the other half is for further rounds.
         return self.budget_s if self.rounds or self.ends_when_narrow else self.budget_s / 2
 
     @property
@@ -229,6 +231,7 @@ class Config(RunSettings):
 
     @property
     def has_room_for_profile(self) -> bool:
+        # The hot set of the profile job fits beside those of the offloaded arms.
         return self.top_k <= max_top_k(len(self.offloaded_arms) + 1)
 
     @property
@@ -363,7 +366,7 @@ class Config(RunSettings):
 def _words_of(script: str) -> list[str]:
     try:
         return shlex.split(script)
-    except ValueError:
+    except ValueError:  # a quotation without an end
         return []
 
 

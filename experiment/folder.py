@@ -30,13 +30,14 @@ def create_run_folder(runs: Path, target: str) -> Path:
 
 
 def finish_run_folder(run: Path) -> bool:
-    is_untidy = (run / "parts").is_dir() or (run / "trace").is_dir()
+    # Return whether the run ended early: a run that ends normally leaves neither folder.
+    was_unfinished = (run / "parts").is_dir() or (run / "trace").is_dir()
     shutil.rmtree(run / "trace", ignore_errors=True)
     finish_merge(run)
-    if is_untidy:
+    if was_unfinished:
         chown_to_sudo_user(run)
     point_to_latest(run.parent)
-    return is_untidy
+    return was_unfinished
 
 
 def point_to_latest(runs: Path) -> None:

@@ -11,7 +11,7 @@ _DETECTION_TIMEOUT_S = 1.0
 
 class Liveness:
     def __init__(self) -> None:
-        self.deaths = 0
+        self.deaths = 0  # number of deaths so far
         self._down: set[str] = set()
         self._all_up = asyncio.Event()
         self._all_up.set()
@@ -29,7 +29,7 @@ class Liveness:
         self._down.add(name)
         self._all_up.clear()
         self._next_death.set()
-        self._next_death = asyncio.Event()
+        self._next_death = asyncio.Event()  # an event wakes the waiters of one death only
 
     def mark_up(self, name: str) -> None:
         self._down.discard(name)
@@ -39,12 +39,12 @@ class Liveness:
     async def wait_until_all_up(self) -> None:
         await self._all_up.wait()
 
-    async def wait_for_death(self, deaths: int) -> None:
-        while self.deaths == deaths:
+    async def wait_for_death(self, deaths_before: int) -> None:
+        while self.deaths == deaths_before:
             await self._next_death.wait()
 
-    async def has_new_death(self, deaths: int) -> bool:
-        """Return whether there are more than `deaths` deaths; wait up to a second for the detection."""
+    async def has_new_death(self, deaths_before: int) -> bool:
+        """Return whether there are more deaths than `deaths_before`; wait up to a second for one."""
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.wait_for_death(deaths), _DETECTION_TIMEOUT_S)
-        return self.deaths > deaths
+            await asyncio.wait_for(self.wait_for_death(deaths_before), _DETECTION_TIMEOUT_S)
+        return self.deaths > deaths_before

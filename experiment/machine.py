@@ -6,6 +6,8 @@ import os
 import platform
 from pathlib import Path
 
+_BYTES_PER_MIB = 2**20
+
 
 def describe_machine() -> dict[str, str | int]:
     return {
@@ -13,7 +15,7 @@ def describe_machine() -> dict[str, str | int]:
         "kernel": platform.release(),
         "cpu": _processor(),
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _BYTES_PER_MIB,
     }
 
 

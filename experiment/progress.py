@@ -81,7 +81,7 @@ class Reporter:
             yield Phase(self._bars, task)
         finally:
             self.durations[name] = round(time.monotonic() - start, 3)
-        self._bars.update(task, completed=1, total=1)
+        self._bars.update(task, completed=1, total=1)  # a full bar, whatever `total` was
         if not self._console.is_terminal:
             note = f", {self._note}" if self._note else ""
             self._console.print(f"{name}: {self.durations[name]:.1f} s{note}")

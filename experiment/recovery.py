@@ -17,7 +17,7 @@ from foundation.protocol.addressing import SWITCH_NAME
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 0.1
+_RETRY_S = 0.1  # pause between two attempts
 _MAX_UNEXPLAINED_FAILURES = 10
 """Number of failures without the death of a process at which the recovery fails."""
 

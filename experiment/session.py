@@ -35,7 +35,7 @@ class PlannedBlock:
     offsets_ns: tuple[int, ...] = ()
     """Delay of each worker after the common start in ns, as asynchronous workers are not in step; empty for
     no delays."""
-    round: int = -1
+    round: int = -1  # -1, with load 0, outside of the measured rounds
     load: float = 0.0
     max_discarded_steps: int = AFTER_ALL_STEPS
     """Maximum number of steps that each worker discards. A closed loop may be faster than expected: without
@@ -156,7 +156,7 @@ class Session(ABC):
         """Return the time that each process has waited for a core since it started, in ns."""
 
     @abstractmethod
-    def restarts(self) -> dict[str, int]: ...
+    def restarts(self) -> dict[str, int]: ...  # process -> number of restarts so far
 
     @abstractmethod
     def read_machine(self) -> MachineCounters:

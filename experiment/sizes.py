@@ -58,14 +58,14 @@ PRECISE_DEFAULTS: Settings = {"budget_s": 600.0}
 
 
 def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
-    sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
+    defaults = SIZES.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
-        sizes = SCRIPT_DEFAULTS
+        defaults = SCRIPT_DEFAULTS
     elif _is_lockstep(given.get("design", DEFAULT)):
-        sizes = {**sizes, **LOCKSTEP_DEFAULTS}
+        defaults = {**defaults, **LOCKSTEP_DEFAULTS}
     if _is_true(given.get("precise")):
-        sizes = {**sizes, **PRECISE_DEFAULTS}
-    return {**given, **{name: _with_default(given, name, size) for name, size in sizes.items()}}
+        defaults = {**defaults, **PRECISE_DEFAULTS}
+    return {**given, **{name: _with_default(given, name, default) for name, default in defaults.items()}}
 
 
 def _is_true(value: object) -> bool:
@@ -82,8 +82,8 @@ def _is_lockstep(name: object) -> bool:
         return False
 
 
-def _with_default(given: Settings, name: str, size: Any) -> Any:
+def _with_default(given: Settings, name: str, default: Any) -> Any:
     if name not in given:
-        return size
-    is_table = isinstance(size, Mapping) and isinstance(given[name], Mapping)
-    return {**size, **given[name]} if is_table else given[name]
+        return default
+    is_table = isinstance(default, Mapping) and isinstance(given[name], Mapping)
+    return {**default, **given[name]} if is_table else given[name]

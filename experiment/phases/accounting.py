@@ -15,7 +15,7 @@ from foundation.text import pluralize
 class Lanes(NamedTuple):
     sent: int
     unknown: int  # pushed without an answer, so that the outcome is unknown
-    at_servers: int
+    at_servers: int  # added by servers
     served: int  # added by the switch
     mismatched_keys: int
 
@@ -33,7 +33,7 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
         lost=lost_lanes,
         unknown=lanes.unknown,
         mismatched_keys=lanes.mismatched_keys,
-        overflows=0,
+        overflows=0,  # the caller sets it
     )
 
 

@@ -39,8 +39,8 @@ def record_capacity(session: Session, capacities: dict[str, float]) -> float:
     return rate
 
 
-async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
-    """Run rounds at the offered rates; call `halfway` once, between two rounds, if the run continues then."""
+async def measure(session: Session, on_halfway: Callable[[], Awaitable[None]]) -> None:
+    """Run rounds at the offered rates; call `on_halfway` once, between rounds, if the run continues then."""
     config = session.config
     rng = random.Random(config.seed)
     rounds = RoundCount(config, session.budget_clock_s)
@@ -60,7 +60,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
                 is_halfway = True
                 halfway_begin_s = session.budget_clock_s()
-                await halfway()
+                await on_halfway()
                 rounds.exclude(session.budget_clock_s() - halfway_begin_s)
 
 
@@ -123,7 +123,7 @@ def _period_ns(session: Session, load: float) -> int:
 
 async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: RoundCount, phase: Phase) -> None:
     record = session.record
-    queue = deque((planned_block, 1) for planned_block in blocks)
+    queue = deque((planned_block, 1) for planned_block in blocks)  # with the number of the attempt
     use = await session.server_use()
     while queue:
         planned_block, attempt = queue.popleft()

@@ -18,7 +18,8 @@ from foundation.logs.columns import has_load, load_name
 
 _LATER_LOOKS_SHARE = 0.65
 """Share of the budget within which a look after the first must end. Large differences in packets, bytes and
-CPU time are already significant at the first look, and this ends a default run within 100 s."""
+CPU time are already significant at the first look, and this limit ends a default run within 100 s."""
+_LOAD_DECIMALS = 6  # precision at which loads of logs and of the configuration are compared
 
 
 class RoundCount:
@@ -81,6 +82,7 @@ class RoundCount:
             return "rounds" if self.done >= self._config.rounds else None
         if operations is None:
             return self._end_if_over_budget(self.done + 1)
+        # Blocks outside of the rounds have a negative round.
         self._operations.append(operations.filter(pl.col("measured") & (pl.col("round") >= 0)))
         if self._config.ends_when_narrow:
             if self.done >= self._config.planned_rounds and self._is_narrow(blocks):
@@ -89,6 +91,7 @@ class RoundCount:
         return self._end_at_look(blocks)
 
     def _end_if_over_budget(self, rounds: int, share: float = 1.0) -> End | None:
+        # Estimate from the rounds so far when `rounds` rounds will be done: the next time to decide.
         if self.done < self._config.min_rounds:
             return None
         return "budget" if self.spent_s * rounds / self.done > share * self._config.budget_s else None
@@ -111,7 +114,9 @@ class RoundCount:
         # Looks compare the arms at the first load only.
         load = self._config.loads[0]
         metric_estimates = estimates(
-            None, self._operations_at(load), [block for block in blocks if block.load == load]
+            rpc=None,
+            operations=self._operations_at(load),
+            blocks=[block for block in blocks if block.load == load],
         )
         return reason_to_stop(differences(metric_estimates, look.alpha), lead.name, look.rounds)
 
@@ -119,9 +124,10 @@ class RoundCount:
         interval_widths = list[Width]()
         for load in self._config.loads:
             blocks_of_load = [block for block in blocks if block.load == load]
-            interval_widths += widths(
-                load_name(load), differences(estimates(None, self._operations_at(load), blocks_of_load))
+            metric_estimates = estimates(
+                rpc=None, operations=self._operations_at(load), blocks=blocks_of_load
             )
+            interval_widths += widths(load_name(load), differences(metric_estimates))
         widest_interval = find_widest(interval_widths)
         return widest_interval is not None and widest_interval.half_width < widest_interval.goal
 

@@ -24,8 +24,8 @@ from hosts.workload.trace import Trace
 log = logging.getLogger(__name__)
 
 
-_MAX_DENSE = 2**24
-"""Maximum size of a model that agents allocate in full; otherwise only its parameters in the trace."""
+_MAX_FULL_MODEL_SIZE = 2**24
+"""Maximum number of parameters that agents allocate; of a larger model, only those in the trace."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
@@ -38,7 +38,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
             trace = restrict_for_lockstep(config, whole_trace)
     except DataError as error:
         reporter.stop()
-        raise PreflightError(f"DATA={error}") from None
+        raise PreflightError(f"DATA={error}") from None  # errors of a file begin with its path
     if lanes_per_step(trace) < LANES:
         log.warning(
             "%s: tiny mini-batches, of %.3g keys on average, where one RPC has room for %d: this measures "
@@ -60,7 +60,9 @@ async def make_trace(config: Config, data: Trace | None, folder: Path, reporter:
 def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
     if trace.samples is None:
         return None
-    training = choose(trace, config.learning_rate, config.scale, config.optimiser is not None)
+    training = choose(
+        trace, config.learning_rate, config.scale, servers_optimise=config.optimiser is not None
+    )
     if training.learning_rate is None:
         log.info("%s; scale %.7g, %s", config.optimiser, training.scale, _source_of_setting(config.scale))
         return training
@@ -117,4 +119,4 @@ def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
     trace = restrict_for_lockstep(config, trace)
     # Agents and ledgers allocate every parameter of every job.
-    return trace.compact() if trace.space.size > _MAX_DENSE else trace
+    return trace.compact() if trace.space.size > _MAX_FULL_MODEL_SIZE else trace

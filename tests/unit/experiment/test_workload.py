@@ -54,7 +54,7 @@ def test_of_more_parameters_than_agents_have_room_for_only_those_that_are_used(
     shape = {"parameters": 5_000, "hot_parameters": 500, "hot_share": 0.6, "keys_per_step": 60}
     config = Config(workers=2, trace_steps=10, workload=WorkloadShape.model_validate(shape))
     whole = workload.generate_trace(config, lambda share: None)
-    monkeypatch.setattr(workload, "_MAX_DENSE", 4_999)
+    monkeypatch.setattr(workload, "_MAX_FULL_MODEL_SIZE", 4_999)
     touched = workload.generate_trace(config, lambda share: None)
     assert whole.space.sparse is None and touched.space.sparse is not None
     assert len(np.unique(whole.position)) == touched.space.size < 5_000
