@@ -19,7 +19,7 @@ from simulator.atp.rules import Cell, SwitchModel
 from simulator.atp.server import ServerModel, Tensor
 from simulator.atp.window import WindowModel
 
-APP = 1
+APP = 1  # number of the only job
 
 
 class Violation(Enum):
@@ -99,21 +99,26 @@ def _tensor_key(tensor: Tensor) -> Hashable:
 
 def initial_state(setting: Setting) -> State:
     places = list(range(setting.window))
-    windows = tuple(WindowModel(1, setting.chunks, list(places)) for _ in range(setting.workers))
+    windows = tuple(
+        WindowModel(key=1, total=setting.chunks, places=list(places)) for _ in range(setting.workers)
+    )
     for window in windows:
         window.send()
-    return State(SwitchModel(setting.window, setting.check), ServerModel(check=setting.check), windows)
+    switch = SwitchModel(cells=setting.window, check=setting.check)
+    return State(switch, ServerModel(check=setting.check), windows)
 
 
 def addend(worker: int, tensor: int, sequence: int) -> int:
     """Return a worker's addend in a packet: a distinct power of two, so that a sum shows its addends."""
+    # A worker has 6 bits, for up to three tensors of two packets.
     return 1 << 6 * worker + 2 * (tensor - 1) + sequence - 1
 
 
 def request(setting: Setting, worker: int, tensor: int, sequence: int, is_resent: bool) -> AtpPacket:
     return AtpPacket(
-        1 << worker, setting.workers, APP, sequence, (sequence - 1) % setting.window,
-        (addend(worker, tensor, sequence),), tensor, setting.chunks * VALUES, RESEND * is_resent,
+        bitmap=1 << worker, workers=setting.workers, app=APP, sequence=sequence,
+        cell=(sequence - 1) % setting.window, values=(addend(worker, tensor, sequence),), key=tensor,
+        length=setting.chunks * VALUES, flags=RESEND * is_resent,
     )  # fmt: skip
 
 
@@ -143,14 +148,14 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
 def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
     for worker, window in enumerate(state.windows):
         for tensor in range(1, window.key + 1):
-            for sequence in range(1, (window.sent if tensor == window.key else setting.chunks) + 1):
+            for sequence in range(1, (window.last_sent if tensor == window.key else setting.chunks) + 1):
                 is_late = tensor < window.key or sequence in window.results
                 if is_late and Fault.LATE not in setting.faults:
                     continue
                 is_duplicate = (worker, tensor, sequence) in state.arrived_copies
                 if not is_duplicate or Fault.TWICE in setting.faults:
-                    yield Step(worker, tensor, sequence, False, is_late, is_duplicate)
-                yield Step(worker, tensor, sequence, True, is_late)
+                    yield Step(worker, tensor, sequence, is_late=is_late, is_duplicate=is_duplicate)
+                yield Step(worker, tensor, sequence, is_resent=True, is_late=is_late)
 
 
 def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Iterator[State]:
@@ -164,6 +169,7 @@ def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPa
     switch.take(answer)
     workers = range(setting.workers)
     can_lose = Fault.LOST in setting.faults
+    # Without losses, the only combination is the empty one.
     for lost_to in chain.from_iterable(
         combinations(workers, n) for n in range(setting.workers * can_lose + 1)
     ):
@@ -189,7 +195,11 @@ def _copy_window(window: WindowModel) -> WindowModel:
 
 
 def violations(setting: Setting, state: State) -> Iterator[Violation]:
-    wrong = [each[:3] for each in state.sums if each[3] != _expected_sum(setting, each[1], each[2])]
+    wrong = [
+        (worker, tensor, sequence)
+        for worker, tensor, sequence, total in state.sums
+        if total != _expected_sum(setting, tensor, sequence)
+    ]
     if wrong:
         yield Violation.WRONG
         _, tensor, sequence = wrong[0]
@@ -216,10 +226,11 @@ def _can_end(setting: Setting, state: State) -> bool:
 
 def _can_finish(setting: Setting, state: State, order: Sequence[int]) -> bool:
     faultless_setting = replace(setting, faults=frozenset())
+    # An upper bound on the rounds of resending that are needed.
     for _ in range(2 * setting.tensors * setting.chunks):
         for worker in order:
             window = state.windows[worker]
-            for sequence in range(window.last + 1, window.sent + 1):
+            for sequence in range(window.last_in_order + 1, window.last_sent + 1):
                 step = Step(worker, window.key, sequence, is_resent=True)
                 state = _apply_step(faultless_setting, state, step)
         if all(window.key == setting.tensors and window.is_done for window in state.windows):
@@ -252,7 +263,7 @@ def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ..
     return schedules
 
 
-SEARCHES = {
+SEARCHES = {  # heading -> setting, and maximum number of steps
     "nothing but losses of packets": (Setting(faults=frozenset()), 6),
     "acknowledgements are lost": (Setting(faults=frozenset({Fault.LOST})), 6),
     "packets are late": (Setting(faults=frozenset({Fault.LATE})), 6),

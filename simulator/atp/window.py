@@ -25,10 +25,10 @@ class WindowModel:
     is_adaptive: bool = False
     """Whether the window's size changes; in the published code it is constant."""
     window: int = 0
-    last: int = 0
+    last_in_order: int = 0
     """The last sequence number before the first gap in the acknowledgements."""
-    sent: int = 0  # the last sequence number sent
-    resent: int = 0  # the last sequence number that was resent because of a gap
+    last_sent: int = 0  # the last sequence number sent
+    last_resent: int = 0  # the last sequence number that was resent because of a gap
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)
     floats: set[int] = field(default_factory=set)  # sequence numbers that are sent as floats
     declared: set[int] = field(default_factory=set)  # the initial cells
@@ -41,14 +41,17 @@ class WindowModel:
 
     @property
     def is_done(self) -> bool:
-        return self.last == self.total
+        return self.last_in_order == self.total
 
     def cell(self, sequence: int) -> int:
         return self.places[(sequence - 1) % len(self.places)]
 
     def send(self) -> list[int]:
-        first, self.sent = self.sent + 1, max(self.sent, min(self.last + self.window, self.total))
-        return list(range(first, self.sent + 1))
+        first, self.last_sent = (
+            self.last_sent + 1,
+            max(self.last_sent, min(self.last_in_order + self.window, self.total)),
+        )
+        return list(range(first, self.last_sent + 1))
 
     def take(self, packet: AtpPacket) -> list[int]:
         """Take an acknowledgement or a request for floats; return the sequence numbers to resend."""
@@ -63,19 +66,19 @@ class WindowModel:
         if packet.has(COLLISION) and packet.length not in self.declared:
             self.places[(sequence - 1) % len(self.places)] = packet.length
         self.results[sequence] = packet.values
-        while self.last + 1 in self.results:
-            self.last += 1
+        while self.last_in_order + 1 in self.results:
+            self.last_in_order += 1
         if self.is_adaptive and sequence == self.end_of_window:
             self.window = next_window(self.window, packet.has(ECN), len(self.places))
             self.end_of_window += self.window
         return self._sequences_in_gap()
 
     def _sequences_in_gap(self) -> list[int]:
-        out_of_order = [sequence for sequence in self.results if sequence > self.last]
-        if not out_of_order or self.last < self.resent:
+        out_of_order = [sequence for sequence in self.results if sequence > self.last_in_order]
+        if not out_of_order or self.last_in_order < self.last_resent:
             return []
-        first, self.resent = self.last + 1, min(out_of_order) - 1
-        return list(range(first, self.resent + 1))
+        first, self.last_resent = self.last_in_order + 1, min(out_of_order) - 1
+        return list(range(first, self.last_resent + 1))
 
 
 def next_window(window: int, is_congested: bool, max_window: int) -> int:

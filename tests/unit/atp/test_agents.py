@@ -244,7 +244,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
             for packet in sent:
                 assert (packet.bitmap, packet.cell) == (2, model.cell(packet.sequence))
                 assert (packet.key, packet.length) == (number, n)
-            at = random.choice([*range(1, model.sent + 1)])
+            at = random.choice([*range(1, model.last_sent + 1)])
             flags = ACK | random.choice([0, ECN, COLLISION, RESEND])
             cell = random.choice([CELLS - 1, *declared])
             key = number if random.random() < 0.8 else number - 1
@@ -252,7 +252,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
             client.receive(ack.build(), 0, 0)
             resent = [again for again in model.take(ack) if again not in model.results]
             assert (
-                client.state.header.first_missing == model.last
+                client.state.header.first_missing == model.last_in_order
                 and client.state.header.window_size == model.window
             )
         assert client.idle and client.result.tolist() == [i // VALUES + 1 for i in range(n)]

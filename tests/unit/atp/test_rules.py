@@ -138,7 +138,7 @@ def test_a_window_moves_on_and_resends_gaps_once() -> None:
     assert window.take(packet(0, 0, sequence=3)) == [1, 2] and window.send() == []
     assert window.take(packet(0, 0, sequence=2)) == []
     assert window.take(packet(0, 0, sequence=2, key=7)) == []
-    assert window.take(packet(0, 0, flags=COLLISION, length=9)) == [] and window.last == 3
+    assert window.take(packet(0, 0, flags=COLLISION, length=9)) == [] and window.last_in_order == 3
     assert window.send() == [4, 5, 6] and window.cell(4) == 9
 
 
