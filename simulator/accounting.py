@@ -14,6 +14,7 @@ def account(session: SimulatedSession) -> Accounting:
     for arm in session.arms.values():
         sent += arm.ledger.lanes
         if session.config.is_lockstep:
+            # Each worker has the whole model, which must be the sum of all pushes.
             models = [client.model for client in arm.network.clients]
             mismatched_keys += sum(int((model != arm.ledger.sums).sum()) for model in models)
             continue
@@ -31,7 +32,14 @@ def account(session: SimulatedSession) -> Accounting:
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
     accounting = settle(
-        Lanes(sent, 0, at_servers, count_lanes_served_by_switch(session.parts), mismatched_keys), is_logged
+        Lanes(
+            sent=sent,
+            unknown=0,
+            at_servers=at_servers,
+            served=count_lanes_served_by_switch(session.parts),
+            mismatched_keys=mismatched_keys,
+        ),
+        is_logged,
     )
     accounting.overflows = sum(
         arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates

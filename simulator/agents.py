@@ -23,6 +23,7 @@ def deliver(world: World, a: int, f: int, now: int) -> None:
         free_frame(world, f)
         return
     world.frames[f].arrival = now
+    # The length of a ring is a power of two, so `&` computes the remainder.
     prefetch_arrived(world, a, f)
     ring[(agent.first + agent.waiting) & (len(ring) - 1)] = f
     agent.waiting += 1

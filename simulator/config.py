@@ -132,6 +132,7 @@ class SimulationConfig(Config):
         lanes = given.get("profile_lanes") or PROFILE_LANES
         workload = given.get("workload", {})
         keys = workload.get("keys_per_step", R1.keys_per_step) if isinstance(workload, dict) else 0
+        # Other values are left to the checks of fields. `isinstance` would accept booleans.
         if not all(type(each) is int and each > 0 for each in (workers, lanes, keys)):
             return given
         steps = max(_MIN_STEPS, math.ceil(_TRACE_PROFILES * lanes / (workers * keys)))
@@ -170,6 +171,6 @@ class SimulationConfig(Config):
         return self
 
 
-assert MAX_HOSTS < ROWS
+assert MAX_HOSTS < ROWS  # rows of table `workers`: one for each host, and the controller's
 DDL = SimulationConfig(workers=80, servers=20)
 """The cluster of [DDL] §2.1: 80 workers and 20 servers at 10 Gbit/s."""

@@ -19,7 +19,6 @@ from foundation.logs.columns import has_load, load_name
 _LATER_LOOKS_SHARE = 0.65
 """Share of the budget within which a look after the first must end. Large differences in packets, bytes and
 CPU time are already significant at the first look, and this limit ends a default run within 100 s."""
-_LOAD_DECIMALS = 6  # precision at which loads of logs and of the configuration are compared
 
 
 class RoundCount:

@@ -25,8 +25,10 @@ def main(run: Path) -> int:
     return 0
 
 
+_INTERRUPTED = 130  # exit code of a program that Ctrl-C ends, as in a shell
+
 if __name__ == "__main__":
     try:
         sys.exit(main(Path(sys.argv[1])))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)

@@ -22,7 +22,7 @@ from simulator.answer.uplinks import UplinkGain, uplink_gains
 from simulator.config import SimulationConfig
 from simulator.experiment import temporary_run
 
-_MAX_CHECKS = 3
+_MAX_CHECKS = 3  # further sizes that are simulated
 
 
 class ClusterAnswer(Strict):
@@ -74,7 +74,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         if config.workers == cluster.workers
         else _check_part(cluster, config, data, comparison, reporter)
     )
-    sufficient_size = smallest_sufficient_size(sizes[1:])
+    sufficient_size = smallest_sufficient_size(sizes[1:])  # without size 0, which is no hot set
     keys = lanes_per_step(trace)
     return ClusterAnswer(
         cluster=cluster,
@@ -128,7 +128,7 @@ def _check_capacities(
         ) is None:
             break
         config_to_check = config.model_copy(update={"top_k": top_k})
-        simulated_capacities[top_k] = capacities(config_to_check, trace, reporter)[1]
+        _, simulated_capacities[top_k] = capacities(config_to_check, trace, reporter)
         checks.append(Check(top_k, calculated_sizes[top_k].capacity, simulated_capacities[top_k]))
         model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
     return sizes(), tuple(checks)

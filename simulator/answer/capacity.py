@@ -62,14 +62,14 @@ class CapacityModel:
         share = config.hosts.server_share
         self._workers, self._servers = cores["workers"] / share, cores["servers"]
         self._rpc_us = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
-        self._lane_us = share * int(costs.lane) / 1e3
+        self._lane_us = share * int(costs.lane) / 1e3  # `costs_of` has divided it by the share
         self._uplinks_mbit = _uplinks_mbit(config)
         baseline_costs = self._derive_costs(baseline, baseline_counts)
         offload_costs = self._derive_costs(offload, offload_counts)
         if offload_counts.to_servers < _MIN_PACKETS * baseline_counts.to_servers:
             offload_costs = offload_costs._replace(packet_us=baseline_costs.packet_us)
         self._costs = {size_costs.served: size_costs for size_costs in (baseline_costs, offload_costs)}
-        self._ratios = dict[float, float]()
+        self._ratios = dict[float, float]()  # share served -> simulated / calculated capacity
         self.calibrate(baseline_counts, baseline.capacity)
         self.calibrate(offload_counts, offload.capacity)
 
@@ -123,6 +123,7 @@ def _uplinks_mbit(config: SimulationConfig) -> float | None:
 def _bytes_to_switch(counts: PackingCounts) -> float:
     """Return the bytes on the wire that workers send for a step; answers are smaller."""
     frame = FRAME_OVERHEAD + HEADER_BYTES + WIRE_OVERHEAD
+    # Half of the keys are pulled, the others are pushed.
     pull, push = SHAPES[Op.PULL, KEYS], SHAPES[Op.PUSH, KEYS | VALUES]
     return frame * counts.rpcs + (pull + push) / 2 * counts.keys
 

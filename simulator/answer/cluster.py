@@ -106,6 +106,7 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "design": cluster.design,
         "optimiser": cluster.optimiser,
         "arms": tuple(arm.name for arm in baseline_and_lead(cluster.design)),
+        # With a rate, load 1 is this rate.
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
         "rate": None if cluster.rate is None else part.share * cluster.rate,
         "max_load": MAX_LOAD,
@@ -153,7 +154,8 @@ def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) ->
     if config.data is None:
         return None
     with reporter.phase("data"):
-        return files.load(config.data, 1, config.read_options, note)
+        # All data goes to one worker; `trace_for` deals it to the workers of a configuration.
+        return files.load(config.data, workers=1, options=config.read_options, note=note)
 
 
 def trace_for(config: SimulationConfig, data: Trace | None, reporter: Reporter) -> Trace:

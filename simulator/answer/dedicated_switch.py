@@ -20,7 +20,7 @@ from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 from simulator.prediction.direct import correct_costs, costs_of_run, step_costs_of
 from simulator.prediction.similar_run import config_like
 
-_ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
+_ROUNDS, _ROUNDS_TO_CORRECT = 10, 2  # of the results, and of the simulation that corrects the costs
 
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from experiment.config import MAX_TOP_K
+from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYTES
 
-_FRAME_BYTES = 14 + 20 + 8 + HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
+_FRAME_BYTES = FRAME_OVERHEAD + HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
 _GAP_BYTES = 24
 """Preamble, frame check sequence and interframe gap."""
 
@@ -40,7 +41,9 @@ class Device(NamedTuple):
 
 DeviceName = Literal["ideal", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
-    "ideal": Device("a device", 1.0, LANES, MAX_TOP_K),
-    "tofino": Device("a pipe of a Tofino", 1.0, 16, MAX_TOP_K // 2, pipe_gbit=1_600),
-    "tofino2": Device("a pipe of a Tofino 2", 1.0, 16, MAX_TOP_K // 2, pipe_gbit=3_200),
+    "ideal": Device("a device", pass_us=1.0, lanes=LANES, hot_keys=MAX_TOP_K),
+    "tofino": Device("a pipe of a Tofino", pass_us=1.0, lanes=16, hot_keys=MAX_TOP_K // 2, pipe_gbit=1_600),
+    "tofino2": Device(
+        "a pipe of a Tofino 2", pass_us=1.0, lanes=16, hot_keys=MAX_TOP_K // 2, pipe_gbit=3_200
+    ),
 }

@@ -25,9 +25,11 @@ class PartCheck(Strict):
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
     """Return the maximum number of workers that send `max_rpcs` RPCs in a step and have routes."""
     keys_per_server = keys_per_step / cluster.servers
+    # Few keys: the probability that a server gets any. Many keys: full RPCs, and the last is half full.
     rpcs = (
         len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / LANES + 0.5)
     )
+    # At least 2, so that half of them can be simulated, too.
     return max(2, min(int(max_rpcs / rpcs), MAX_HOSTS - cluster.servers))
 
 

@@ -22,7 +22,7 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
     ("servers", "workers"): "the cores of both are the bottleneck",
     ("waiting",): "no core is the bottleneck, because each worker waits for its answers",
 }
-_TOLERANCE = 0.03
+_TOLERANCE = 0.03  # relative difference up to which capacities, or gains, are called equal
 
 
 def headline(comparison: OffloadComparison, top_k: int) -> str:
@@ -210,6 +210,7 @@ def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
     summary = (
         f"By calculation uplinks limit no capacity up to an oversubscription of {_ratio(unlimited_gains[-1])}"
     )
+    # `uplinks` ascends by oversubscription.
     limited_gains = uplinks[len(unlimited_gains) :]
     if not limited_gains:
         return f"{summary}."

@@ -57,8 +57,9 @@ class PackingCounter:
         self.keys_with_updates = int((updates > 0).sum())
         self._rank = np.empty(len(updates), np.int64)
         self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
-        self._rank[updates == 0] = len(updates)
+        self._rank[updates == 0] = len(updates)  # never hot
         self._trace, self._servers = trace, config.servers
+        # Evenly spaced batches.
         self._measured_batches = other_batches[:: max(1, len(other_batches) // _MEASURED_BATCHES)][
             :_MEASURED_BATCHES
         ]
@@ -78,6 +79,7 @@ class PackingCounter:
 
 
 def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:
+    # In a trace, the batches of a worker follow each other.
     steps = np.arange(first, end)[:, None]
     return (steps + trace.steps * np.arange(trace.workers)).ravel()
 

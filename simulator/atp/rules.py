@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, NO_VALUES, OVERFLOW, RESEND, AtpPacket
 
-MASK, HALF = 2**32 - 1, 2**31
+MASK, HALF = 2**32 - 1, 2**31  # largest 32-bit word; lowest word that is a negative integer
 MAX_INT32 = 2**31 - 1
+_MAX_COUNT = 0xFF  # the count of a cell has 8 bits
 
 
 class Output(NamedTuple):
@@ -58,7 +59,7 @@ class SwitchModel:
         self.memory = [Cell() for _ in range(self.cells)]
 
     def copy(self) -> SwitchModel:
-        copy = SwitchModel(0, self.check)
+        copy = SwitchModel(cells=0, check=self.check)  # no new cells, as they are replaced
         copy.cells, copy.memory = self.cells, [replace(cell) for cell in self.memory]
         return copy
 
@@ -70,16 +71,17 @@ class SwitchModel:
         if packet.has(ACK):
             if self._is_owner(cell, packet) and not (packet.has(OVERFLOW) and not packet.has(RESEND)):
                 cell.free()
-            return Output(True, packet)
+            return Output(is_multicast=True, packet=packet)
         if packet.has(OVERFLOW):
-            return Output(False, packet)
+            return Output(is_multicast=False, packet=packet)
         lead = self._tensor_lead(cell, packet)
         if lead < 0 and not packet.has(RESEND):
             return None
         if lead > 0:
             cell.free()
         if not self._claim(cell, packet):
-            return Output(False, packet if packet.has(RESEND) else _with_flag(packet, COLLISION))
+            passed_on = packet if packet.has(RESEND) else _with_flag(packet, COLLISION)
+            return Output(is_multicast=False, packet=passed_on)
         return self._aggregate(cell, packet, is_marked or packet.has(ECN))
 
     def _tensor_lead(self, cell: Cell, packet: AtpPacket) -> int:
@@ -87,7 +89,7 @@ class SwitchModel:
         if not self.check or cell.owner != owner_of(packet):
             return 0
         difference = (packet.key - cell.key) & MASK
-        return difference - ((difference & HALF) << 1)
+        return difference - ((difference & HALF) << 1)  # as a signed integer
 
     def _is_owner(self, cell: Cell, packet: AtpPacket) -> bool:
         return cell.owner == owner_of(packet) and self._tensor_lead(cell, packet) == 0
@@ -114,7 +116,7 @@ class SwitchModel:
             is_complete = True
         else:
             cell.bitmap |= packet.bitmap
-            cell.count = (cell.count + is_fresh) & 0xFF
+            cell.count = (cell.count + is_fresh) & _MAX_COUNT
             is_complete = cell.count == packet.workers
         if is_fresh and not is_complete and seen_before == 0:
             cell.values = packet.values
@@ -122,7 +124,8 @@ class SwitchModel:
             cell.values = tuple(map(add, cell.values, packet.values))
         if not is_complete:
             return None
-        return Output(False, packet._replace(bitmap=seen_before | packet.bitmap, values=cell.values))
+        sums = packet._replace(bitmap=seen_before | packet.bitmap, values=cell.values)
+        return Output(is_multicast=False, packet=sums)
 
 
 def owner_of(packet: AtpPacket) -> int:
@@ -131,7 +134,7 @@ def owner_of(packet: AtpPacket) -> int:
 
 def add(stored: int, value: int) -> int:
     """Return the sum of two 32-bit words, saturated; a cell at an end of the range stays there."""
-    signed_sum = stored - ((stored & HALF) << 1)
+    signed_sum = stored - ((stored & HALF) << 1)  # two's complement
     if not -MAX_INT32 < signed_sum < MAX_INT32:
         return stored
     return max(-HALF, min(MAX_INT32, signed_sum + value - ((value & HALF) << 1))) & MASK

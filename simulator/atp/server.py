@@ -56,13 +56,18 @@ class Tensor:
         return replace(self, chunks=[replace(chunk) for chunk in self.chunks])
 
 
+def _no_tensor() -> Tensor:
+    # No packet has key -1, which precedes all keys.
+    return Tensor(key=-1, workers=0, chunks=[])
+
+
 @dataclass
 class ServerModel:
     spare_cells: tuple[int, ...] = ()
     """Cells in the order in which they are assigned to collided sequence numbers."""
     check: bool = False
-    tensor: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
-    previous_tensor: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
+    tensor: Tensor = field(default_factory=_no_tensor)
+    previous_tensor: Tensor = field(default_factory=_no_tensor)
     """The tensor before `tensor`, from which `check` answers late packets."""
     declared_cells: set[int] = field(default_factory=set)  # cells named in packets, or assigned
     replacements: dict[int, int] = field(default_factory=dict)  # collided cell -> new cell
@@ -116,6 +121,7 @@ class ServerModel:
         if chunk.is_float:
             flags |= OVERFLOW | RESEND
         if chunk.is_collided:
+            # An acknowledgement needs no length, so the field names the new cell.
             flags, length = flags | COLLISION, self._replacement_of(packet.cell)
         return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)
 

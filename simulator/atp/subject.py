@@ -21,9 +21,11 @@ from simulator.simulated_switch import SimulatedSwitch
 
 RANGE = ScheduleRange(
     "atp", workers=(2, 2, 3, 4, 8, 32), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), max_values=800,
-    integer_bits=26, faults=tuple(FAULTS),
+    integer_bits=26,  # sums of 32 workers fit into 32 bits
+    faults=tuple(FAULTS),
 )  # fmt: skip
-OTHER_OWNER = 0xFFFF0001
+_ROUNDING = 2.0**-24  # largest relative error of a rounded float32
+OTHER_OWNER = 0xFFFF0001  # job 0xFFFF, sequence number 1
 PUBLISHED_TIMERS_STALL_NS = 2_000_000_000
 """Stall timeout with the published timers, which resend 20 to 5,000 times a second."""
 
@@ -41,9 +43,18 @@ def subject_of(arm: Arm) -> Subject:
 
     stall_timeout_ns = PUBLISHED_TIMERS_STALL_NS if settings_of(arm).published_timers else STALL_TIMEOUT_NS
     return Subject(
-        DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
-        stall_timeout_ns, MAX_SEQUENCE * VALUES, occupy_cells,
-    )  # fmt: skip
+        DESIGN,
+        arm,
+        RANGE,
+        chunk_sizes=(VALUES, VALUES),
+        chunk_size=VALUES,
+        load=lambda _workers, _servers: 1.0,
+        set_up=set_up,
+        is_near=_is_near,
+        stall_timeout_ns=stall_timeout_ns,
+        max_values=MAX_SEQUENCE * VALUES,
+        occupy=occupy_cells,
+    )
 
 
 def with_published_timers(subject: Subject) -> Subject:
@@ -74,7 +85,7 @@ def error_bound(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     workers = len(magnitudes)
     integer_magnitudes = np.minimum(magnitudes, MAX_MAGNITUDE)
-    rounding = 2.0**-24 * (integer_magnitudes.sum(axis=0) + workers * magnitudes.sum(axis=0))
+    rounding = _ROUNDING * (integer_magnitudes.sum(axis=0) + workers * magnitudes.sum(axis=0))
     bound: NDArray[np.float64] = workers * 0.5 / SCALE + 2 * rounding
     return bound
 

@@ -65,7 +65,7 @@ def _compose_actions(first: ir.Action, second: ir.Action) -> ir.Action:
         body=(*first.body, *second_body),
         locations=_texts_or_blanks(first.locations, len(first.body))
         + _texts_or_blanks(second.locations, len(second.body)),
-        _texts_or_blanks(first.parameter_names, len(first.parameters))
+        parameter_names=_texts_or_blanks(first.parameter_names, len(first.parameters))
         + _texts_or_blanks(second.parameter_names, len(second.parameters)),
     )
 
