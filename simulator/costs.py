@@ -140,8 +140,7 @@ class Hosts(Strict):
     """Share of each server and its cable that the simulated workers get; workers that are not simulated take
     the rest. Both take 1 / `server_share` times as long; the capacities of buffers do not change."""
     measured: Path | None = None
-    """Run folder that `W_proc` and `PS_proc` are drawn from, instead of `receive_ns`, `serve_ns` and
-    `lane_ns`."""
+    """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns`."""
 
 
 def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
@@ -180,7 +179,7 @@ def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64]
 def _measured_times(
     run: Path, arm: str | None, _modified_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    # Cached, because each simulation of a run reads these times.
+    # Cached, because each simulation of a run reads these times; `_modified_ns` detects a changed file.
     try:
         all_rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
         is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")
@@ -237,8 +236,8 @@ def outages_of(network: Network, workers: int) -> Records[Outage]:
     outages = records(len(network.outages), Outage)
     for outage, setting in zip(outages, network.outages, strict=True):
         outage.host = host_of(setting.host, workers)
-        outage.begins, outage.lasts = round(setting.from_ms * 1e6), round(setting.duration_ms * 1e6)
-        outage.every = round((setting.every_ms or 0) * 1e6)
+        outage.begin_ns, outage.duration_ns = round(setting.from_ms * 1e6), round(setting.duration_ms * 1e6)
+        outage.period_ns = round((setting.every_ms or 0) * 1e6)
         outage.extra_delay_ns = round((setting.extra_delay_us or 0) * 1e3)
         outage.drops_frames = setting.extra_delay_us is None
     return outages

@@ -13,8 +13,14 @@ from simulator.events import push_event
 from simulator.state import ABSENT, OUTAGE_BEGINS, OUTAGE_ENDS, Frame, Link, Outage, World
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
-_TOS, _CHECKSUM = 15, 24
-"""Offsets in a frame: the byte with the ECN bits, and IPv4's checksum."""
+_IPV4, _TOS, _IPV4_LENGTH, _CHECKSUM, _SOURCE_IP, _DESTINATION_IP = 14, 15, 16, 24, 26, 30
+_UDP, _SOURCE_PORT, _DESTINATION_PORT, _UDP_LENGTH, _UDP_CHECKSUM = 34, 34, 36, 38, 40
+"""Offsets in a frame: headers and their fields; `_TOS` has the ECN bits, `_CHECKSUM` is IPv4's."""
+_MAC_BYTES, _IP_BYTES, _PORT_BYTES = 6, 4, 2
+_IPV4_AND_UDP_BYTES, _UDP_BYTES = 28, 8
+_ECN_BITS = 3  # all of them set mean *congestion experienced*
+_PS_PER_NS = 1000
+_SPLITMIX_INCREMENT = 0x9E3779B97F4A7C15
 
 
 class RandomState(Protocol):
@@ -32,8 +38,8 @@ def mix64(z: np.uint64) -> np.uint64:
 @compiled
 def next_random(header: RandomState) -> float:
     """Return the next random number in [0, 1) (splitmix64)."""
-    header.random += np.uint64(0x9E3779B97F4A7C15)
-    return float(mix64(header.random) >> np.uint64(11)) * 2.0**-53
+    header.random += np.uint64(_SPLITMIX_INCREMENT)
+    return float(mix64(header.random) >> np.uint64(11)) * 2.0**-53  # 53 bits, as a float64 has
 
 
 @compiled
@@ -71,7 +77,7 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
     link.frames += 1
     link.bytes += length
     begin = max(int64(link.free_at), now)
-    queued_bytes = 0 if link.ps_per_byte == 0 else (begin - now) * 1000 // int64(link.ps_per_byte)
+    queued_bytes = 0 if link.ps_per_byte == 0 else (begin - now) * _PS_PER_NS // int64(link.ps_per_byte)
     if queued_bytes + length > link.limit:
         link.dropped += 1
         link.dropped_bytes += length
@@ -81,7 +87,7 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
     link.waited += begin - now
     if queued_bytes > link.ecn_threshold and mark_congestion(frame.head):
         link.marked += 1
-    departure = begin + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
+    departure = begin + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // _PS_PER_NS
     link.free_at = departure
     link.carried += departure - begin
     arrival = departure + int64(link.delay)
@@ -116,13 +122,13 @@ def _lose_frame(world: World, link: Link, f: int) -> None:
 @compiled
 def mark_congestion(head: Octets) -> bool:
     """Set ECN's *congestion experienced*; return False if the packet is not ECN-capable (RFC 3168)."""
-    ecn_bits = int64(head[_TOS]) & 3
+    ecn_bits = int64(head[_TOS]) & _ECN_BITS
     if ecn_bits == 0:
         return False
-    if ecn_bits != 3:
-        head[_TOS] |= 3
+    if ecn_bits != _ECN_BITS:
+        head[_TOS] |= _ECN_BITS
         # RFC 1624: HC' = ~(~HC + ~m + m') where m is the 16-bit word that contains the ECN bits.
-        old = int64(head[_TOS - 1]) << 8 | int64(head[_TOS]) & ~3 | ecn_bits
+        old = int64(head[_TOS - 1]) << 8 | int64(head[_TOS]) & ~_ECN_BITS | ecn_bits
         new = int64(head[_TOS - 1]) << 8 | int64(head[_TOS])
         total = (~(int64(head[_CHECKSUM]) << 8 | int64(head[_CHECKSUM + 1])) & 0xFFFF) + (~old & 0xFFFF) + new
         _store_checksum(head, total)
@@ -133,12 +139,14 @@ def mark_congestion(head: Octets) -> bool:
 def fill_head(head: Octets, payload_bytes: int) -> None:
     # Set IPv4's length and checksum, and UDP's length; UDP's checksum 0 means that there is none.
     total = int64(0)
-    head[16], head[17] = 28 + payload_bytes >> 8, 28 + payload_bytes & 0xFF
+    ip_bytes, udp_bytes = _IPV4_AND_UDP_BYTES + payload_bytes, _UDP_BYTES + payload_bytes
+    head[_IPV4_LENGTH], head[_IPV4_LENGTH + 1] = ip_bytes >> 8, ip_bytes & 0xFF
     head[_CHECKSUM] = head[_CHECKSUM + 1] = 0
-    for k in range(14, 34, 2):
+    for k in range(_IPV4, _UDP, 2):
         total += int64(head[k]) << 8 | int64(head[k + 1])
     _store_checksum(head, total)
-    head[38], head[39], head[40], head[41] = 8 + payload_bytes >> 8, 8 + payload_bytes & 0xFF, 0, 0
+    head[_UDP_LENGTH], head[_UDP_LENGTH + 1] = udp_bytes >> 8, udp_bytes & 0xFF
+    head[_UDP_CHECKSUM] = head[_UDP_CHECKSUM + 1] = 0
 
 
 @compiled
@@ -152,21 +160,25 @@ def _store_checksum(head: Octets, total: int) -> None:
 def swap_endpoints(head: Octets, request: Octets) -> None:
     for k in range(len(head)):
         head[k] = request[k]
-    for k in range(6):
-        head[k], head[6 + k] = request[6 + k], request[k]
-    for k in range(4):
-        head[26 + k], head[30 + k] = request[30 + k], request[26 + k]
-    for k in range(2):
-        head[34 + k], head[36 + k] = request[36 + k], request[34 + k]
+    for k in range(_MAC_BYTES):
+        head[k], head[_MAC_BYTES + k] = request[_MAC_BYTES + k], request[k]
+    for k in range(_IP_BYTES):
+        head[_SOURCE_IP + k], head[_DESTINATION_IP + k] = (
+            request[_DESTINATION_IP + k],
+            request[_SOURCE_IP + k],
+        )
+    for k in range(_PORT_BYTES):
+        head[_SOURCE_PORT + k] = request[_DESTINATION_PORT + k]
+        head[_DESTINATION_PORT + k] = request[_SOURCE_PORT + k]
 
 
 @compiled
 def begin_outage(world: World, k: int, now: int) -> None:
     outage = world.outages[k]
     _apply_outage(world, outage, 1)
-    push_event(world, now + int64(outage.lasts), OUTAGE_ENDS, k, ABSENT)
-    if outage.every:
-        push_event(world, now + int64(outage.every), OUTAGE_BEGINS, k, ABSENT)
+    push_event(world, now + int64(outage.duration_ns), OUTAGE_ENDS, k, ABSENT)
+    if outage.period_ns:
+        push_event(world, now + int64(outage.period_ns), OUTAGE_BEGINS, k, ABSENT)
 
 
 @compiled

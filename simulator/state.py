@@ -103,9 +103,9 @@ class Link:
 
 class Outage:
     host: int
-    begins: int
-    lasts: int
-    every: int  # period after which the outage recurs; 0 means once
+    begin_ns: int
+    duration_ns: int
+    period_ns: int  # period after which the outage recurs; 0 means once
     extra_delay_ns: int
     drops_frames: int
 

@@ -153,7 +153,7 @@ class SimulatedNetwork:
         self.pinned_ref = pinned_ref(self.world, write_world)
         self.world.header.free = max_frames
         for k, outage in enumerate(self.world.outages):
-            push_event(self.world, int(outage.begins), OUTAGE_BEGINS, k, ABSENT)
+            push_event(self.world, int(outage.begin_ns), OUTAGE_BEGINS, k, ABSENT)
         for w, client in enumerate(self.clients):
             client.adopt(row_of(self.world.calls, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from controller.designs import CONTROL
 from foundation.designs.interface import Arm, Design, Hosts
 from hosts.keys import KeySpace
-from simulator.costs import Hosts as Costs
+from simulator.costs import Hosts as HostCosts
 from simulator.costs import LinkOutage, Network, set_frame_faults
 from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
@@ -18,21 +18,23 @@ from simulator.simulated_switch import SimulatedSwitch
 from simulator.state import ABSENT, OUTAGE_BEGINS, WORLD_HEADER, World, record_of
 from simulator.world import SimulatedNetwork, push_event
 
-TESTBED_HOSTS = Costs(
+TESTBED_HOSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
 )  # fmt: skip
 TESTBED_SERVERS = 2
+_NO_EPOCH = 0  # the switches of lockstep designs have no epochs
 _NS_PER_US = 1_000
 _NOT_RESET = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
 }  # fmt: skip
 """Arrays of a world that are written before they are read, or do not change; `reset` restores `header`."""
+# Likewise, of the states of workers and servers.
 _STATE_ARRAYS_NOT_RESET = {"sent", "early", "log"}
 
 
 def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
     switch = SimulatedSwitch(design)
-    switch.install(CONTROL.for_design(design).rows(Hosts(workers, servers), [arm], 0))
+    switch.install(CONTROL.for_design(design).rows(Hosts(workers, servers), [arm], _NO_EPOCH))
     return switch
 
 
@@ -46,10 +48,19 @@ class AllReduceTestbed:
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
         self.network = SimulatedNetwork(
-            design, arm, self._switch, space, 1, workers, TESTBED_SERVERS, network, TESTBED_HOSTS, seed=1
+            design,
+            arm,
+            self._switch,
+            space,
+            largest_batch=1,
+            workers=workers,
+            servers=TESTBED_SERVERS,
+            network=network,
+            hosts=TESTBED_HOSTS,
+            seed=1,
         )
         self.world = self.network.world
-        self.world.header.events = 0
+        self.world.header.events = 0  # without the event that begins this outage
         self._initial_header = record_of(self.world).copy()
         self._initial_servers = [(array, array.copy()) for array in _arrays_of_state(self.world.servers)]
         self._initial_arrays = [(array, array.copy()) for array in _arrays_to_reset(self.world)]
@@ -70,7 +81,7 @@ class AllReduceTestbed:
             self._subject.set_up(client, schedule.window, schedule.chunk_size)
         if schedule.cable_us is not None:
             outage = world.outages[0]
-            outage.host, outage.lasts = schedule.target, schedule.duration_us * _NS_PER_US
+            outage.host, outage.duration_ns = schedule.target, schedule.duration_us * _NS_PER_US
             push_event(world, schedule.cable_us * _NS_PER_US, OUTAGE_BEGINS, 0, ABSENT)
         self.restart_switch()
 

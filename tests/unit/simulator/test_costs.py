@@ -112,9 +112,9 @@ def test_outages_are_of_hosts_by_their_names() -> None:
     down = LinkOutage(host="w2", from_ms=1, duration_ms=0.5)
     late = LinkOutage(host="p1", from_ms=0, duration_ms=2, every_ms=10, extra_delay_us=1.5)
     first, other = outages_of(Network(outages=(down, late)), 4)
-    assert (first.host, first.begins, first.lasts, first.every) == (1, 1_000_000, 500_000, 0)
+    assert (first.host, first.begin_ns, first.duration_ns, first.period_ns) == (1, 1_000_000, 500_000, 0)
     assert (first.extra_delay_ns, first.drops_frames) == (0, 1)
-    assert (other.host, other.begins, other.lasts, other.every) == (4, 0, 2_000_000, 10_000_000)
+    assert (other.host, other.begin_ns, other.duration_ns, other.period_ns) == (4, 0, 2_000_000, 10_000_000)
     assert (other.extra_delay_ns, other.drops_frames) == (1_500, 0)
 
 
