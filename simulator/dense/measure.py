@@ -28,7 +28,7 @@ IDEAL = Hosts(
 """Costs of hosts that take no time: links are the only limit."""
 
 
-class Reduced(Strict):
+class AllReduceResult(Strict):
     workers: int
     servers: int
     values: int
@@ -57,7 +57,7 @@ class Reduced(Strict):
 def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
-) -> Reduced:  # fmt: skip
+) -> AllReduceResult:  # fmt: skip
     """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells."""
     values_per_packet = chunk_size or subject.chunk_size
     window_packets = window or largest_window(subject.load(workers, servers), network, values_per_packet)
@@ -65,13 +65,13 @@ def measure(
     switch = switch_of(design, arm, workers, servers)
     window_packets = max(1, int(window_packets * subject.occupy(switch, occupied)))
     simulated = SimulatedNetwork(
-        design, arm, switch, KeySpace(values), 1, workers, servers, network,
-        hosts, seed,
+        design, arm, switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
+        network=network, hosts=hosts, seed=seed,
     )  # fmt: skip
     end_ns = all_reduce_once(subject, simulated, workers, values, window_packets, values_per_packet, seed)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
     up, down = (link.bytes / values for link in cables)
-    return Reduced(
+    return AllReduceResult(
         workers=workers, servers=servers, values=values, chunk_size=values_per_packet, window=window_packets,
         seconds=float(end_ns.max()) / 1e9,
         limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
@@ -103,7 +103,7 @@ def all_reduce_once(
         client = clients[w]
         client.take_records()
         if client.rpcs_of_operation:
-            end_ns[w] = max(simulated.now, 1)
+            end_ns[w] = max(simulated.now, 1)  # 0 means that the worker has no sum
         else:
             subject.set_up(client, window, chunk_size)
             client.all_reduce(vectors[w], workers)

@@ -31,7 +31,7 @@ MAX_SLOTS = CELLS
 _JOB_STEP = 100
 
 
-class Shared(Strict):
+class SharingResult(Strict):
     in_switch: float
     """Share of the workers' packets, or of their updates, that the switch has added up."""
     goodputs: list[float]
@@ -56,7 +56,7 @@ def window_of(subject: Subject, servers: int, jobs: int, workers: int, network: 
 def share(
     subject: Subject, servers: int, jobs: int, workers: int, values: int, network: Network,
     slots: int = MAX_SLOTS,
-) -> Shared:  # fmt: skip
+) -> SharingResult:  # fmt: skip
     """Let each job all-reduce one vector; raise `SimulationError` if a sum is wrong or missing.
 
     The jobs have `slots` of the switch's slots, or of ATP's cells. In a network with racks, all workers
@@ -77,7 +77,9 @@ def share(
     return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))
 
 
-def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS) -> Shared:
+def share_hot_set(
+    jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS
+) -> SharingResult:
     """Let each worker of jobs of `hotset` push `values` values, to hot sets chosen without quotas.
 
     All jobs have updates of the same skew, with different hot keys. All lanes together have `slots` slots.
@@ -101,9 +103,9 @@ def share_hot_set(jobs: int, workers: int, values: int, network: Network, slots:
 
 def _sharing_result(
     in_switch: float, values: int, ended_ns: np.ndarray[tuple[int, int], np.dtype[np.int64]]
-) -> Shared:
+) -> SharingResult:
     """Return the goodput of each job's slowest worker; `ended_ns` is [jobs, workers]."""
-    return Shared(in_switch=in_switch, goodputs=(1e9 * values / ended_ns.max(axis=1)).tolist())
+    return SharingResult(in_switch=in_switch, goodputs=(1e9 * values / ended_ns.max(axis=1)).tolist())
 
 
 def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:

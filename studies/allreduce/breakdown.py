@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simulator.dense.measure import Reduced
+from simulator.dense.measure import AllReduceResult
 from studies.allreduce.point import DELAY_US, SWITCH_US, AllReducePoint
 from studies.allreduce.schemes import scheme_of
 
@@ -26,7 +26,7 @@ LINK_PARTS = PARTS[:5]  # without the parts by hosts and loss
 ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 
 
-def parts_of(point: AllReducePoint, runs: Mapping[str, Reduced]) -> dict[str, float]:
+def parts_of(point: AllReducePoint, runs: Mapping[str, AllReduceResult]) -> dict[str, float]:
     """Return the seconds of each part, from the runs of `studies.allreduce.plan.breakdown_points`."""
     ideal, latency, hosts, loss = (runs[name] for name in ("no-latency", "latency", "host-costs", "loss"))
     delay_s = latency.seconds - ideal.seconds

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
-from simulator.dense.measure import Reduced
-from simulator.neighbours.sharing import Shared
+from simulator.dense.measure import AllReduceResult
+from simulator.neighbours.sharing import SharingResult
 from simulator.task_cache import TaskProgress, run_cached
 from studies.allreduce.breakdown import parts_of
 from studies.allreduce.memory import Memory, memories
@@ -32,7 +32,7 @@ from studies.allreduce.point import AllReducePoint, Point, PointResult, SharingP
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from studies.allreduce.training_result import TrainingResult
 
-Results = Mapping[str, Reduced | TrainingResult | Shared]
+Results = Mapping[str, AllReduceResult | TrainingResult | SharingResult]
 LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss
 
 
@@ -152,9 +152,9 @@ def run_plan(
 
 
 def numbers_of(plan: Plan, results: Results) -> Numbers:
-    def result_of(point: Point) -> Reduced:
+    def result_of(point: Point) -> AllReduceResult:
         result = results[point.name]
-        assert isinstance(result, Reduced)
+        assert isinstance(result, AllReduceResult)
         return result
 
     curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
@@ -209,7 +209,7 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
     )  # fmt: skip
 
 
-ResultLookup = Callable[[Point], Reduced]
+ResultLookup = Callable[[Point], AllReduceResult]
 
 
 def _line(
@@ -235,7 +235,7 @@ def _loss_line(
     )  # fmt: skip
 
 
-def _link_bytes(scheme: Scheme, result: Reduced) -> LinkBytes:
+def _link_bytes(scheme: Scheme, result: AllReduceResult) -> LinkBytes:
     return LinkBytes(
         scheme=scheme.name, workers=result.workers, servers=result.servers, chunk_size=result.chunk_size,
         worker_up=result.worker_up, worker_down=result.worker_down,
@@ -278,7 +278,7 @@ def _training_rows(plan: Plan, question: str, results: Results) -> list[Training
 
 def _jobs_row(question: str, row: Sequence[SharingPoint], results: Results) -> JobsRow:
     row_results = [results[point.name] for point in row]
-    shared_results = [each for each in row_results if isinstance(each, Shared)]
+    shared_results = [each for each in row_results if isinstance(each, SharingResult)]
     return JobsRow(
         question=question, scheme=row[0].scheme, slots=row[0].slots, jobs=[point.jobs for point in row],
         goodput=[each.mean for each in shared_results], in_switch=[each.in_switch for each in shared_results],

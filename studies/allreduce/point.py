@@ -17,9 +17,9 @@ from foundation.designs import hotset
 from foundation.designs.interface import Design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
-from simulator.dense.measure import IDEAL, Reduced, measure
+from simulator.dense.measure import IDEAL, AllReduceResult, measure
 from simulator.import_graph import ROOT, files_needed_by
-from simulator.neighbours.sharing import MAX_SLOTS, Shared, share, share_hot_set
+from simulator.neighbours.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
 from studies.allreduce.schemes import scheme_of
@@ -76,7 +76,7 @@ class AllReducePoint(Strict):
     def network(self) -> Network:
         return make_network(self.gbit, self.loss, self.has_latency)
 
-    def run(self) -> Reduced:
+    def run(self) -> AllReduceResult:
         scheme = scheme_of(self.scheme)
         return measure(
             scheme.subject, self.workers, scheme.server_count(self.workers), self.values, self.network,
@@ -156,7 +156,7 @@ class SharingPoint(Strict):
             return network
         return network.model_copy(update={"rack": self.jobs * self.workers, "uplink_mbit": network.rate_mbit})
 
-    def run(self) -> Shared:
+    def run(self) -> SharingResult:
         arguments = (self.jobs, self.workers, self.values, self.network, self.slots)
         if self.scheme == hotset.NAME:
             return share_hot_set(*arguments)
@@ -169,7 +169,7 @@ _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
 class PointResult(CachedResult):
-    result: Reduced | TrainingResult | Shared = Field(union_mode="left_to_right")
+    result: AllReduceResult | TrainingResult | SharingResult = Field(union_mode="left_to_right")
     wall_s: float
 
 

@@ -15,8 +15,8 @@ import pytest
 from analysis.figures.model import Figure
 from analysis.wording import plain
 from simulator import task_cache
-from simulator.dense.measure import Reduced
-from simulator.neighbours.sharing import Shared
+from simulator.dense.measure import AllReduceResult
+from simulator.neighbours.sharing import SharingResult
 from studies.allreduce import page as zoo_page
 from studies.allreduce import plan as plans
 from studies.allreduce import point as points
@@ -45,16 +45,16 @@ SMALL = Plan(
 )
 
 
-def fake_result(point: Point) -> Reduced | TrainingResult | Shared:
+def fake_result(point: Point) -> AllReduceResult | TrainingResult | SharingResult:
     """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
     if isinstance(point, SharingPoint):
         rates = [3e6 / point.jobs, *[1e6 / point.jobs] * (point.jobs - 1)]
-        return Shared(in_switch=point.slots / 20_000 / point.jobs, goodputs=rates)
+        return SharingResult(in_switch=point.slots / 20_000 / point.jobs, goodputs=rates)
     if isinstance(point, AllReducePoint):
         payload = scheme_of(point.scheme).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
         more = 1.25 + 0.25 * point.has_latency + 0.5 * (point.hosts == "measured")
         more += 1_000 * point.loss * point.seed
-        return Reduced(
+        return AllReduceResult(
             workers=point.workers, servers=2, values=point.values, chunk_size=point.chunk_size, window=64,
             seconds=payload * more, limit_s=1.125 * payload, payload_limit_s=payload,
             worker_up=4 + 52 / point.chunk_size, worker_down=5.0, server_up=6.0, server_down=7.0,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.dense.measure import Reduced
+from simulator.dense.measure import AllReduceResult
 from studies.allreduce import AllReduceError
 from studies.allreduce.breakdown import PARTS, parts_of
 from studies.allreduce.memory import memories
@@ -39,7 +39,7 @@ def of(name: str, **changes: object) -> AllReducePoint:
 
 def with_few_workers(
     name: str, gbit: float, workers: int
-) -> tuple[dict[str, AllReducePoint], dict[str, Reduced]]:
+) -> tuple[dict[str, AllReducePoint], dict[str, AllReduceResult]]:
     points = {
         part: point.model_copy(update={"workers": workers})
         for part, point in breakdown_points(TINY, scheme_of(name), gbit).items()
