@@ -11,7 +11,7 @@ from simulator.links import next_random
 from simulator.state import ABSENT, ALARM, BLOCKED, READY, RUNNING, STEP, World
 
 CONTINUES, YIELDS = 0, 1
-"""How a STEP event begins: the agent continues, or its time slice has ended and the next agent runs."""
+"""A STEP event has as `frame`: the agent continues, or its slice has ended and the next agent runs."""
 
 
 @compiled
@@ -74,8 +74,10 @@ def fire_alarm(world: World, a: int, now: int) -> None:
 @compiled
 def _draw_interruption_ns(world: World, busy_ns: int) -> int:
     mean_interval_ns = int64(world.costs.noise_every)
+    # At most one interruption, with a probability in proportion to the busy time.
     if mean_interval_ns == 0 or next_random(world.header) * mean_interval_ns >= busy_ns:
         return 0
+    # The argument of the logarithm is never 0.
     return int64(-np.log(1.0 - next_random(world.header)) * float(world.costs.noise))
 
 

@@ -75,6 +75,7 @@ def _wake_driver(network: SimulatedNetwork, w: int, driver: Driver, clock: Worke
     clock.now = now = network.now
     driver.wake(now)
     resume_ns = clock.now + (0 if client.idle else _begin_cost_ns(network, w, hosts))
+    # A driver without a deadline is woken again at once.
     until = NEVER if driver.finished else driver.deadline() or now
     resume(network.pinned_ref, w, resume_ns, max(until, resume_ns))
     return driver.finished

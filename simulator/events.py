@@ -14,7 +14,7 @@ def push_event(world: World, time: int, kind: int, target: int, frame: int) -> N
     header.order += 1
     header.events += 1
     while at:
-        parent = (at - 1) >> 2
+        parent = (at - 1) >> 2  # the children of a node are at 4 * node + 1 to 4 * node + 4
         if heap[parent].time <= time:  # of equal times, the event pushed earlier comes first
             break
         _copy(heap[at], heap[parent])

@@ -47,6 +47,7 @@ class PlayedSchedule:
                 worker_results[number] for worker_results in self.results if number < len(worker_results)
             ]
             are_identical = all(each.tobytes() == results[0].tobytes() for each in results)
+            # The others are checked by checking the first.
             if not (are_identical and all(self.subject.is_sum(each, vectors) for each in results[:1])):
                 return Verdict.WRONG
         incomplete_workers = [
@@ -120,7 +121,7 @@ def run_network(network: SimulatedNetwork, start_next: Callable[[int], None], un
         else:
             break
     if reason == TIME_REACHED and until == NEVER:
-        raise SimulationError("events never end")
+        raise SimulationError("expected the events to end, but they go on forever")
 
 
 def _start_next(played_schedule: PlayedSchedule, w: int) -> None:

@@ -44,6 +44,7 @@ class AllReduceSchedule:
 @dataclass(frozen=True, slots=True)
 class ScheduleRange:
     name: str
+    # A number that is repeated is drawn more often.
     workers: tuple[int, ...]
     windows: tuple[int, ...]
     chunk_sizes: tuple[int, ...]
@@ -54,9 +55,11 @@ class ScheduleRange:
 
 
 def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:
+    # A seed determines the schedule, so draws must keep their order.
     random = Random(f"{limits.name} {fault} {seed}")
     schedule = AllReduceSchedule(
-        fault, random.getrandbits(62),
+        fault,
+        seed=random.getrandbits(62),
         workers=random.choice(limits.workers),
         window=random.choice(limits.windows),
         values=random.randint(1, limits.max_values),

@@ -66,10 +66,22 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
 
 
 PSDENSE = Subject(
-    psdense.DESIGN, psdense.PSDENSE, RANGE, (MIN_SIZE, MAX_SIZE), SIZE,
-    lambda workers, servers: max(1.0, workers / servers), _set_up, _is_near,
-)  # fmt: skip
+    psdense.DESIGN,
+    psdense.PSDENSE,
+    RANGE,
+    chunk_sizes=(MIN_SIZE, MAX_SIZE),
+    chunk_size=SIZE,
+    load=lambda workers, servers: max(1.0, workers / servers),  # a worker's cable, or a server's
+    set_up=_set_up,
+    is_near=_is_near,
+)
 RING = Subject(
-    ring.DESIGN, ring.RING, RANGE, (MIN_SIZE, MAX_SIZE), SIZE,
-    lambda workers, _servers: 2 * (workers - 1) / workers, _set_up, _is_near,
-)  # fmt: skip
+    ring.DESIGN,
+    ring.RING,
+    RANGE,
+    chunk_sizes=(MIN_SIZE, MAX_SIZE),
+    chunk_size=SIZE,
+    load=lambda workers, _servers: 2 * (workers - 1) / workers,  # n - 1 of n parts, twice
+    set_up=_set_up,
+    is_near=_is_near,
+)

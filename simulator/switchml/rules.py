@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from hosts.switchml.packet import NO_VALUES, SIZE, SwitchMLPacket
 
-MASK = 2**32 - 1
-HALF = 2**31
+MASK = 2**32 - 1  # largest 32-bit word
+HALF = 2**31  # differences of chunk numbers from here on are negative
 
 
 class Answer(NamedTuple):
@@ -85,12 +85,12 @@ class SwitchModel:
         if is_retransmit and missing_before and self._is_overdue(entry, now_us):
             entry.exponents = (entry.exponents[0], missing_before)
             entry.missing_workers = 0
-            return Answer(True, _with_sums(entry, packet))
+            return Answer(is_multicast=True, packet=_with_sums(entry, packet))
         if not is_retransmit:
-            entry.missing_workers = (missing_before or self.workers) - 1
+            entry.missing_workers = (missing_before or self.workers) - 1  # 0 begins again
         is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
         if is_last or (is_retransmit and missing_before == 0):
-            return Answer(is_last, _with_sums(entry, packet))
+            return Answer(is_multicast=is_last, packet=_with_sums(entry, packet))
         return None
 
     def _add(

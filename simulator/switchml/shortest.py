@@ -45,6 +45,7 @@ class State(NamedTuple):
 
 def addend(worker: int, chunk: int) -> int:
     """Return the value that a worker adds in a chunk; different sets of addends have different sums."""
+    # A worker has 8 bits, and a chunk 2 of them, so that a value added twice shows.
     return 1 << (8 * worker + 2 * chunk)
 
 
@@ -56,7 +57,7 @@ def shortest_counterexamples(
     workers: int = 2, window: int = 1, check: bool = False, max_arrivals: int = MAX_ARRIVALS
 ) -> list[tuple[Arrival, ...]]:
     """Return the shortest schedules with a wrong sum; [] if none has at most `max_arrivals` arrivals."""
-    windows = tuple(WindowModel(0, CHUNKS, window) for _ in range(workers))
+    windows = tuple(WindowModel(first=0, total=CHUNKS, window=window) for _ in range(workers))
     states = [State(SwitchModel(workers, window, check=check), windows)]
     seen_keys = {states[0].key}
     for _ in range(max_arrivals):

@@ -31,9 +31,17 @@ def subject_of(arm: Arm) -> Subject:
         client.state.header.published_timers = settings_of(arm).published_timers
 
     return Subject(
-        DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, set_up, _is_near,
-        STALL_TIMEOUT_NS, occupy=lambda _switch, share: 1 - share,
-    )  # fmt: skip
+        DESIGN,
+        arm,
+        RANGE,
+        chunk_sizes=(VALUES, VALUES),
+        chunk_size=VALUES,
+        load=lambda _workers, _servers: 1.0,
+        set_up=set_up,
+        is_near=_is_near,
+        stall_timeout_ns=STALL_TIMEOUT_NS,
+        occupy=lambda _switch, share: 1 - share,
+    )
 
 
 def with_published_timers(subject: Subject) -> Subject:

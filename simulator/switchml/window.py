@@ -24,7 +24,7 @@ class WindowModel:
     first: int
     total: int
     window: int
-    base: int = 0
+    base: int = 0  # first slot
     batch: int = 0
     """Packets in flight, up to `window`; 0 for the maximum. Floats need a further batch of exponents."""
     results: dict[int, SwitchMLPacket] = field(default_factory=dict)
