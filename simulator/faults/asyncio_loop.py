@@ -11,6 +11,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class _NoSelector:
+    # An asyncio loop waits in `select` for its next timer; a loop in simulated time must not wait.
     def select(self, timeout: float | None) -> list[object]:
         return []
 
@@ -30,7 +31,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def _write_to_self(self) -> None:
-        pass
+        pass  # it would wake a loop that waits
 
     def run_due(self, now: int) -> None:
         self.now = now
@@ -47,7 +48,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return when the next callback is due, ns; NEVER if there is none."""
         loop: Any = self  # as in `run_due`
         while loop._scheduled and loop._scheduled[0]._cancelled:
-            loop._run_once()
+            loop._run_once()  # removes cancelled timers
         # Rounded up, so that the callback is due at that time.
         return int(loop._scheduled[0]._when * _NS_PER_S) + 1 if loop._scheduled else NEVER
 

@@ -25,7 +25,8 @@ from simulator.faults.testbed import SimulatedTestbed
 _MAX_RENEWAL_NS = 2_000_000
 """Maximum delay of a control message to a worker, ns."""
 _NS_PER_S = 1_000_000_000
-_POLL_S = 0.0005
+_ANY_EPOCH = 0  # for reading the rows of workers, which have their own epochs
+_POLL_S = 0.0005  # interval of checks whether all workers have replayed
 
 
 class SchedulePlayer(Protocol):
@@ -55,7 +56,8 @@ class SimulatedCluster:
         self._latest_epoch = EPOCH
         self._incarnations = [0] * WORKERS
         self._switch_ended = asyncio.Event()
-        self._boot_ns = self._settled_restarts = 0
+        self._boot_ns = 0
+        self._settled_restarts = 0  # `restarts` of the latest switch for which `_settle` was started
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
@@ -106,6 +108,7 @@ class SimulatedCluster:
             renewal = partial(self._renew, w, self._incarnations[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_MAX_RENEWAL_NS), renewal)
         settle = CONTROL.for_design(self._testbed.design).settle
+        # Designs with the default have nothing to settle.
         if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
             switch_number = self._settled_restarts = self.restarts
 
@@ -169,7 +172,9 @@ class SimulatedCluster:
     async def admit_worker(self, w: int) -> None:
         async with self.controller() as controller:
             rows = [row for row in self._testbed.switch.rows.values() if isinstance(row, Worker)]
-            current = next(row for row in self.rows(0) if isinstance(row, Worker) and row.worker == w + 1)
+            current = next(
+                row for row in self.rows(_ANY_EPOCH) if isinstance(row, Worker) and row.worker == w + 1
+            )
             await controller.remove(*(row for row in rows if row.worker == w + 1 and row != current))
             await controller.install(current)
 

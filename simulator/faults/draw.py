@@ -12,15 +12,17 @@ from simulator.faults.kinds import KINDS, NETWORK_FAULTS, kinds_of
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
 _MAX_INJECTIONS = 3
+_RPCS_BEFORE_INJECTIONS, _RPCS_AFTER_INJECTIONS = 20, 60  # minimum
 # Assumed restore time of a switch; the gaps between kills are given as fractions of it.
 _RESTORE_US = 5_000
 
 
 def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
     """Return the schedule that a fault, an arm's job and a seed determine; the arm's name does not matter."""
+    # A seed determines the schedule, so all draws must keep their order, even those without an effect.
     random = Random(f"{fault} {ARMS[arm].job} {seed}")
     schedule = FaultSchedule(
-        fault, arm, random.getrandbits(62),
+        fault, arm, seed=random.getrandbits(62),
         rpcs=RPCS + random.randrange(60),
         delay_us=random.choice([1, 5, 20]), extra_delay_us=random.choice([50, 500, 5_000]),
         think_us=random.choice([50, 200, 600]), pulls=random.choice([0.1, 0.4]),
@@ -48,9 +50,10 @@ def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
 def _draw_injection(kind: str, random: Random) -> FaultInjection:
     return FaultInjection(
         kind,
-        after=random.randrange(20, RPCS - 60),
+        after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
         duration_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
         target=random.randrange(KINDS[kind].targets),
+        # Only delays have an amount.
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
 
@@ -60,7 +63,7 @@ def _draw_kill_injections(kills: Sequence[Kill], random: Random) -> Iterator[Fau
     for kill in kills:
         yield FaultInjection(
             kill.kind.name,
-            after=random.randrange(20, RPCS - 60),
+            after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
             duration_us=random.randrange(300, 2_000),
             target=kill.target,
             after_previous_us=after_previous_us,

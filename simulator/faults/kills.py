@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, ProcessKill
 
+# Typical values of `Kill.gap`, each of which varies by half.
 _GAPS = (0.0, 0.2, 0.6, 1.2)
 _MAX_KILLS = 5
 _WORKER_KILL_PROBABILITY = 0.25
@@ -25,6 +26,7 @@ class Kill(NamedTuple):
 def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
     random = Random(f"kills {seed}")
     processes = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
+    # The switch is killed at least once.
     victims = [processes[0], *random.choices(processes, k=random.randint(1, _MAX_KILLS - 1))]
     random.shuffle(victims)
     if random.random() < _WORKER_KILL_PROBABILITY:

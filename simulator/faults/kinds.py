@@ -25,6 +25,10 @@ from simulator.switch_state import SWITCH_STATE_OPS
 Need = Literal["durability", "switch state"]
 """Durability: journals and replay logs. Switch state: parameters that controllers load into the switch."""
 _POLL_NS = 500_000
+_MAX_WAIT_FOR_OPERATION_NS = 30_000  # until the next check whether a worker is in an operation
+_MAX_ACTION_DELAY_NS = 200_000  # of an action during a load
+_HOT_SET_SIZES = (4, 16, 40)
+_NS_PER_US = 1_000
 
 
 class Fault(ABC):
@@ -58,7 +62,7 @@ class Fault(ABC):
 
     @property
     def _duration_ns(self) -> int:
-        return self._injection.duration_us * 1_000
+        return self._injection.duration_us * _NS_PER_US
 
     def _inject_or_retry(self, is_possible: bool, inject: Callable[[], None]) -> None:
         if is_possible:
@@ -89,7 +93,7 @@ class CableSlow(Fault):
 
     def _apply_change(self, sign: int) -> None:
         for link in self._links:
-            link.delay += sign * self._injection.amount * 1_000
+            link.delay += sign * self._injection.amount * _NS_PER_US
 
 
 class CableDown(CableSlow):
@@ -109,7 +113,9 @@ class WorkerKilled(Fault):
         if self._testbed.world.agents.dead[w]:
             self._player.mark_recovered(self._answered_rpcs_before)
         elif self._injection.after_previous_us is None and not self._testbed.world.calls.header.pending[w]:
-            self._player.call_later(self._player.random.randrange(30_000), self.inject)
+            # Wait for the middle of an operation.
+            delay_ns = self._player.random.randrange(_MAX_WAIT_FOR_OPERATION_NS)
+            self._player.call_later(delay_ns, self.inject)
         else:
             self._player.cluster.kill_worker(w)
             self.schedule_end()
@@ -258,13 +264,14 @@ def _act_during_load(
     session = player.new_session()
     switch = player.testbed.switch
     writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)
+    # Within the first half of the writes.
     threshold = player.random.randrange(max(writes, 2) // 2)
     action_scheduled: list[bool] = []
 
     def check_progress() -> None:
         if session.updates_written > threshold and not action_scheduled:
             action_scheduled.append(True)
-            player.call_later(player.random.randrange(200_000), lambda: action(session, task))
+            player.call_later(player.random.randrange(_MAX_ACTION_DELAY_NS), lambda: action(session, task))
 
     def reload_unless_scheduled(_: object) -> None:
         if not action_scheduled:
@@ -278,7 +285,7 @@ def _act_during_load(
 def _draw_other_hot_set(player: Player) -> list[int]:
     current_size = len(player.testbed.switch.entries)
     return player.random.sample(
-        range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != current_size])
+        range(KEYS), player.random.choice([k for k in _HOT_SET_SIZES if k != current_size])
     )
 
 

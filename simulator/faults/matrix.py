@@ -21,9 +21,9 @@ from simulator.faults.testbed import SimulatedTestbed
 
 MatrixProgress = Callable[[int, int], None]
 _SCHEDULES_PER_TASK = 250
-_MAX_DRAWS = 50
-_SEED_STRIDE = 1 << 40
-_MAX_FAILURES = 3
+_MAX_DRAWS = 50  # of schedules for one seed, until its faults have an effect
+_SEED_STRIDE = 1 << 40  # between the seeds of these draws: more than the schedules of a matrix
+_MAX_FAILURES = 3  # failures that a tally quotes
 
 
 class Failure(Strict):

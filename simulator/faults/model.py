@@ -30,7 +30,9 @@ from simulator.faults.operations import (
 
 _MAX_UNKNOWN = 12
 """Maximum number of a key's unacknowledged pushes whose 2^n subsets are tried."""
-NO_BLIND_SPANS = np.array([[0, 0]], np.int64)
+_MAX_UNACKED = 4096  # unacknowledged lanes of a history that are considered
+NO_BLIND_SPANS = np.array([[0, 0]], np.int64)  # an interval that overlaps no pull
+_EARLY, _LATE = 0, 1  # indices into counts of pulled values out of bounds
 
 
 class Judgement(NamedTuple):
@@ -69,17 +71,17 @@ def judge(
         for delta in unknown_deltas.get(key, [])[:_MAX_UNKNOWN]:
             possible_remainders |= {(value + delta) % 2**32 for value in possible_remainders}
         if remainder not in possible_remainders:
-            lost += remainder >= 2**31
+            lost += remainder >= 2**31  # negative, as a signed integer
             doubled += remainder < 2**31
     early = late = 0
-    if not operations.header.is_extreme:
+    if not operations.header.is_extreme:  # sums of extreme values wrap, so bounds mean nothing
         early, late = _pulls_out_of_bounds(*operations, blind_spans, servers_publish).tolist()
     return Judgement(sent, lost, doubled, early, late)
 
 
 def _sums_by_key(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
     sums = np.zeros(KEYS, np.int64)
-    unacked = np.full((4096, 2), -1, np.int64)
+    unacked = np.full((_MAX_UNACKED, 2), -1, np.int64)
     sent, n_unacked = (int(number) for number in _add_acknowledged_pushes(*operations, sums, unacked))
     unknown_deltas: dict[int, list[int]] = {}
     for key, delta in unacked[:n_unacked].tolist():
@@ -144,8 +146,8 @@ def _pulls_out_of_bounds(
                     value = int64(pulled[w, k, key])
                     lower_bound = previous_values[key] if servers_publish else lower_bounds[key]
                     previous_values[key] = value
-                    counts[0] += value < lower_bound and not is_blind
-                    counts[1] += value > upper_bounds[key] and not (is_blind and servers_publish)
+                    counts[_EARLY] += value < lower_bound and not is_blind
+                    counts[_LATE] += value > upper_bounds[key] and not (is_blind and servers_publish)
     return counts
 
 

@@ -27,13 +27,16 @@ next_unreplayed, take_unreplayed = WORKER_OPS.next_unreplayed, WORKER_OPS.take_u
 
 KEYS = 64
 """Number of parameters; each has a bit in a mask."""
-OPERATIONS = 256
+OPERATIONS = 256  # maximum number of operations of a worker
 EXTREMES = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.int64)
 IDLE, IN_OPERATION, REPLAYING = 0, 1, 2
 """State of a worker: between operations; in an operation; replaying updates acknowledged by a lost switch."""
 RPCS_REACHED, SERVER_LOG_FULL = -1, -2
-"""Further reasons why the loop ends: `header.rpc_target` RPCs have been answered; server `header.agent` has a
-full log."""
+"""Further reasons why the loop ends: `rpc_target` RPCs are answered; the log of server `agent` is full."""
+_HASH_MULTIPLIER = 0x9E3779B97F4A7C15
+_MAX_ORDINARY_DELTA = 1000  # small enough that the sums of all pushes do not wrap
+_COIN_FLIP = 0x10000  # a bit of the hash
+_REPLAY_ITERATION = 0
 
 
 class OperationsHeader:
@@ -85,11 +88,11 @@ def make_operations(workers: int) -> Operations:
 @compiled
 def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
     operation_key = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
-    hashed = mix64(header.seed + operation_key * np.uint64(0x9E3779B97F4A7C15))
+    hashed = mix64(header.seed + operation_key * np.uint64(_HASH_MULTIPLIER))
     bits = int64(hashed >> np.uint64(40))
     if not header.is_extreme:
-        return 1 + bits % 1000
-    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & 0x10000 else int64(hashed) & MAX_U32
+        return 1 + bits % _MAX_ORDINARY_DELTA
+    return int64(EXTREMES[bits % len(EXTREMES)]) if bits & _COIN_FLIP else int64(hashed) & MAX_U32
 
 
 @entry_point
@@ -135,7 +138,7 @@ def _wake_driver(world: World, operations: Operations, w: int) -> None:
             take_unreplayed(calls, n)
             worker.state = REPLAYING
             if n:
-                _start_operation(calls, PUSH, 0, n)
+                _start_operation(calls, PUSH, _REPLAY_ITERATION, n)
                 at = now + int64(header.begin_ns)
             else:
                 worker.state, until = IDLE, now
@@ -153,6 +156,7 @@ def _invoke(operations: Operations, w: int, calls: ClientState, now: int) -> Non
     k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
     kind = PULL if next_random(header) < header.pull_probability else PUSH
     for key in range(KEYS):
+        # An operation has at least one key: the last, if none was drawn.
         if next_random(header) < header.key_probability or (key == KEYS - 1 and n == 0):
             calls.positions[n] = key
             calls.deltas[n] = delta_of(header, w, k, key)

@@ -27,8 +27,9 @@ from simulator.faults.testbed import SimulatedTestbed
 from simulator.loop import FRAMES_DEFERRED, NO_EVENTS, OUT_OF_ROOM, TIME_REACHED
 from simulator.state import ABSENT
 
-MS = 1_000_000
-_TIMEOUT_NS = 1_000_000 * MS
+MS = 1_000_000  # a millisecond, in ns
+_NS_PER_US = 1_000
+_TIMEOUT_NS = 1_000_000 * MS  # end of a schedule that does not come to rest
 _SLICE_NS = 5 * MS  # interval of checks whether the operations have ended, while servers act
 _MAX_CLOSING_NS = 60_000 * MS
 """Maximum time from the last operation until all is at rest, if servers also act without requests; later the
@@ -84,6 +85,7 @@ class Player:
         self.blind_spans: list[list[int]] = []  # begin and end, ns, of the intervals of `judge`
         self.is_closing = False
         self._closing_deadline_ns, self._are_exchanges_suspended = _TIMEOUT_NS, False
+        # Heap of time, order and callback: timers of the same time run in the order of their creation.
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -206,7 +208,7 @@ class Player:
         self.faults.append(self._kinds[injection.kind](self, injection))
         self.faults[-1].inject()
         if self.injections and (after_previous_us := self.injections[0].after_previous_us) is not None:
-            self.call_later(after_previous_us * 1_000, self._inject_next)
+            self.call_later(after_previous_us * _NS_PER_US, self._inject_next)
 
     def _set_rpc_target(self) -> None:
         header = self.testbed.operations.header
@@ -240,7 +242,7 @@ class Player:
 
     def _stop_operations(self) -> None:
         world = self.testbed.world
-        if not self.recoveries:
+        if not self.recoveries:  # only frames are affected, from the beginning
             self.recoveries.append((self.testbed.now, 0))
         for links in (world.up, world.down):
             links.impaired = 0

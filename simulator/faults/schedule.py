@@ -8,7 +8,7 @@ from foundation.designs.registry import NAMES, design
 from foundation.renamed import SCHEDULE_FIELDS, find_old
 
 WORKERS, SERVERS = 3, 2
-RPCS = 200
+RPCS = 200  # answered RPCs of the shortest schedule that is drawn
 ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
 
 

@@ -15,12 +15,13 @@ _SEARCH = settings(
     max_examples=200, database=None, deadline=None, phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
+_FEW_KEYS_SHARE = 0.02  # `share` of a schedule whose operations have a key or two
 
 
 def shrink(testbed: SimulatedTestbed, failing_schedule: FaultSchedule) -> FaultSchedule:
     """Return a simpler failing schedule: reduce injections first, then network faults, keys and RPCs."""
     for k in range(len(list(_candidates(failing_schedule)))):
-        candidates = list(_candidates(failing_schedule))[k]
+        candidates = list(_candidates(failing_schedule))[k]  # of the schedule that failed last
         try:
             failing_schedule = find(
                 candidates, lambda candidate: not play_schedule(testbed, candidate).holds, settings=_SEARCH
@@ -43,7 +44,7 @@ def _candidates(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSche
             reordering=kept_faults[2] * schedule.reordering,
         )
     )  # fmt: skip
-    yield st.sampled_from([0.02, schedule.share]).map(lambda share: replace(schedule, share=share))
+    yield st.sampled_from([_FEW_KEYS_SHARE, schedule.share]).map(lambda share: replace(schedule, share=share))
     yield st.integers(1, schedule.hot).map(lambda hot: replace(schedule, hot=hot))
     yield st.integers(1, schedule.rpcs).map(lambda rpcs: _with_rpcs(schedule, rpcs))
 

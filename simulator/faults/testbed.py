@@ -38,8 +38,10 @@ _COSTS = Hosts(
     serve_ns=100, lane_ns=5,
 )  # fmt: skip
 _JOURNAL_BYTES = 1 << 20
+_NS_PER_US = 1_000
+_OPERATIONS_SALT = 0x5EED  # makes random operations differ from the random faults of the same seed
 assert FRAME.fields is not None
-_HEAD_AT = int(FRAME.fields["head"][1])
+_HEAD_OFFSET = int(FRAME.fields["head"][1])
 _WORLD_ARRAYS_NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
 """Arrays of the world that need no reset, because they are written before they are read."""
 _STATE_ARRAYS_NOT_RESET = {
@@ -114,14 +116,14 @@ class SimulatedTestbed:
         for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
-            links.delay = schedule.delay_us * 1_000
-            links.max_extra_delay_ns = schedule.extra_delay_us * 1_000
+            links.delay = schedule.delay_us * _NS_PER_US
+            links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         operations.progress[...] = np.zeros(1, operations.progress.dtype)[0]
         header = operations.header
-        header.seed, header.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ 0x5EED)
-        header.begin_ns, header.think_ns = _COSTS.begin_ns, schedule.think_us * 1_000
+        header.seed, header.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ _OPERATIONS_SALT)
+        header.begin_ns, header.think_ns = _COSTS.begin_ns, schedule.think_us * _NS_PER_US
         header.pull_probability, header.key_probability, header.is_extreme = (
             schedule.pulls,
             schedule.share,
@@ -160,7 +162,7 @@ class SimulatedTestbed:
         deferred = self.world.deferred[: self._deferred_count[0]].tolist()
         self._deferred_count[0] = 0
         for agent, f in deferred:
-            octets = self._frame_bytes[f, _HEAD_AT : _HEAD_AT + int(self._frame_lengths[f])].tobytes()
+            octets = self._frame_bytes[f, _HEAD_OFFSET : _HEAD_OFFSET + int(self._frame_lengths[f])].tobytes()
             self._free_frame(f)
             yield agent, octets
 
@@ -173,7 +175,7 @@ class SimulatedTestbed:
     def _store_frame(self, frame: bytes) -> int:
         self._free_count[0] -= 1
         f = int(self.world.free[self._free_count[0]])
-        self._frame_bytes[f, _HEAD_AT : _HEAD_AT + len(frame)] = np.frombuffer(frame, np.uint8)
+        self._frame_bytes[f, _HEAD_OFFSET : _HEAD_OFFSET + len(frame)] = np.frombuffer(frame, np.uint8)
         self._frame_lengths[f] = len(frame)
         return f
 
@@ -206,9 +208,9 @@ class SimulatedTestbed:
         keys = np.flatnonzero(unknown_sums)
         self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
 
-    def restart_worker(self, w: int, epoch: int, switch: int) -> None:
+    def restart_worker(self, w: int, epoch: int, switch_number: int) -> None:
         log = self.logs[w]
-        log.restore(switch)
+        log.restore(switch_number)
         client_class = type(self._clients[w])
         new_client = client_class(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, max_keys=KEYS, log=log
