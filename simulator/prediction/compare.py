@@ -1,3 +1,5 @@
+"""Predict a real run by simulating it, and compare the prediction with the measurements."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from simulator.costs import Hosts
 from simulator.experiment import temporary_run
-from simulator.prediction.observed import LATENCIES, LoadAndArm, Observation, observed, read_observation
+from simulator.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
 from simulator.prediction.similar_run import config_like
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
@@ -56,7 +58,7 @@ def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
     record, measured = read_record(run), read_observation(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:
-        return compare(measured, observed(simulated.record, simulated.summary))
+        return compare(measured, observe(simulated.record, simulated.summary))
 
 
 def rounds_of(record: RunRecord) -> int:
@@ -78,7 +80,8 @@ def _differences(
     common_cells: list[LoadAndArm], measured: Observation, predicted: Observation
 ) -> Iterator[DifferencePrediction]:
     for cell, metric in measured.signs:
-        reference_cell = (cell[0], arm(cell[1]).reference or "")
+        load, arm_name = cell
+        reference_cell = (load, arm(arm_name).reference or "")
         if cell in common_cells and reference_cell in common_cells:
             changes = (
                 run.cells[cell][metric] / run.cells[reference_cell][metric] - 1

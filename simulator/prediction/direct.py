@@ -28,7 +28,7 @@ from simulator.costs import Hosts
 from simulator.prediction.similar_run import shared_cores
 
 _WAITS = pl.col("w_queue_us", "ps_queue_us")
-_MIN_NS = 500
+_MIN_NS = 500  # lower limit of corrected costs
 
 
 class StepCosts(NamedTuple):

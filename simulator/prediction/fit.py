@@ -1,3 +1,5 @@
+"""Fit the costs of hosts to a real run, by simulating it again and again."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +16,7 @@ from foundation.designs.arms import renamed_arm_message
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.experiment import quiet_reporter, temporary_run
-from simulator.prediction.observed import CPU, LoadAndArm, Observation, observed, read_observation
+from simulator.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
 from simulator.prediction.similar_run import config_like, shared_cores
 
 FitProgress = Callable[[int, int], None]
@@ -72,8 +74,8 @@ class Target(NamedTuple):
 
         def differences(metric: str) -> list[float]:
             return [
-                (values[metric] - observation.cells[cell][metric]) * self.rates[cell[0]]
-                for cell, values in self.cells.items()
+                (values[metric] - observation.cells[load, arm][metric]) * self.rates[load]
+                for (load, arm), values in self.cells.items()
             ]
 
         return {metric: max(0.0, float(np.median(differences(metric)))) for metric in CPU}
@@ -82,7 +84,8 @@ class Target(NamedTuple):
         unexplained = self.unexplained(observation)
 
         def simulated(cell: LoadAndArm, metric: str) -> float:
-            return observation.cells[cell][metric] + unexplained.get(metric, 0.0) / self.rates[cell[0]]
+            load, _ = cell
+            return observation.cells[cell][metric] + unexplained.get(metric, 0.0) / self.rates[load]
 
         return {
             cell: {metric: (values[metric], simulated(cell, metric)) for metric in WEIGHTS}
@@ -102,8 +105,8 @@ class Target(NamedTuple):
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
     record = read_record(run)
     measured_run = read_observation(run)
-    target_cells = {cell: values for cell, values in measured_run.cells.items() if cell[1] in arms}
-    if {cell[1] for cell in target_cells} != set(arms):
+    target_cells = {(load, arm): values for (load, arm), values in measured_run.cells.items() if arm in arms}
+    if {arm for _, arm in target_cells} != set(arms):
         raise AnalysisError(
             renamed_arm_message(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}"
         )
@@ -126,6 +129,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         residuals,
         start,
         bounds=(low, high),
+        # `diff_step` is relative, and costs are logarithms.
         diff_step=_GRADIENT_STEP / np.abs(start),
         # Each step evaluates the gradient, with one evaluation for each cost.
         max_nfev=max(1, max_evaluations // (len(names) + 1)),
@@ -155,4 +159,4 @@ class Trial:
     def observe(self, hosts: Hosts) -> Observation:
         config = self._config.model_copy(update={"hosts": hosts})
         with temporary_run(config, self._trace, self._reporter) as simulated:
-            return observed(simulated.record, simulated.summary)
+            return observe(simulated.record, simulated.summary)

@@ -26,18 +26,18 @@ class Observation(NamedTuple):
 
 def read_observation(run: Path) -> Observation:
     record = read_record(run)
-    return observed(record, summarise(run, record))
+    return observe(record, summarise(run, record))
 
 
-def observed(record: RunRecord, summary: Summary) -> Observation:
+def observe(record: RunRecord, summary: Summary) -> Observation:
     cells, signs = {}, {}
     for name, load in summary.loads.items():
         for arm in load.arms:
             if cell_values := _metrics_of_cell(name, arm, load, record):
                 cells[name, arm] = cell_values
-            for op in ("pull_mean", "push_mean"):
-                if sign := _sign_of_difference(load, arm, op):
-                    signs[(name, arm), op] = sign
+            for metric in ("pull_mean", "push_mean"):
+                if sign := _sign_of_difference(load, arm, metric):
+                    signs[(name, arm), metric] = sign
     if not cells:
         raise AnalysisError("expected a run with measured operations, got none")
     return Observation(cells, signs, _median_capacities(record))
