@@ -1,3 +1,5 @@
+"""The event loop: handle one event after the other, until Python is needed."""
+
 from __future__ import annotations
 
 from nativekit.compile import compiled, int64
@@ -63,7 +65,7 @@ def run_until_needed(world: World, until: int) -> int:
             _handle_rare_event(world, kind, target, f, now)
         elif world.agents[target].dead:
             leave_core(world, target, now)
-        elif f == YIELDS:
+        elif f == YIELDS:  # a STEP event has no frame
             yield_core(world, target, now)
         else:
             world.agents[target].steps += 1
@@ -75,7 +77,7 @@ def run_until_needed(world: World, until: int) -> int:
             if result != CONTINUED:
                 header.agent = target
                 if result == FULL:
-                    push_event(world, now, STEP, target, f)
+                    push_event(world, now, STEP, target, f)  # again, when the log is empty
                     return LOG_FULL
                 return DRIVER_DUE
     return FRAMES_DEFERRED if header.deferred else NO_EVENTS
@@ -106,6 +108,7 @@ def resume(world: World, w: int, at: int, until: int) -> None:
 
 @compiled
 def resume_worker(world: World, w: int, at: int, until: int) -> None:
+    # The driver has used the CPU until `at`. If no operation is pending, it is due again at `until`.
     agent, now = world.agents[w], int64(world.header.now)
     agent.phase = SENDS
     is_idle = world.calls.header[w].pending == 0

@@ -29,9 +29,9 @@ HEAD_BYTES = FRAME_OVERHEAD
 """Kinds of events: a frame has reached the switch, or a host; an agent continues; its alarm fires; a frame
 has come up to the switch of a rack, or down to it; an outage of a cable begins, or ends; a packet may leave
 the queue of a port; the latency of the switch for a frame is over."""
-BLOCKED, READY, RUNNING = 0, 1, 2
-SENDS, RECEIVES = 0, 1
-QUANTILES = 256
+BLOCKED, READY, RUNNING = 0, 1, 2  # state of an agent
+SENDS, RECEIVES = 0, 1  # phase of a worker: what it does in its next step
+QUANTILES = 256  # of a measured duration, to draw from
 MAX_DEFERRED = 128
 """Maximum number of frames that one event defers to Python."""
 ABSENT = -1
@@ -40,20 +40,25 @@ ABSENT = -1
 
 class Event:
     time: int
-    order: int
+    order: int  # number of the event: events of equal times keep their order
     kind: Int32
-    target: Int32
-    frame: int
+    target: Int32  # number of the host, rack, outage or queue
+    frame: int  # number of the frame; in a STEP event, CONTINUES or YIELDS (`simulator.cores`)
 
 
-_RPC_AT = 64
+_RPC_OFFSET = _CACHE_LINE_BYTES = 64
 FRAME = check_field_names(
     np.dtype(
         {
             "names": ["head", "rpc", "length", "arrival"],
             "formats": [("u1", (HEAD_BYTES,)), RPC, "i8", "i8"],
-            "offsets": [_RPC_AT - HEAD_BYTES, _RPC_AT, _RPC_AT + BUFFER_BYTES, _RPC_AT + BUFFER_BYTES + 8],
-            "itemsize": _RPC_AT + BUFFER_BYTES + 64,
+            "offsets": [
+                _RPC_OFFSET - HEAD_BYTES,
+                _RPC_OFFSET,
+                _RPC_OFFSET + BUFFER_BYTES,
+                _RPC_OFFSET + BUFFER_BYTES + 8,
+            ],
+            "itemsize": _RPC_OFFSET + BUFFER_BYTES + _CACHE_LINE_BYTES,
         }
     )
 )
@@ -63,8 +68,8 @@ FRAME = check_field_names(
 class Frame:
     head: Octets
     rpc: Rpc
-    length: int
-    arrival: int
+    length: int  # bytes of head and datagram
+    arrival: int  # when the frame reached its host, or a switch with a latency
 
 
 assert tuple(Frame.__annotations__) == FRAME.names
@@ -73,28 +78,28 @@ assert tuple(Frame.__annotations__) == FRAME.names
 class Link:
     """One direction of a cable and the queue before it."""
 
-    delay: int
-    ps_per_byte: int
-    limit: int  # bytes, as all lengths of queues
+    delay: int  # propagation delay, ns
+    ps_per_byte: int  # 0 means unlimited bandwidth
+    limit: int  # bytes that the queue has room for
     ecn_threshold: int  # bytes in the queue above which frames are marked
     max_extra_delay_ns: int  # of a reordered frame
-    impaired: int
+    impaired: int  # whether frames may be lost, doubled or delayed at random
     down_count: int  # number of outages under way that drop all frames
-    free_at: int
+    free_at: int  # when all queued frames will have left, ns
     loss: float
     duplication: float
     reordering: float
-    frames: int
+    frames: int  # number of frames that came to the queue
     bytes: int
-    dropped: int
+    dropped: int  # number of frames that found the queue full
     dropped_bytes: int
-    lost: int
+    lost: int  # number of frames that a fault or an outage took
     lost_bytes: int
-    doubled: int
+    doubled: int  # number of frames that came twice
     doubled_bytes: int
     delayed: int  # number of reordered frames
-    marked: int
-    delivered: int
+    marked: int  # number of frames with an ECN mark because of the queue
+    delivered: int  # number of frames that arrived
     delivered_bytes: int
     longest_queue: int  # bytes
     waited: int  # time in the queue, of all frames, ns
@@ -115,25 +120,25 @@ class Agent:
 
     core: int
     state: int
-    phase: int
+    phase: int  # SENDS or RECEIVES, of a worker
     sent: int  # number of frames that a worker's latest burst has sent
-    alarm: int
+    alarm: int  # when a blocked agent wakes without a frame
     driver_due: int  # when an idle worker's driver is due
     first: int  # start and length of the ring of its frames
     waiting: int
-    overflown: int
+    overflown: int  # number of frames that found the inbox full, or the agent dead
     steps: int
-    used_ns: int
-    queued_at: int
-    queued_ns: int
+    used_ns: int  # CPU time
+    queued_at: int  # when the agent became ready
+    queued_ns: int  # time that the agent was ready and had no core
     slowdown: float  # factor of the time that it takes to wake up
-    woke_idle_core: int
+    woke_idle_core: int  # whether its core was idle when it became ready last
     dead: int
     stalled: int  # time before which a server does nothing
 
 
 class Core:
-    running: int
+    running: int  # the agent that runs, or ABSENT
     first: int  # start and length of the ring of waiting agents
     waiting: int
     running_since: int
@@ -153,8 +158,7 @@ class Costs:
     connection: int
     lane: int
     runs_at_sender: int
-    """Whether the program runs on the core of a frame's sender, so that the frame does not cross its
-    cable."""
+    """Whether the program runs on the core of a frame's sender, whose cable the frame then does not cross."""
     program: int
     hit: int
     answer: int
@@ -166,27 +170,27 @@ class Costs:
 
 class WorldHeader:
     now: int
-    order: int
-    events: int
-    free: int
+    order: int  # number of the next event
+    events: int  # number of scheduled events
+    free: int  # number of unused frames
     workers: int
     servers: int
-    rack: int
-    connections: int
-    agent: int
+    rack: int  # workers that share a port; 0 means that there are no racks
+    connections: int  # number of connections that a server polls
+    agent: int  # the agent that the loop has returned for
     packet_function: int  # address of the program's code
     memory: int  # address of the program's state
-    out: int
+    out: int  # address of the program's output records
     out_bytes: int
-    passes: int
-    delivered: int
+    passes: int  # number of frames that the program has processed
+    delivered: int  # number of events that have been handled
     is_switch_off: int
-    refused: int
-    deferred: int
-    switch_latency: int
+    refused: int  # number of frames that came to a switch that is off
+    deferred: int  # number of frames deferred to Python
+    switch_latency: int  # time of a frame through the switch
     switch_interval_ps: int  # minimum time between two frames at the switch, ps
     switch_free_ps: int  # when the next frame may begin, ps
-    switch_waited: int
+    switch_waited: int  # time before the switch, of all frames
     random: np.uint64
 
 
@@ -210,18 +214,16 @@ class World(NamedTuple):
     host_at_port: Ints  # int64[PORT_NUMBERS]: the first host at each port, or ABSENT
     outages: Records[Outage]
     port_queues: Queues
-    """Queues of the traffic manager, by the first host at a port; none if frames queue before their
-    cables."""
+    """Queues of the traffic manager, by the first host at a port; none if frames queue at their cables."""
     waiting: Octets  # uint8[slots, bytes]: the record of each packet in these queues
     deferred: Ints
-    """int64[MAX_DEFERRED, 2]: host (ABSENT for the switch's CPU port) and number of each frame deferred to
-    Python."""
+    """int64[MAX_DEFERRED, 2]: host (ABSENT for the CPU port) and number of each frame deferred to Python."""
     agents: Records[Agent]
     inbox: Ints  # int64[n, 2^k]: rings of frames that wait for each agent
     cores: Records[Core]
     queues: Ints  # int64[c, 2^k]: rings of agents that wait for each core
     burst: Ints  # int64[BURST]: frames that `send_burst` sends
-    heads: Octets
+    heads: Octets  # uint8[n, peers, HEAD_BYTES]: heads of the frames of each agent to each peer
     costs: Costs
     calls: Any  # a design's state class, whose arrays have one more axis
     """States of all workers, of the class of their design's state: each array has one more axis in front,

@@ -85,7 +85,7 @@ def send_queued_packet(world: World, q: int, now: int) -> None:
         length = int64(carray(pointer(record), 1, HEAD)[0].length)
         count = _process(world, DEPARTURE_PORT, record + HEAD_BYTES, length, now, now)
         _forward_outputs(world, ABSENT, count, now)
-    if world.port_queues.queues[q, 0].packets:
+    if world.port_queues.queues[q, _PRIORITY].packets:
         push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)
 
 
@@ -143,7 +143,7 @@ def _enqueue(world: World, record: int, length: int, now: int) -> None:
     if s == NONE:
         return
     memcpy(_record_at(world, s), record, HEAD_BYTES + length)
-    if world.port_queues.queues[q, 0].packets == 1:
+    if world.port_queues.queues[q, _PRIORITY].packets == 1:  # otherwise its departure is already scheduled
         push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)
 
 

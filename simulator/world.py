@@ -116,18 +116,20 @@ class SimulatedNetwork:
             for each in arms
             for ps in range(servers)
         ]
+        # From here on, of all jobs together.
         workers, servers = workers * len(arms), servers * len(arms)
         hosts_count = workers + servers
         # Keep references: the world has only their addresses.
         self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
         ports = _ports(workers, servers, network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
+        # Frames and events for a start: `make_room` doubles both if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
             header=_make_header(arm, workers, servers, network, switch, self._output_buffer, seed),
             heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, Event),
             frames=frames_for(max_frames),
-            free=np.arange(max_frames)[::-1].copy(),
+            free=np.arange(max_frames)[::-1].copy(),  # frame 0 is taken first
             up=cables_of(network, hosts, workers, servers),
             down=cables_of(network, hosts, workers, servers),
             racks_up=uplinks_of(network, workers),
@@ -160,6 +162,7 @@ class SimulatedNetwork:
         for server in self.servers:
             agents.configure(server, settings or RunSettings())
         self.stores = [
+            # Servers are numbered job by job.
             agents.store(server, arms[p * len(arms) // servers].job, has_replay_logs)
             for p, server in enumerate(self.servers)
         ]
@@ -236,6 +239,7 @@ class SimulatedNetwork:
 
 
 def _replay_log(space: KeySpace, max_keys: int) -> ReplayLog:
+    # Row 0 has acknowledged updates, row 1 unreplayed ones.
     return ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), max_keys)
 
 
@@ -303,11 +307,13 @@ def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
 
 
 def _record_bytes(switch: SimulatedSwitch) -> int:
+    # A record is aligned to 8 bytes.
     return RECORD_HEAD_BYTES + (switch.pipeline.queue_record_bytes + FRAME.itemsize + 7) // 8 * 8
 
 
 def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
     first_host = np.full(PORT_NUMBERS, ABSENT)
+    # Backwards, so that the first host of a port is assigned last, and remains.
     first_host[ports[::-1]] = np.arange(len(ports))[::-1]
     return first_host
 
