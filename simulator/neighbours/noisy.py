@@ -14,18 +14,18 @@ from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_job
 from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm
 from foundation.protocol.header import LANES
-from simulator.costs import Hosts as Costs
+from simulator.costs import Hosts as HostCosts
 from simulator.costs import Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 
-QUIET, NOISY = 61, 62
-WORKERS, SERVERS = 4, 2
-KEYS = 6_000
+QUIET, NOISY = 61, 62  # job numbers
+WORKERS, SERVERS = 4, 2  # of each job
+KEYS = 6_000  # parameters of each job
 SLOTS = 64
 """Slots of each lane that the two jobs share: 2,048 keys."""
-QUOTA = 1_024  # keys
+QUOTA = 1_024  # hot keys that the quiet job may have
 KEYS_A_STEP = 100
-PERIOD_NS = 1_000_000
+PERIOD_NS = 1_000_000  # time between two pushes of a worker of the quiet job
 NOISY_PUSHES_A_PERIOD = 10
 SHARED_MBIT = 4_000
 CASES = ("alone", "all slots taken", "with a quota", "its keys at its servers")
@@ -83,10 +83,11 @@ def measure(
     job_loads = loads(steps, seed)
     hot_sets_by_job = hot_sets(case, rates_of_jobs(job_loads))
     if case == "alone":
+        # Without steps the noisy job pushes nothing.
         job_loads[NOISY] = replace(job_loads[NOISY], keys=job_loads[NOISY].keys[:, :0])
-    quiet_job = push_all(job_loads, hot_sets_by_job, KEYS, SERVERS, network, Costs(begin_ns=0), seed, arm)[
-        QUIET
-    ]
+    quiet_job = push_all(
+        job_loads, hot_sets_by_job, KEYS, SERVERS, network, HostCosts(begin_ns=0), seed, arm
+    )[QUIET]
     return QuietJobResult(
         quiet_job.hit_share, *np.percentile(quiet_job.latencies_ns / 1_000, (50, 99)).tolist()
     )

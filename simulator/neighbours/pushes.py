@@ -15,7 +15,7 @@ from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm, Hosts
 from foundation.designs.registry import design as find_design
 from hosts.keys import KeySpace
-from simulator.costs import Hosts as Costs
+from simulator.costs import Hosts as HostCosts
 from simulator.costs import Network
 from simulator.drive import WorkerClock, drive
 from simulator.simulated_switch import SimulatedSwitch
@@ -82,10 +82,10 @@ def draw_keys(
 
 
 def push_all(
-    loads: Mapping[int, Load], hot: Mapping[int, Sequence[int]], keys: int, servers: int, network: Network,
-    costs: Costs, seed: int = 1, arm: Arm = OFFLOAD,
+    loads: Mapping[int, Load], hot_sets: Mapping[int, Sequence[int]], keys: int, servers: int,
+    network: Network, costs: HostCosts, seed: int = 1, arm: Arm = OFFLOAD,
 ) -> dict[int, PushedJob]:  # fmt: skip
-    """Simulate the pushes of jobs with `keys` parameters each, of which the `hot` ones are in the switch.
+    """Simulate the pushes of jobs with `keys` parameters each, whose `hot_sets` are in the switch.
 
     All jobs have equally many workers; in a network with racks, all of them are in the same rack.
     """
@@ -101,8 +101,8 @@ def push_all(
     )  # fmt: skip
     drivers = []
     for k, (job, load) in enumerate(loads.items()):
-        hot_keys = np.array(hot[job], np.uint64)
-        switch.load(job, hot[job])
+        hot_keys = np.array(hot_sets[job], np.uint64)
+        switch.load(job, hot_sets[job])
         for store in simulated.stores[k * servers : (k + 1) * servers]:
             switch.state_ops.release_to_switch(store, hot_keys)
         for w in range(workers):
@@ -128,9 +128,9 @@ def rates_of(load: Load, steps: float = 1.0) -> Rates:
 
 def _result_of_job(load: Load, drivers: Sequence[Pushes], at_servers: int) -> PushedJob:
     return PushedJob(
-        1 - at_servers / max(load.keys.size, 1),
-        np.concatenate([np.array(driver.latencies_ns, np.int64) for driver in drivers]),
-        np.array([driver.ended_ns for driver in drivers], np.int64),
+        hit_share=1 - at_servers / max(load.keys.size, 1),
+        latencies_ns=np.concatenate([np.array(driver.latencies_ns, np.int64) for driver in drivers]),
+        ended_ns=np.array([driver.ended_ns for driver in drivers], np.int64),
     )
 
 

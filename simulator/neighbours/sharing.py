@@ -28,7 +28,10 @@ HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
 """Of a job of `hotset`: its parameters, the parameters that a worker pushes in a step, and its servers."""
 MAX_SLOTS = CELLS
 """Maximum number of slots that the jobs share, in each design."""
-_JOB_STEP = 100
+_JOB_STEP = 100  # between the numbers of two jobs
+_NO_EPOCH = 0  # the switches of lockstep designs have no epochs
+_SEED = 1
+_PACKET_OUTCOMES = 8  # counter cells of the enum `PacketOutcome` of p4src/atp
 
 
 class SharingResult(Strict):
@@ -66,14 +69,14 @@ def share(
     arms = [replace(subject.arm, job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
     switch = SimulatedSwitch(subject.design)
     hosts = Hosts(workers, servers, network.rack or 1, jobs=jobs)
-    switch.install(CONTROL.for_design(subject.design).rows(hosts, arms, 0))
+    switch.install(CONTROL.for_design(subject.design).rows(hosts, arms, _NO_EPOCH))
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
     simulated = SimulatedNetwork(
-        subject.design, arms[0], switch, KeySpace(values), 1, workers, servers, network, IDEAL, 1,
-        neighbours=arms[1:],
+        subject.design, arms[0], switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
+        network=network, hosts=IDEAL, seed=_SEED, neighbours=arms[1:],
     )  # fmt: skip
-    end_ns = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, 1)
+    end_ns = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, _SEED)
     return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))
 
 
@@ -85,7 +88,7 @@ def share_hot_set(
     All jobs have updates of the same skew, with different hot keys. All lanes together have `slots` slots.
     """
     steps = values // KEYS_A_STEP
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(_SEED)
     loads = {
         job: Load(draw_keys(rng, rng.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
         for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
@@ -111,6 +114,6 @@ def _sharing_result(
 def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
     if subject.design.name != ATP:
         return float(subject.design.has_services)
-    counts = [cell.packets for cell in switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 8)]
-    consumed, completed, _, _, collided, flushed, passed, _ = counts
+    cells = switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
+    consumed, completed, _, _, collided, flushed, passed, _ = (cell.packets for cell in cells)
     return (consumed + completed) / (consumed + completed + collided + flushed + passed)
