@@ -33,8 +33,7 @@ class PlannedBlock:
     period_ns: int = 0
     """Time from a step to the next in ns; 0 is a closed loop."""
     offsets_ns: tuple[int, ...] = ()
-    """Delay of each worker after the common start in ns, as asynchronous workers are not in step; empty for
-    no delays."""
+    """Delay of each worker after the common start in ns, as workers are asynchronous; empty for none."""
     round: int = -1  # -1, with load 0, outside of the measured rounds
     load: float = 0.0
     max_discarded_steps: int = AFTER_ALL_STEPS

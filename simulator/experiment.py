@@ -1,3 +1,5 @@
+"""Simulate a run, from its configuration to its logs and record."""
+
 from __future__ import annotations
 
 import asyncio

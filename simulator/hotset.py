@@ -1,3 +1,5 @@
+"""Simulated state of design `hotset` in the switch: the values of the hot parameters."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -62,11 +64,11 @@ def _overflows(pipeline: CompiledPipeline) -> int:
 
 
 SWITCH_STATE_OPS = SwitchStateOps(
-    _is_entry,
-    _is_moving,
-    _rows_to_load,
-    _count_writes,
-    _release_to_switch,
-    read_registers("values"),
-    _overflows,
+    is_entry=_is_entry,
+    is_moving=_is_moving,
+    rows_to_load=_rows_to_load,
+    count_writes=_count_writes,
+    release_to_switch=_release_to_switch,
+    values=read_registers("values"),
+    overflows=_overflows,
 )

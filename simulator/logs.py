@@ -19,6 +19,7 @@ from simulator.world import SimulatedNetwork
 
 _UNIX_MINUS_VIRTUAL_NS = 0
 """Logs have virtual time, so that a run's logs are the same whenever it is simulated."""
+_ALL_WORKERS = 0  # number of the worker in the name of a file for all workers
 
 
 class BlockLog:
@@ -41,7 +42,7 @@ class BlockLog:
 
 class SimulatedLogs:
     def __init__(self, parts: Path, servers: int) -> None:
-        self._workers = WorkerLogs(parts, 0, _UNIX_MINUS_VIRTUAL_NS)
+        self._workers = WorkerLogs(parts, _ALL_WORKERS, _UNIX_MINUS_VIRTUAL_NS)
         self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL_NS) for ps in range(servers)]
         self._parts = parts
         self._read_files: set[Path] = set()

@@ -14,10 +14,10 @@ from simulator.links import defer, fill_head, free_frame, new_frame, swap_endpoi
 from simulator.state import HEAD_BYTES, World
 from simulator.worker import CONTINUED, FULL
 
-(
-    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, *_,
-) = SERVER_OPS  # fmt: skip
-_UDP_DESTINATION_OFFSET = 36
+handle, lanes, stamp, wake = SERVER_OPS.handle, SERVER_OPS.lanes, SERVER_OPS.stamp, SERVER_OPS.wake
+share_cpu, needs_room, transmit = SERVER_OPS.share_cpu, SERVER_OPS.needs_room, SERVER_OPS.transmit
+address, octets, peer = SERVER_OPS.address, SERVER_OPS.octets, SERVER_OPS.peer
+_UDP_DESTINATION_OFFSET = 36  # in a frame
 
 
 @compiled

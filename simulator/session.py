@@ -106,13 +106,19 @@ class SimulatedSession(Session):
         if not period_ns:
             duration_ns = self.now_ns - begin_ns
             self._closed_loops[arm.name] = ClosedLoop(
-                _steps_per_s(trainers),
-                (sum(network.worker_used_ns()) - sum(worker_ns_before)) / (len(trainers) * duration_ns),
-                (network.server_used_ns() - server_ns_before) / (len(network.servers) * duration_ns),
-                _communication_share(trainers),
+                rate=_steps_per_s(trainers),
+                workers_busy=(sum(network.worker_used_ns()) - sum(worker_ns_before))
+                / (len(trainers) * duration_ns),
+                servers_busy=(network.server_used_ns() - server_ns_before)
+                / (len(network.servers) * duration_ns),
+                communication=_communication_share(trainers),
             )
         measured_step = planned.first_step + planned.max_discarded_steps
-        origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0, measured_step)
+        # `SimulatedLogs.write` sets `worker` and `measured_from` of each row.
+        origin = Origin(
+            worker=0, job=arm.job, arm=arm.name, round=planned.round, load=planned.load, measured_from=0,
+            measured_step=measured_step,
+        )  # fmt: skip
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
         self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
         worker_ns, retransmissions = network.worker_used_ns(), network.retransmissions()
@@ -232,6 +238,7 @@ _OPERATIONS = ("pull", "push", "step")
 
 def _operation_ns(trainer: Trainer) -> dict[str, int]:
     totals, n = dict.fromkeys(_OPERATIONS, 0), len(_OPERATIONS)
+    # A step has `n` operations: leave out the first step and the last, as `_count_middle_steps` does.
     for record in trainer.operations[n:-n] or trainer.operations:
         totals[record.op] += record.end - record.start
     return totals

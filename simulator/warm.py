@@ -12,19 +12,22 @@ from simulator.loop import resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
+_BEGIN_NS, _END_NS = 1_000_000, 2_000_000  # of the operation
+
 
 def warm(name: str = DEFAULT) -> None:
     """Compile for a design: some 15 s after a change of compiled code, and no time otherwise."""
     chosen_design = design(name)
     arm = chosen_design.arms[0]
     network = SimulatedNetwork(
-        chosen_design, arm, SimulatedSwitch(chosen_design), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1
-    )
+        chosen_design, arm, SimulatedSwitch(chosen_design), KeySpace(1), largest_batch=1, workers=1,
+        servers=1, network=Network(), hosts=Hosts(), seed=1,
+    )  # fmt: skip
     wake_agent(network.pinned_ref, 0)
-    run(network.pinned_ref, 1_000_000)
-    network.clients[0].pull(1, np.zeros(1, np.int64))
+    run(network.pinned_ref, _BEGIN_NS)
+    network.clients[0].pull(iteration=1, positions=np.zeros(1, np.int64))
     resume(network.pinned_ref, 0, network.now, NEVER)
-    run(network.pinned_ref, 2_000_000)
+    run(network.pinned_ref, _END_NS)
 
 
 if __name__ == "__main__":

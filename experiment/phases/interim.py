@@ -1,3 +1,5 @@
+"""One sentence about the rounds so far, which a run prints while it measures."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""The cluster that `hotline answer` asks about, and the configuration and trace of its simulation."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -44,8 +46,7 @@ class Cluster(Strict):
     """Rows of a mini-batch, in data without mini-batches."""
     skip_bad: bool = False
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Offered rate of all workers together, steps/s; None means half of the lower capacity: with or
-    without the hot set in the switch."""
+    """Offered rate of all workers, steps/s; None means half of the lower of both arms' capacities."""
     top_k: int = Field(default=20_000, ge=1)
     hosts: Hosts | None = None
     switch: DeviceName = "ideal"

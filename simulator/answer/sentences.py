@@ -1,3 +1,5 @@
+"""The sentences of `hotline answer`."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

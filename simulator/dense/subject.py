@@ -43,8 +43,7 @@ class Subject:
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None  # maximum size of a vector in studies; None means unlimited
     occupy: Callable[[SimulatedSwitch, float], float] = _occupy_nothing
-    """(switch, share): let another job occupy a share of the switch's memory; return the share of a window
-    that still fits."""
+    """(switch, share): occupy a share of the switch's memory; return the share of a window that then fits."""
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
         if result.dtype == np.int32:

@@ -68,8 +68,7 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
     def main(schedules: int, seed: int, as_json: bool) -> None:
         """Play schedules of all faults in all arms; exit with 1 if a worker stalls without reporting it.
 
-        With --json each row has the seed of the first schedule of every verdict, for `draw_all_reduces` and
-        `play`.
+        With --json each row has the first seed of every verdict, for `draw_all_reduces` and `play`.
         """
         faults = subjects[0].range.faults
         rows = [VerdictCounts(fault, subject) for fault in faults for subject in subjects]

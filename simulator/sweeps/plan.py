@@ -35,6 +35,7 @@ _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_
 """[DDL]'s cluster, with few steps: points differ much more than the rounds of a point."""
 _WORKERS_UP_TO_320 = (10, 20, 40, 80, 160, 320)
 _RACK = 8  # workers behind the uplink of a rack
+_MAX_WORKERS_WITHOUT_RACKS = 256  # more workers may need more ports than the switch has
 
 
 def sweeps(names: Sequence[str]) -> list[Sweep]:
@@ -89,7 +90,7 @@ def _clusters_sweep() -> Sweep:
 
 
 def _training_changes(workers: float) -> Changes:
-    rack = _RACK if workers > 256 else None
+    rack = _RACK if workers > _MAX_WORKERS_WITHOUT_RACKS else None
     return {"workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack}
 
 
@@ -101,6 +102,7 @@ def _connections_changes(workers: float) -> Changes:
     return {"workers": workers, "servers": 40, "hosts.connection_ns": 372}
 
 
+# Sweep -> title, axis, values of the axis, and the settings that a value changes.
 _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] = {
     "training": (
         f"Training time with 20 servers, {COMPUTE_MS} ms of computing a step",

@@ -15,8 +15,7 @@ from analysis.summary import Summary
 from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
 from simulator.config import SimulationConfig
-from simulator.experiment import TemporaryRun as Run
-from simulator.experiment import quiet_reporter, temporary_run
+from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 from simulator.import_graph import ROOT, files_needed_by
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult
@@ -52,8 +51,8 @@ class PointResult(Strict):
 
 
 class PointCost(Strict):
-    real_s: float
-    loop_s: float
+    real_s: float  # time of the whole run
+    loop_s: float  # time in the compiled event loop
 
 
 class CachedPoint(CachedResult):
@@ -92,7 +91,7 @@ def simulate_point(config_json: str, scratch: str | None = None) -> str:
     return point.model_dump_json(indent=2)
 
 
-def summarize_run(run: Run) -> PointResult:
+def summarize_run(run: TemporaryRun) -> PointResult:
     folder, record, summary = run
     assert record.simulation is not None
     push_p99s = _closed_push_p99(folder)
@@ -135,6 +134,7 @@ def _swept_arm(
 
 
 def _closed_push_p99(folder: Path) -> dict[str, float]:
+    # Rounds have numbers from 0 on; the closed loop, which measures capacity, is before them.
     rows = pl.read_parquet(folder / "operations.parquet").filter(
         pl.col("round") < 0, pl.col("op").cast(pl.String) == "push"
     )

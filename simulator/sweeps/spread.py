@@ -1,3 +1,5 @@
+"""Simulate the points of sweeps in parallel, and cache their results."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
