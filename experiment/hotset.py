@@ -11,8 +11,7 @@ from foundation.concurrency import in_thread
 from foundation.designs.arms import profile_arm
 from foundation.logs.merge import last_updates
 
-_MARGIN = 1.02
-"""Factor on the number of steps, because mini-batches differ in size."""
+_STEPS_MARGIN = 1.02  # factor on the number of steps, because mini-batches differ in size
 
 
 class TraceSize(Protocol):
@@ -50,7 +49,7 @@ async def profile(session: Session, trace: TraceSize) -> None:
 
 
 def steps_to_profile(config: Config, trace: TraceSize) -> int:
-    passes = _MARGIN * config.lanes_to_profile / max(trace.lanes, 1)
+    passes = _STEPS_MARGIN * config.lanes_to_profile / max(trace.lanes, 1)
     return min(int(passes * trace.steps) + 1, trace.steps)
 
 

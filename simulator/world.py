@@ -1,3 +1,5 @@
+"""A simulated network: the arrays of its world, filled for a design, its hosts and its switch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -59,8 +61,7 @@ from softswitch.queues import make_queues
 from softswitch.v1model import PORT_NUMBERS
 
 push_event = plain(compiled_push_event)
-INBOX = 1024
-"""Maximum frames that wait for an agent: about 0.5 MB of socket buffer."""
+INBOX_FRAMES = 1024  # maximum frames that wait for an agent: about 0.5 MB of socket buffer
 
 
 class VirtualClient(BaseClient):
@@ -141,7 +142,7 @@ class SimulatedNetwork:
             waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
             deferred=np.zeros((MAX_DEFERRED, 2), np.int64),
             agents=_make_agents(workers, servers, hosts),
-            inbox=np.zeros((hosts_count, INBOX), np.int64),
+            inbox=np.zeros((hosts_count, INBOX_FRAMES), np.int64),
             cores=_make_cores(workers, servers, hosts),
             queues=np.zeros(
                 (_number_of_cores(workers, servers, hosts), _power_of_two(hosts_count)), np.int64

@@ -66,7 +66,7 @@ class CapacityModel:
         self._uplinks_mbit = _uplinks_mbit(config)
         baseline_costs = self._derive_costs(baseline, baseline_counts)
         offload_costs = self._derive_costs(offload, offload_counts)
-        if offload_counts.to_servers < _MIN_PACKETS * baseline_counts.to_servers:
+        if offload_counts.server_packets < _MIN_PACKETS * baseline_counts.server_packets:
             offload_costs = offload_costs._replace(packet_us=baseline_costs.packet_us)
         self._costs = {size_costs.served: size_costs for size_costs in (baseline_costs, offload_costs)}
         self._ratios = dict[float, float]()  # share served -> simulated / calculated capacity
@@ -81,7 +81,7 @@ class CapacityModel:
             top_k=top_k,
             served=counts.served,
             rpcs_per_step=counts.rpcs,
-            ps_packets_per_step=counts.to_servers,
+            ps_packets_per_step=counts.server_packets,
             worker_cpu_us=self._worker_us(counts),
             ps_cpu_us=self._server_us(counts),
             capacity=self.capacity(counts),
@@ -94,7 +94,7 @@ class CapacityModel:
     def _derive_costs(self, result: ArmResult, counts: PackingCounts) -> _Costs:
         worker_us = 1e6 * result.at_capacity.workers * self._workers / result.capacity
         server_us = 1e6 * result.at_capacity.servers * self._servers / result.capacity
-        packet_us = (server_us - self._lane_us * counts.lanes) / max(counts.to_servers, 1.0)
+        packet_us = (server_us - self._lane_us * counts.server_lanes) / max(counts.server_packets, 1.0)
         return _Costs(counts.served, worker_us - self._rpc_us * counts.rpcs, max(packet_us, 0.0))
 
     def _worker_us(self, counts: PackingCounts) -> float:
@@ -103,7 +103,10 @@ class CapacityModel:
 
     def _server_us(self, counts: PackingCounts) -> float:
         packet_us = {served: costs.packet_us for served, costs in self._costs.items()}
-        return _interpolate(packet_us, counts.served) * counts.to_servers + self._lane_us * counts.lanes
+        return (
+            _interpolate(packet_us, counts.served) * counts.server_packets
+            + self._lane_us * counts.server_lanes
+        )
 
     def _uncalibrated_capacity(self, counts: PackingCounts, uplink_factor: float = 1.0) -> float:
         times_us = [self._worker_us(counts) / self._workers, self._server_us(counts) / self._servers]

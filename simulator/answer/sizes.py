@@ -27,8 +27,8 @@ class PackingCounts(NamedTuple):
 
     served: float  # share of the keys that the switch serves
     rpcs: float
-    to_servers: float  # packets to servers
-    lanes: float  # keys that servers serve
+    server_packets: float  # packets to servers
+    server_lanes: float  # keys that servers serve
     keys: float
 
 
@@ -73,9 +73,15 @@ class PackingCounter:
             (len(positions), int(np.count_nonzero(is_hot[positions])), *rpcs)
             for positions, rpcs in zip(operations, rpc_counts, strict=True)
         ]
-        keys, served, rpcs, to_servers = np.array(rows, np.float64).mean(axis=0).tolist()
+        keys, served, rpcs, server_packets = np.array(rows, np.float64).mean(axis=0).tolist()
         ops = len(TRANSFERS)
-        return PackingCounts(served / keys, ops * rpcs, ops * to_servers, ops * (keys - served), ops * keys)
+        return PackingCounts(
+            served=served / keys,
+            rpcs=ops * rpcs,
+            server_packets=ops * server_packets,
+            server_lanes=ops * (keys - served),
+            keys=ops * keys,
+        )
 
 
 def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from simulator.dense.subject import Subject
 from simulator.dense.testbed import switch_of
 from simulator.loop import resume, wake_agent
 from simulator.state import HEAD_BYTES
-from simulator.world import INBOX, SimulatedNetwork
+from simulator.world import INBOX_FRAMES, SimulatedNetwork
 
 IDEAL = Hosts(
     wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, serve_ns=0, lane_ns=0
@@ -132,5 +132,5 @@ def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_
 def largest_window(load: float, network: Network, chunk_size: int) -> int:
     """Return the largest window with which no queue and no inbox overflows."""
     frame_bytes = HEAD_BYTES + HEADER.size + VALUE_BYTES * chunk_size
-    max_queued_packets = min(round(network.queue_kb * 1024) // frame_bytes, INBOX)
+    max_queued_packets = min(round(network.queue_kb * 1024) // frame_bytes, INBOX_FRAMES)
     return max(1, min(WINDOW, int(max_queued_packets / load)))

@@ -1,3 +1,5 @@
+"""Schedules of all-reduces under faults, and how a seed determines them."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,5 @@
+"""The simulated cluster as recoveries see it, which are those of real runs."""
+
 from __future__ import annotations
 
 import asyncio
@@ -22,8 +24,7 @@ from simulator.faults.schedule import WORKERS, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
 
-_MAX_RENEWAL_NS = 2_000_000
-"""Maximum delay of a control message to a worker, ns."""
+_MAX_RENEWAL_NS = 2_000_000  # maximum delay of a control message to a worker
 _NS_PER_S = 1_000_000_000
 _ANY_EPOCH = 0  # for reading the rows of workers, which have their own epochs
 _POLL_S = 0.0005  # interval of checks whether all workers have replayed
@@ -96,6 +97,7 @@ class SimulatedCluster:
     def rows(self, epoch: int) -> Sequence[Row]:
         """Return the arm's rows; `epoch` is that of all callers but the workers, which have their own."""
         return [
+            # Workers are the callers from 1 on.
             replace(row, epoch=epoch if row.worker >= PS_CALLER_BASE else self.epochs[row.worker - 1])
             if isinstance(row, Worker)
             else row

@@ -1,3 +1,5 @@
+"""The kinds of faults: how each is injected and cleared, and whether it took effect."""
+
 from __future__ import annotations
 
 import asyncio

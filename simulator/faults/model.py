@@ -28,8 +28,7 @@ from simulator.faults.operations import (
     delta_of,
 )
 
-_MAX_UNKNOWN = 12
-"""Maximum number of a key's unacknowledged pushes whose 2^n subsets are tried."""
+_MAX_UNKNOWN = 12  # maximum number of a key's unacknowledged pushes whose 2^n subsets are tried
 _MAX_UNACKED = 4096  # unacknowledged lanes of a history that are considered
 NO_BLIND_SPANS = np.array([[0, 0]], np.int64)  # an interval that overlaps no pull
 _EARLY, _LATE = 0, 1  # indices into counts of pulled values out of bounds

@@ -34,8 +34,8 @@ _SLICE_NS = 5 * MS  # interval of checks whether the operations have ended, whil
 _MAX_CLOSING_NS = 60_000 * MS
 """Maximum time from the last operation until all is at rest, if servers also act without requests; later the
 schedule counts as stuck."""
+# Time until a server with a full journal continues if it cannot write a checkpoint yet.
 _CHECKPOINT_PAUSE_NS = 100_000
-"""Time until a server with a full journal continues if it cannot write a checkpoint yet."""
 _PACKET_IN_HEADER_BYTES = 2
 """Header of frames to the CPU port (the ingress port), which a P4Runtime server sends as metadata."""
 _MIN_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S, _RETRY_BACKOFF = 0.002, 1.0, 1.3

@@ -1,3 +1,5 @@
+"""Schedules of faults: the workload, the network, and what is injected after how many RPCs."""
+
 from __future__ import annotations
 
 import json

@@ -40,6 +40,7 @@ class RestartableServer:
         self._now = now
         self.state = network.servers[p]
         self.store = network.stores[p]
+        # Addresses are numbered from 1.
         host, service = addressing.server(p + 1), addressing.service(p + 1)
         self._control = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
         self._rpc_client = UdpEndpoint(host.mac, host.address, PS_RPC_PORT)

@@ -30,7 +30,7 @@ class Load:
     """Time between the starts of two pushes; with 0, a push begins as soon as the previous one ends."""
 
 
-class Pushes:
+class PushDriver:
     """A driver that pushes at even intervals, and measures from when a push is due until its last answer."""
 
     def __init__(self, client: VirtualClient, keys: NDArray[np.int64], first_ns: int, period_ns: int) -> None:
@@ -109,7 +109,9 @@ def push_all(
             client = simulated.clients[k * workers + w]
             client.hint(hot_keys)
             # Spread the workers' first pushes over a period.
-            drivers.append(Pushes(client, load.keys[w], load.period_ns * (w + 1) // workers, load.period_ns))
+            drivers.append(
+                PushDriver(client, load.keys[w], load.period_ns * (w + 1) // workers, load.period_ns)
+            )
     drive(simulated, drivers, [WorkerClock() for _ in drivers], costs, lambda a: _take_log(simulated, a))
     return {
         job: _result_of_job(
@@ -126,7 +128,7 @@ def rates_of(load: Load, steps: float = 1.0) -> Rates:
     return Rates(keys.astype(np.uint64), counts * steps / load.keys.shape[1])
 
 
-def _result_of_job(load: Load, drivers: Sequence[Pushes], at_servers: int) -> PushedJob:
+def _result_of_job(load: Load, drivers: Sequence[PushDriver], at_servers: int) -> PushedJob:
     return PushedJob(
         hit_share=1 - at_servers / max(load.keys.size, 1),
         latencies_ns=np.concatenate([np.array(driver.latencies_ns, np.int64) for driver in drivers]),
