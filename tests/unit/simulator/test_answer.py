@@ -161,10 +161,10 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     assert counter.keys_with_updates == 32 + 40 * 21
     # Times 2, for a pull and a push.
     assert counter.count(0) == PackingCounts(
-        served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72, keys=2 * 72
+        served=0, rpcs=2 * 3, server_packets=2 * 3, server_lanes=2 * 72, keys=2 * 72
     )
     assert counter.count(32) == PackingCounts(
-        served=32 / 72, rpcs=2 * 3, to_servers=2 * 2, lanes=2 * 40, keys=2 * 72
+        served=32 / 72, rpcs=2 * 3, server_packets=2 * 2, server_lanes=2 * 40, keys=2 * 72
     )
 
 
@@ -191,14 +191,16 @@ def test_capacity_follows_from_counts_and_costs() -> None:
     """
     hosts = Hosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
     config = SimulationConfig(workers=2, servers=4, hosts=hosts)
-    none = PackingCounts(served=0, rpcs=100, to_servers=100, lanes=6_000, keys=6_000)
-    counted = PackingCounts(served=0.5, rpcs=100, to_servers=85, lanes=3_000, keys=6_000)
+    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=6_000, keys=6_000)
+    counted = PackingCounts(served=0.5, rpcs=100, server_packets=85, server_lanes=3_000, keys=6_000)
     # Without offload: 2,600 µs a step of workers, of which RPCs take 600; servers' packets take 20 µs, too.
     model = CapacityModel(config, side(700, 0.91, 0.455), none, side(1_000, 0.8, 0.5), counted)
     same = model.size(500, counted)
     assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
     assert same.capacity == pytest.approx(1_000) and model.size(0, none).capacity == pytest.approx(700)
-    other = model.size(900, PackingCounts(served=0.9, rpcs=50, to_servers=400, lanes=5_000, keys=6_000))
+    other = model.size(
+        900, PackingCounts(served=0.9, rpcs=50, server_packets=400, server_lanes=5_000, keys=6_000)
+    )
     assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
     # The servers limit, and the ratio at the size that was simulated is 1,000 to 1,247 of its cores.
     assert other.capacity == pytest.approx(4e6 / 8_500 * 1_000 / 1_247, rel=0.001)
@@ -211,10 +213,10 @@ def test_capacity_follows_from_counts_and_costs() -> None:
 def test_servers_that_get_no_packets_have_costs_without_offload() -> None:
     """All keys of the size that was simulated are hot, so the costs of servers are those of the baseline."""
     config = SimulationConfig(workers=40, servers=2)
-    none = PackingCounts(served=0, rpcs=12, to_servers=12, lanes=280, keys=280)
-    every = PackingCounts(served=1, rpcs=17, to_servers=0, lanes=0, keys=280)
+    none = PackingCounts(served=0, rpcs=12, server_packets=12, server_lanes=280, keys=280)
+    every = PackingCounts(served=1, rpcs=17, server_packets=0, server_lanes=0, keys=280)
     model = CapacityModel(config, side(29_000, 0.3, 0.97), none, side(97_000, 0.96, 0.0), every)
-    some = model.size(1_000, PackingCounts(served=0.6, rpcs=12, to_servers=6, lanes=140, keys=280))
+    some = model.size(1_000, PackingCounts(served=0.6, rpcs=12, server_packets=6, server_lanes=140, keys=280))
     assert some.ps_cpu_us == pytest.approx(2e6 * 0.97 / 29_000 / 2)
     assert some.capacity == pytest.approx(2 * 29_000, rel=0.05)
     assert model.size(20_000, every).capacity == pytest.approx(97_000)
@@ -227,12 +229,12 @@ def test_uplinks_limit_what_the_racks_carry() -> None:
     """
     network = {"rack": 2, "uplink_mbit": 100}
     config = SimulationConfig.model_validate({"workers": 4, "servers": 4, "network": network})
-    none = PackingCounts(served=0, rpcs=100, to_servers=100, lanes=1_000, keys=1_000)
-    most = none._replace(served=0.5, lanes=500, to_servers=50)
+    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=1_000, keys=1_000)
+    most = none._replace(served=0.5, server_lanes=500, server_packets=50)
     carried = 200e6 / 8 / 22_200
     model = CapacityModel(config, side(carried / 2, 0.1, 0.99), none, side(0.6 * carried, 0.1, 0.99), most)
     # The servers limit both simulated sizes, and hardly do anything in a larger one.
-    larger = model.size(100, most._replace(served=0.9, lanes=10, to_servers=1))
+    larger = model.size(100, most._replace(served=0.9, server_lanes=10, server_packets=1))
     assert larger.capacity == pytest.approx(carried, rel=0.02)
 
 
