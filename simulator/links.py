@@ -20,7 +20,7 @@ _MAC_BYTES, _IP_BYTES, _PORT_BYTES = 6, 4, 2
 _IPV4_AND_UDP_BYTES, _UDP_BYTES = 28, 8
 _ECN_BITS = 3  # all of them set mean *congestion experienced*
 _PS_PER_NS = 1000
-_SPLITMIX_INCREMENT = 0x9E3779B97F4A7C15
+_SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 
 
 class RandomState(Protocol):
@@ -38,7 +38,7 @@ def mix64(z: np.uint64) -> np.uint64:
 @compiled
 def next_random(header: RandomState) -> float:
     """Return the next random number in [0, 1) (splitmix64)."""
-    header.random += np.uint64(_SPLITMIX_INCREMENT)
+    header.random += _SPLITMIX_INCREMENT
     return float(mix64(header.random) >> np.uint64(11)) * 2.0**-53  # 53 bits, as a float64 has
 
 

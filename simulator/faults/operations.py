@@ -33,7 +33,7 @@ IDLE, IN_OPERATION, REPLAYING = 0, 1, 2
 """State of a worker: between operations; in an operation; replaying updates acknowledged by a lost switch."""
 RPCS_REACHED, SERVER_LOG_FULL = -1, -2
 """Further reasons why the loop ends: `rpc_target` RPCs are answered; the log of server `agent` is full."""
-_HASH_MULTIPLIER = 0x9E3779B97F4A7C15
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MAX_ORDINARY_DELTA = 1000  # small enough that the sums of all pushes do not wrap
 _COIN_FLIP = 0x10000  # a bit of the hash
 _REPLAY_ITERATION = 0
@@ -88,7 +88,7 @@ def make_operations(workers: int) -> Operations:
 @compiled
 def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
     operation_key = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
-    hashed = mix64(header.seed + operation_key * np.uint64(_HASH_MULTIPLIER))
+    hashed = mix64(header.seed + operation_key * _HASH_MULTIPLIER)
     bits = int64(hashed >> np.uint64(40))
     if not header.is_extreme:
         return 1 + bits % _MAX_ORDINARY_DELTA
