@@ -14,8 +14,9 @@ up are stored.
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import ALL, Rpc
+from foundation.protocol.rpc import Rpc
 from hosts.dense.packet import ACK, ADDEND
 from hosts.dense.vector import (
     begin_operation,
@@ -222,7 +223,7 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
-    is_current = swap32(packet.number) == header.number & ALL and packet.worker == _worker_at(state, 1)
+    is_current = swap32(packet.number) == header.number & MAX_U32 and packet.worker == _worker_at(state, 1)
     s = slot_of(state, chunk) if is_current else NOTHING
     if s == NOTHING:
         header.unexpected += 1

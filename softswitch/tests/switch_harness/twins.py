@@ -48,7 +48,7 @@ class Twins:
     def codes(self, update: p4r.Update) -> tuple[int, int]:
         """Write to both; the codes that softswitch and BMv2 answer, 0 for what was done."""
         ours, reference = self.refusals(update)
-        return ours.number if ours else 0, reference.code if reference else 0
+        return ours.canonical_code if ours else 0, reference.code if reference else 0
 
     def refusals(self, update: p4r.Update) -> tuple[Refusal | None, P4RuntimeError | None]:
         """Write to both; what softswitch and BMv2 refuse it with, None for what was done."""

@@ -86,7 +86,7 @@ def test_registers_of_translated_types_have_the_programs_values() -> None:
 
 def test_a_controller_header_has_the_programs_widths() -> None:
     header = ControllerHeader(controlled(TRANSLATED).p4info.packet_in)
-    packet = header.packet(bytes([0x80, 0x85]) + b"rest")
+    packet = header.make_packet_in(bytes([0x80, 0x85]) + b"rest")
     assert [field.value for field in packet.metadata] == [b"\x01\x01", b"\x05"]
     assert packet.payload == b"rest"
 

@@ -57,5 +57,5 @@ def test_a_parked_key_is_not_held_by_the_switch() -> None:
         for key, value in ((1, -1), (2, None))
     ]
     arms = (OFFLOAD_PROXY, BASELINE)
-    assert result_of(CONTROL.held(switch(registers=registers), arms)) == {OFFLOAD_PROXY.name: {1: -1}}
-    assert result_of(CONTROL.held(switch(registers=registers), [BASELINE])) == {}
+    assert result_of(CONTROL.read_values(switch(registers=registers), arms)) == {OFFLOAD_PROXY.name: {1: -1}}
+    assert result_of(CONTROL.read_values(switch(registers=registers), [BASELINE])) == {}

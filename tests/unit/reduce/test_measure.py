@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.costs import Network
-from simulator.dense.measure import Reduced, largest_window, measure
+from simulator.dense.measure import AllReduceResult, largest_window, measure
 from simulator.dense.subject import PSDENSE, RING, Subject
 
 TEN_GBIT = Network(rate_mbit=10_000, delay_us=1, queue_kb=1024)
@@ -18,7 +18,9 @@ GAP = 24
 N = 2048
 
 
-def of(subject: Subject, workers: int, servers: int, values: int = N, network: Network = TEN_GBIT) -> Reduced:
+def of(
+    subject: Subject, workers: int, servers: int, values: int = N, network: Network = TEN_GBIT
+) -> AllReduceResult:
     return measure(subject, workers, servers, values, network)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.neighbours.sharing import MAX_SLOTS, Shared, share, share_hot_set, window_of
+from simulator.neighbours.sharing import MAX_SLOTS, SharingResult, share, share_hot_set, window_of
 from studies.allreduce.plan import QUICK, UPLINK, sharing_points
 from studies.allreduce.point import make_network
 from studies.allreduce.schemes import scheme_of
@@ -13,11 +13,11 @@ VALUES, WORKERS, JOBS = 6_000, 4, (1, 2, 4, 8)
 NETWORK = make_network(100)
 
 
-def shared(name: str, jobs: int, slots: int = MAX_SLOTS) -> Shared:
+def shared(name: str, jobs: int, slots: int = MAX_SLOTS) -> SharingResult:
     return share(scheme_of(name).subject, 1, jobs, WORKERS, VALUES, NETWORK, slots)
 
 
-def hot_set(jobs: int, slots: int = 2_000, values: int = 2_000) -> Shared:
+def hot_set(jobs: int, slots: int = 2_000, values: int = 2_000) -> SharingResult:
     return share_hot_set(jobs, WORKERS, values, NETWORK, slots)
 
 
@@ -31,8 +31,8 @@ def test_the_window_of_switchml_is_its_part_of_the_slots() -> None:
 
 
 def test_jains_index() -> None:
-    assert Shared(in_switch=1, goodputs=[5.0, 5.0, 5.0, 5.0]).fairness == pytest.approx(1)
-    assert Shared(in_switch=1, goodputs=[5.0, 0.0, 0.0, 0.0]).fairness == pytest.approx(1 / 4)
+    assert SharingResult(in_switch=1, goodputs=[5.0, 5.0, 5.0, 5.0]).fairness == pytest.approx(1)
+    assert SharingResult(in_switch=1, goodputs=[5.0, 0.0, 0.0, 0.0]).fairness == pytest.approx(1 / 4)
 
 
 def test_jobs_share_the_slots_of_a_hot_set_equally() -> None:

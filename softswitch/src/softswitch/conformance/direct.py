@@ -50,7 +50,7 @@ def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) 
         byte_offset(b, mailbox, OUT_OFFSET), integer(32, OUT_BYTES),
     )  # fmt: skip
     b.store(b.zext(count, I64), byte_offset(b, mailbox, _COUNT_OFFSET))
-    b.ret(builder.lost)
+    b.ret(builder.drop_code)
     return builder.finish()
 
 
