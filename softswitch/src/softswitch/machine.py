@@ -40,7 +40,7 @@ class Machine:
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
         if is_cold():
-            _print_status("compiling the switch once, which takes 9 s of CPU time; P4Runtime calls wait")
+            _print_status("compiling the switch once, which takes 7 s of CPU time; P4Runtime calls wait")
             with compile_lock():
                 warm()
         with ExitStack() as resources:
