@@ -15,7 +15,8 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         hdr.udp.src_port = meta.service.udp_port;
     }
 
-    action to_worker() {
+    action to_worker(RpcOutcome outcome) {
+        meta.outcome = (bit<8>)(bit<32>)outcome;
         from_service();
         hdr.ethernet.dst_addr = meta.worker.mac;
         hdr.ipv4.dst_addr = meta.worker.addr;
@@ -25,6 +26,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
     }
 
     action to_server() {
+        meta.outcome = (bit<8>)(bit<32>)RpcOutcome.FORWARDED;
         hdr.ethernet.dst_addr = meta.server.mac;
         hdr.ipv4.dst_addr = meta.server.addr;
         hdr.udp.dst_port = meta.server.udp_port;
@@ -108,8 +110,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         if (meta.kind == PacketKind.CONTROL_ANSWER) {
             egress_port = SWITCH_CPU_PORT;
         } else if (meta.kind == PacketKind.ANSWER) {
-            COUNT(rpcs, RpcOutcome.RELAYED);
-            to_worker();
+            to_worker(RpcOutcome.RELAYED);
         } else if (meta.kind == PacketKind.REQUEST) {
 #ifdef TWO_PASSES
             if (meta.is_second == 1) {
@@ -130,15 +131,17 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
                 }
             }
             if (meta.is_answered == 1) {
-                COUNT(rpcs, RpcOutcome.ANSWERED);
-                to_worker();
+                to_worker(RpcOutcome.ANSWERED);
             } else {
-                COUNT(rpcs, RpcOutcome.FORWARDED);
                 if (meta.proxy == 1) {
                     from_service();
                 }
                 to_server();
             }
+        }
+        // One table counts, instead of one for each outcome: a stage has 16 tables.
+        if (meta.kind == PacketKind.ANSWER || meta.kind == PacketKind.REQUEST) {
+            COUNT(rpcs, meta.outcome);
         }
     }
 }

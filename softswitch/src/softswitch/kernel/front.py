@@ -46,7 +46,7 @@ class FrontOutput(OutputWriter):
         super().__init__(packet, memory, capacity)
         self._lengths = byte_offset(packet.b, target.area(packet.b), lengths)
 
-    def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
+    def write_payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
         b = self.b
         b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._lengths)
         b.store(size, byte_offset(b, self._lengths, WORD_BYTES))
