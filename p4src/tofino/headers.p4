@@ -124,7 +124,6 @@ struct metadata_t {
 #endif
     Work       work;
     Turn       verdict;
-    bit<8>     outcome;         // RpcOutcome of an RPC or an answer that leaves
 #define LANE(nn, i) lane_t lane_##nn;
     REPEAT_IN_PASS(LANE)
 #undef LANE

@@ -15,8 +15,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         hdr.udp.src_port = meta.service.udp_port;
     }
 
-    action to_worker(RpcOutcome outcome) {
-        meta.outcome = (bit<8>)(bit<32>)outcome;
+    action to_worker() {
         from_service();
         hdr.ethernet.dst_addr = meta.worker.mac;
         hdr.ipv4.dst_addr = meta.worker.addr;
@@ -26,7 +25,6 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
     }
 
     action to_server() {
-        meta.outcome = (bit<8>)(bit<32>)RpcOutcome.FORWARDED;
         hdr.ethernet.dst_addr = meta.server.mac;
         hdr.ipv4.dst_addr = meta.server.addr;
         hdr.udp.dst_port = meta.server.udp_port;
@@ -110,7 +108,8 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         if (meta.kind == PacketKind.CONTROL_ANSWER) {
             egress_port = SWITCH_CPU_PORT;
         } else if (meta.kind == PacketKind.ANSWER) {
-            to_worker(RpcOutcome.RELAYED);
+            COUNT(rpcs, RpcOutcome.RELAYED);
+            to_worker();
         } else if (meta.kind == PacketKind.REQUEST) {
 #ifdef TWO_PASSES
             if (meta.is_second == 1) {
@@ -131,17 +130,15 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
                 }
             }
             if (meta.is_answered == 1) {
-                to_worker(RpcOutcome.ANSWERED);
+                COUNT(rpcs, RpcOutcome.ANSWERED);
+                to_worker();
             } else {
+                COUNT(rpcs, RpcOutcome.FORWARDED);
                 if (meta.proxy == 1) {
                     from_service();
                 }
                 to_server();
             }
-        }
-        // One table counts, instead of one for each outcome: a stage has 16 tables.
-        if (meta.kind == PacketKind.ANSWER || meta.kind == PacketKind.REQUEST) {
-            COUNT(rpcs, meta.outcome);
         }
     }
 }

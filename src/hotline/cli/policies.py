@@ -77,7 +77,7 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
     "--period-s", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]"
 )
 @_positive_option(
-    "--writes-per-s", help="Table writes/s of the control plane. [default: the rate of softswitch, 417,000]"
+    "--writes-per-s", help="Table writes/s of the control plane. [default: the rate of softswitch, 749,000]"
 )
 @click.option(
     "--servers",

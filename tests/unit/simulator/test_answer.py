@@ -404,11 +404,11 @@ def test_a_chip_has_its_own_limits(switch: DeviceName, us: float, mpps: float, m
     assert message in device(config, DEVICES[switch])
 
 
-def test_a_chip_holds_fewer_hot_keys_than_softswitch() -> None:
+def test_a_chip_holds_the_hot_keys_of_the_compiled_tables() -> None:
     assert json_of("answer", *SMALL, "--rate", 500, "--switch", "tofino")["cluster"]["switch"] == "tofino"
-    config_for(Cluster(workers=8, servers=4, top_k=57_344, switch="tofino"))
-    with pytest.raises(SimulationError, match=r"57,345 keys .* hold 57,344"):
-        config_for(Cluster(workers=8, servers=4, top_k=57_345, switch="tofino"))
+    config_for(Cluster(workers=8, servers=4, top_k=114_688, switch="tofino"))
+    with pytest.raises(SimulationError, match=r"114,689 keys .* hold 114,688"):
+        config_for(Cluster(workers=8, servers=4, top_k=114_689, switch="tofino"))
 
 
 def test_servers_that_optimise_collect_from_the_switch() -> None:
