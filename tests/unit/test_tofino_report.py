@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,16 @@ def test_a_row_has_the_compilers_totals(capsys: pytest.CaptureFixture[str]) -> N
     assert main([str(REPORTS)]) == 0
     row = "| tofino_reports | 12 | 133 | 66 | 6 | 6 | 41 | 636 | 2,164 | 264 |"
     assert capsys.readouterr().out == f"{HEAD}\n{row}\n"
+
+
+def test_containers_of_a_tofino_2_count(tmp_path: Path) -> None:
+    shutil.copytree(REPORTS, tmp_path / "out")
+    path = tmp_path / "out" / "pipe" / "logs" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    kinds = {"normal": 1_020, "mocha": 796, "dark": 96}  # with 4 lanes
+    metrics["phv"] = {kind: [{"bits_occupied": bits}] for kind, bits in kinds.items()}
+    path.write_text(json.dumps(metrics))
+    assert use_of(tmp_path / "out").phv_bits == 1_912
 
 
 def test_stages_after_the_last_one_in_use_do_not_count(tmp_path: Path) -> None:

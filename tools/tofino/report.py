@@ -28,7 +28,7 @@ class Use(NamedTuple):
     stages: int
     resources: dict[str, int]
     phv_bits: int
-    """Bits of header and metadata, tagalong containers included."""
+    """Bits in containers of any kind: normal, tagalong (Tofino 1), mocha and dark (Tofino 2)."""
     cycles: int
     """Cycles that a packet is in ingress."""
 
@@ -41,7 +41,7 @@ def use_of(output: Path) -> Use:
         stages, resources = _resources((logs / "mau.resources.log").read_text())
     except (OSError, ValueError) as error:
         raise ReportError(f"{output}: expected reports of a program that fits, got: {error}") from None
-    containers = [*metrics["phv"]["normal"], *metrics["phv"].get("tagalong", [])]
+    containers = [each for kind in metrics["phv"].values() for each in kind]
     [cycles] = [each["cycles"] for each in metrics["mau"]["latency"] if each["gress"] == "ingress"]
     return Use(stages, resources, sum(each["bits_occupied"] for each in containers), cycles)
 
