@@ -18,8 +18,13 @@
 #define LIVE hdr.rpc.live
 #endif
 
+// Callers, as a power of two. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
 #ifndef ROWS
-#define ROW_BITS (10 - PASSES_BITS)     // callers, as a power of two: cells of 64 bits for 64 slots of each fill a stage
+#if __TARGET_TOFINO__ == 2
+#define ROW_BITS (9 - PASSES_BITS)
+#else
+#define ROW_BITS (10 - PASSES_BITS)
+#endif
 #define ROWS (1 << ROW_BITS)
 #endif
 #define CELL_BITS 16            // ROW_BITS, the pass, and the slot, WINDOW_BITS
