@@ -1,8 +1,8 @@
 """Switches of `hotline answer --switch`: time of a frame, bandwidth, and number of hot keys.
 
-The figures of chips are those of docs/tofino.md, from published limits and the program that was compiled for
-a Tofino 1; a Tofino 2 is assumed to hold as much. No chip was measured, and the program for two passes was
-not compiled for a chip.
+The figures of chips are those of docs/tofino.md, from published limits and the program with one pass, which
+was compiled for both. No chip was measured, and the program with two passes needs more stages than a Tofino 1
+has; it was not compiled to the end for a Tofino 2.
 """
 
 from __future__ import annotations
