@@ -1,4 +1,4 @@
-"""What a report states beside differences: slow agents, drift of the capacity, short blocks, goodput."""
+"""Statements of a report beside differences: slow agents, drift of the capacity, short blocks, goodput."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Better = Literal["less", "more"]
 Tone = Literal["", "better", "worse"]
 Subject = Literal["servers", "workers", "operations"]
 Shown = Literal["differences", "answer", "cluster", "compare", "breakdown", "durability"]
-"""Where a metric is shown: in tables of differences, a run's answer, `hotline answer` (cluster), `hotline
+"""Place that shows a metric: tables of differences, a run's answer, `hotline answer` (cluster), `hotline
 compare`, the arms' means on the terminal (breakdown), or the table of the cost of durability."""
 Amount = Callable[[Block], float]
 """Returns the amount of a block, over all its steps; NaN if it is unknown."""

@@ -11,7 +11,7 @@ from foundation.settings import Strict
 from simulator.answer.cluster import Cluster, Part, whole_cluster
 
 MAX_RPCS = 90_000
-"""Maximum RPCs of a step, all simulated workers together; simulating so many takes about a minute."""
+"""Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
 
 class PartCheck(Strict):

@@ -39,9 +39,9 @@ def _candidates(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSche
         )
     )
     yield st.tuples(st.booleans(), st.booleans(), st.booleans()).map(
-        lambda kept_faults: replace(
-            schedule, loss=kept_faults[0] * schedule.loss, duplication=kept_faults[1] * schedule.duplication,
-            reordering=kept_faults[2] * schedule.reordering,
+        lambda factors: replace(
+            schedule, loss=factors[0] * schedule.loss, duplication=factors[1] * schedule.duplication,
+            reordering=factors[2] * schedule.reordering,
         )
     )  # fmt: skip
     yield st.sampled_from([_FEW_KEYS_SHARE, schedule.share]).map(lambda share: replace(schedule, share=share))

@@ -25,7 +25,7 @@ from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
-"""Of a job of `hotset`: its parameters, the parameters that a worker pushes in a step, and its servers."""
+"""Parameters of a job of `hotset`, parameters that a worker pushes in a step, and servers of the job."""
 MAX_SLOTS = CELLS
 """Maximum number of slots that the jobs share, in each design."""
 _JOB_STEP = 100  # between the numbers of two jobs

@@ -31,8 +31,8 @@ _CUT_HEAD_BYTES = 1 << 15
 
 def delimiter_of(line: str) -> str | None:
     counts = {delimiter: line.count(delimiter) for delimiter in _DELIMITERS}
-    most_frequent = max(counts, key=lambda delimiter: counts[delimiter])
-    return most_frequent if counts[most_frequent] else None
+    delimiter = max(_DELIMITERS, key=lambda delimiter: counts[delimiter])
+    return delimiter if counts[delimiter] else None
 
 
 def head_lines(head: bytes) -> list[str]:

@@ -103,8 +103,8 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
     probe = (position + 1) & mask
     while state[buckets + probe] != 0:
         record = record_at(table, bucket_record(state, table, probe))
-        home = int64(hash_key(state, record, table.key_words) & np.uint64(mask))
-        if ((probe - home) & mask) >= ((probe - gap) & mask):
+        hash_position = int64(hash_key(state, record, table.key_words) & np.uint64(mask))
+        if ((probe - hash_position) & mask) >= ((probe - gap) & mask):
             store_word(state, table, buckets + gap, state[buckets + probe])
             gap = probe
         probe = (probe + 1) & mask
