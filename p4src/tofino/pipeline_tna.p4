@@ -85,6 +85,8 @@ control EmptyDeparser(packet_out packet, inout no_headers_t hdr, in no_metadata_
     }
 }
 
+// Flags are set on some paths only: without this annotation, ternary keys read what an earlier packet has left.
+@pa_auto_init_metadata
 @pkginfo(name="tofino", version=WIRE_VERSION_TEXT)
 Pipeline(HotlineParser(), HotlineIngress(), HotlineDeparser(), EmptyParser(), EmptyEgress(), EmptyDeparser()) pipe;
 

@@ -1,5 +1,6 @@
-// Rewrites an RPC for its next hop, as hotset/readdress.p4 does. A counter is reached once a packet, so duplicates
-// have one of their own; and a chip does not multiply, so lengths are entries of a table.
+// Rewrites an RPC for its next hop, as hotset/readdress.p4 does. A counter is reached once a packet, and from one table
+// (bf-p4c gives each stage cells of its own), so duplicates and relayed answers have counters of their own. A chip does
+// not multiply, so lengths are entries of a table.
 #ifdef TWO_PASSES
 #define IS_NONE_SERVED meta.served == 0 && meta.first_served == 0
 #else
@@ -8,6 +9,7 @@
 
 control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egress_port) {
     PACKET_COUNTER(rpcs, RPC_OUTCOMES)
+    PACKET_COUNTER(relayed, 1)
 
     action from_service() {
         hdr.ethernet.src_addr = meta.service.mac;
@@ -108,7 +110,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         if (meta.kind == PacketKind.CONTROL_ANSWER) {
             egress_port = SWITCH_CPU_PORT;
         } else if (meta.kind == PacketKind.ANSWER) {
-            COUNT(rpcs, RpcOutcome.RELAYED);
+            COUNT(relayed, 0);
             to_worker();
         } else if (meta.kind == PacketKind.REQUEST) {
 #ifdef TWO_PASSES

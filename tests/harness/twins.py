@@ -19,7 +19,7 @@ from simulator.simulated_switch import CompiledConfig
 from simulator.switch_state import Entry
 from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime.messages import p4i
-from softswitch.pipeline import ActionCall, EntryWrite
+from softswitch.pipeline import ActionCall, CounterValue, EntryWrite
 from tests.harness import testnet
 
 TWIN_INGRESS = f"{testnet.INGRESS}process."
@@ -43,6 +43,12 @@ def for_twin(entry: EntryWrite) -> EntryWrite:
     if isinstance(call, ActionCall):
         call = call._replace(name=call.name.replace(testnet.INGRESS, TWIN_INGRESS))
     return entry._replace(table=entry.table.replace(testnet.INGRESS, TWIN_INGRESS), action=call)
+
+
+def twin_rpcs(twin: CompiledPipeline) -> list[CounterValue]:
+    """Return what `hotset` counts in `rpcs`, without duplicates."""
+    rpcs = twin.read_counter(f"{TWIN_INGRESS}readdress.rpcs", 0, RpcOutcome.RELAYED)
+    return rpcs + twin.read_counter(f"{TWIN_INGRESS}readdress.relayed", 0, 1)
 
 
 class _Values:
@@ -96,7 +102,11 @@ def contents(testbed: SimulatedTestbed) -> SwitchContents:
         cells = [cell << _WORD_BITS | bitmap for cell, bitmap in zip(cells, bitmaps, strict=True)]
         pushes = [[cell & (1 << _WORD_BITS) - 1 for cell in of_lane] for of_lane in values]
         values = [[cell >> _WORD_BITS for cell in of_lane] for of_lane in values]
-        rpcs = rpcs[: RpcOutcome.DUPLICATES] + counters[f"{testnet.INGRESS}duplicates"]
+        rpcs = [
+            *rpcs[: RpcOutcome.RELAYED],
+            *counters[f"{testnet.INGRESS}readdress.relayed"],
+            *counters[f"{testnet.INGRESS}duplicates"],
+        ]
     else:
         pushes = [counters[f"{lane}pushes"] for lane in lanes]
     return SwitchContents(

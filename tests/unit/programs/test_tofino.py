@@ -16,7 +16,7 @@ from softswitch.load import load_program
 from softswitch.pipeline import Change, EntryWrite
 from switch_harness.effort import seeds
 from tests.harness import testnet
-from tests.harness.twins import TWIN_INGRESS, for_twin
+from tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set, lane_of
 
 LANES = 16
@@ -59,10 +59,7 @@ class Both:
             assert pushes == testnet.pushes(self.hotset, lane)
             counters = self.twin.read_counter(f"{TWIN_INGRESS}aggregate_{lane:02d}.lane_stats", 0, 2)
             assert tuple(cell.packets for cell in counters) == testnet.lane_stats(self.hotset, lane)[:2]
-        rpcs = f"{TWIN_INGRESS}readdress.rpcs"
-        assert self.twin.read_counter(rpcs, 0, 3) == self.hotset.read_counter(
-            "HotlineIngress.readdress.rpcs", 0, 3
-        )
+        assert twin_rpcs(self.twin) == self.hotset.read_counter("HotlineIngress.readdress.rpcs", 0, 3)
 
 
 def _hides_its_length(port: int, frame: bytes) -> bool:

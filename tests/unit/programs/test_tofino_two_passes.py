@@ -24,7 +24,7 @@ from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output
 from switch_harness.effort import seeds
 from tests.harness import frames, testnet
-from tests.harness.twins import TWIN_INGRESS, for_twin
+from tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
 TWO_PASSES = Path(__file__).parents[2] / "programs" / "compiled" / "tofino_two_passes.json"
@@ -132,11 +132,8 @@ def test_an_rpc_is_answered_as_by_hotset(seed: int, codes: list[Code]) -> None:
     for lane in range(PASS_LANES):
         pair = [testnet.lane_stats(hotset, each)[:2] for each in (lane, lane + PASS_LANES)]
         assert twin.events(lane) == tuple(map(sum, zip(*pair, strict=True)))
-    packets = [
-        [cell.packets for cell in pipeline.read_counter(f"{ingress}readdress.rpcs", 0, 3)]
-        for pipeline, ingress in ((hotset, testnet.INGRESS), (twin.pipeline, TWIN_INGRESS))
-    ]
-    assert packets[0] == packets[1]
+    rpcs = hotset.read_counter(f"{testnet.INGRESS}readdress.rpcs", 0, 3)
+    assert [count.packets for count in twin_rpcs(twin.pipeline)] == [count.packets for count in rpcs]
 
 
 def slots_of_keys() -> dict[int, int]:
