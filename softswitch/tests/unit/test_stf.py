@@ -40,6 +40,7 @@ STATEMENTS: list[tuple[str, stf.Statement]] = [
         'add "t t" h[2].f:0x0a "x".$valid$:1 a()',
         stf.Add("t t", None, (("h[2].f", Number(10, 255, 8)), ("x.$valid$", Number(1))), CALL, None),
     ),
+    ('add "t#<1>" f:1 a() # "', stf.Add("t#<1>", None, (("f", Number(1)),), CALL, None)),
     ("add t extra$0.h:0x2*0 a()", stf.Add("t", None, (("extra$0.h", Number(0x200, 0xF0F, 12)),), CALL, None)),
     ("add t f:0b1* a()", stf.Add("t", None, (("f", Number(2, 2, 2)),), CALL, None)),
     (

@@ -12,6 +12,8 @@ from softswitch.conformance.tokens import Tokens
 
 _COMPARISONS = ("==", "!=", "<=", "<", ">=", ">")
 _UNITS = ("packets", "bytes")
+_CODE = re.compile(r'(?:"[^"]*"|[^#])*')
+"""What precedes the comment of a line; quoted names may have a `#`."""
 
 
 def read_vectors(path: Path) -> list[stf.NumberedStatement]:
@@ -25,10 +27,10 @@ def read_vectors(path: Path) -> list[stf.NumberedStatement]:
 def parse(text: str, name: str) -> list[stf.NumberedStatement]:
     statements = []
     for number, line in enumerate(text.splitlines(), start=1):
-        code = line.partition("#")[0].strip()
-        if code:
+        code = _CODE.match(line)
+        if code and (statement := code[0].strip()):
             try:
-                statements.append(stf.NumberedStatement(number, _parse_statement(code)))
+                statements.append(stf.NumberedStatement(number, _parse_statement(statement)))
             except StfError as error:
                 raise StfError(f"{name}:{number}: {error}") from None
     return statements
