@@ -59,14 +59,14 @@ def send_burst(world: World, a: int, n: int, now: int, cost: int) -> int:
     for k in range(n):
         now += cost
         f = int64(world.burst[k])
-        if world.costs.runs_at_sender:
+        if world.costs.program_runs_at_sender:
             link = world.up[a]
             link.frames += 1
             link.bytes += world.frames[f].length
             count_delivery(link, world.frames[f])
             now = pass_through(world, a, f, now)
         else:
-            is_in_rack = world.header.rack > 0 and a < world.header.workers
+            is_in_rack = world.header.workers_per_rack > 0 and a < world.header.workers
             send_over_link(world, world.up[a], f, now, AT_RACK if is_in_rack else AT_SWITCH, a)
     return now
 

@@ -151,7 +151,7 @@ def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
     # A server polls the connections of all workers, of which there are 1 / share as many.
     costs.connection = round(hosts.connection_ns / share**2)
     costs.lane, costs.hit = round(hosts.lane_ns / share), hosts.hit_ns
-    costs.runs_at_sender, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
+    costs.program_runs_at_sender, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
     costs.answer = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
     costs.noise_every, costs.noise = round((hosts.noise_every_us or 0) * 1e3), round(hosts.noise_us * 1e3)
     costs.serve_burst, costs.serve_send = round(hosts.take_ns / share), round(hosts.send_ns / share)

@@ -57,7 +57,7 @@ def free_frame(world: World, f: int) -> None:
 
 
 @compiled
-def defer(world: World, a: int, f: int) -> None:
+def defer_to_python(world: World, a: int, f: int) -> None:
     """Defer frame `f` to Python, which acts for host `a`, or for the controller if `a` is ABSENT."""
     header = world.header
     world.deferred[header.deferred, 0], world.deferred[header.deferred, 1] = a, f

@@ -26,7 +26,7 @@ from simulator.state import (
     entry_point,
 )
 from simulator.switch import arrive_at_switch, finish_switch_latency, send_queued_packet
-from simulator.worker import CONTINUED, FULL, step_worker
+from simulator.worker import AGENT_LOG_FULL, CONTINUED, step_worker
 
 NO_EVENTS, TIME_REACHED, DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, FRAMES_DEFERRED = 0, 1, 2, 3, 4, 5
 """Why the loop returns: no event is left; the time is reached; the driver of agent `header.agent` is due; the
@@ -76,7 +76,7 @@ def run_until_needed(world: World, until: int) -> int:
             )
             if result != CONTINUED:
                 header.agent = target
-                if result == FULL:
+                if result == AGENT_LOG_FULL:
                     push_event(world, now, STEP, target, f)  # again, when the log is empty
                     return LOG_FULL
                 return DRIVER_DUE

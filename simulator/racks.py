@@ -20,16 +20,16 @@ def count_delivery(link: Link, frame: Frame) -> None:
 @compiled
 def forward_up(world: World, w: int, f: int, now: int) -> None:
     count_delivery(world.up[w], world.frames[f])
-    send_over_link(world, world.racks_up[w // int64(world.header.rack)], f, now, AT_SWITCH, w)
+    send_over_link(world, world.racks_up[w // int64(world.header.workers_per_rack)], f, now, AT_SWITCH, w)
 
 
 @compiled
 def forward_down(world: World, r: int, f: int, now: int) -> None:
-    frame, rack = world.frames[f], int64(world.header.rack)
+    frame, workers_per_rack = world.frames[f], int64(world.header.workers_per_rack)
     count_delivery(world.racks_down[r], frame)
     # The second byte of the address is the block of workers, the fourth the number in it, from 1.
     w = HOSTS_PER_BLOCK * int64(frame.head[_DESTINATION_IP + 1]) + int64(frame.head[_DESTINATION_IP + 3]) - 1
-    if w // rack == r and w < world.header.workers:
+    if w // workers_per_rack == r and w < world.header.workers:
         send_over_link(world, world.down[w], f, now, AT_HOST, w)
     else:
         free_frame(world, f)
@@ -38,11 +38,13 @@ def forward_down(world: World, r: int, f: int, now: int) -> None:
 @compiled
 def send_to_port(world: World, port: int, f: int, now: int) -> None:
     """Send frame `f` from the P4 switch out of a port; drop it if no host is there."""
-    host, rack = int64(world.host_at_port[port]), int64(world.header.rack)
+    host, workers_per_rack = int64(world.host_at_port[port]), int64(world.header.workers_per_rack)
     if host == ABSENT:
         free_frame(world, f)
-    elif rack and host < world.header.workers:
-        send_over_link(world, world.racks_down[host // rack], f, now, FROM_RACK, host // rack)
+    elif workers_per_rack and host < world.header.workers:
+        send_over_link(
+            world, world.racks_down[host // workers_per_rack], f, now, FROM_RACK, host // workers_per_rack
+        )
     else:
         prefetch_departed(world, host, f)
         send_over_link(world, world.down[host], f, now, AT_HOST, host)

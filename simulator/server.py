@@ -10,9 +10,9 @@ from nativekit.records import Octets
 from nativekit.reference import row
 from simulator.agents import build_frame, draw_duration, send_burst, take_frame
 from simulator.cores import block, occupy_core
-from simulator.links import defer, fill_head, free_frame, new_frame, swap_endpoints
+from simulator.links import defer_to_python, fill_head, free_frame, new_frame, swap_endpoints
 from simulator.state import HEAD_BYTES, World
-from simulator.worker import CONTINUED, FULL
+from simulator.worker import AGENT_LOG_FULL, CONTINUED
 
 handle, lanes, stamp, wake = SERVER_OPS.handle, SERVER_OPS.lanes, SERVER_OPS.stamp, SERVER_OPS.wake
 share_cpu, needs_room, transmit = SERVER_OPS.share_cpu, SERVER_OPS.needs_room, SERVER_OPS.transmit
@@ -22,17 +22,18 @@ _UDP_DESTINATION_OFFSET = 36  # in a frame
 
 @compiled
 def is_rpc_answer(head: Octets) -> bool:
+    # The server itself sent the RPC, from this port, to the switch.
     return int64(head[_UDP_DESTINATION_OFFSET]) << 8 | int64(head[_UDP_DESTINATION_OFFSET + 1]) == PS_RPC_PORT
 
 
 @compiled
 def step_server(world: World, a: int, now: int) -> int:
     server = row(world.servers, a - int64(world.header.workers))
-    if world.agents[a].stalled > now:
-        occupy_core(world, a, now, int64(world.agents[a].stalled))
+    if world.agents[a].stalled_until > now:
+        occupy_core(world, a, now, int64(world.agents[a].stalled_until))
         return CONTINUED
     if needs_room(server, BURST):
-        return FULL
+        return AGENT_LOG_FULL
     costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
     if server.header.due <= now:
         wake(server, now)
@@ -49,7 +50,7 @@ def step_server(world: World, a: int, now: int) -> int:
     for _ in range(n):
         f = take_frame(world, a)
         if is_rpc_answer(world.frames[f].head):
-            defer(world, a, f)
+            defer_to_python(world, a, f)
             continue
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
@@ -66,7 +67,7 @@ def step_server(world: World, a: int, now: int) -> int:
         else:
             free_frame(world, g)
         if length == COMMAND:
-            defer(world, a, f)
+            defer_to_python(world, a, f)
         else:
             free_frame(world, f)
         finished_at += duration

@@ -134,7 +134,7 @@ class Agent:
     slowdown: float  # factor of the time that it takes to wake up
     woke_idle_core: int  # whether its core was idle when it became ready last
     dead: int
-    stalled: int  # time before which a server does nothing
+    stalled_until: int  # time before which a server does nothing
 
 
 class Core:
@@ -157,7 +157,7 @@ class Costs:
     serve_send: int
     connection: int
     lane: int
-    runs_at_sender: int
+    program_runs_at_sender: int
     """Whether the program runs on the core of a frame's sender, whose cable the frame then does not cross."""
     program: int
     hit: int
@@ -175,7 +175,7 @@ class WorldHeader:
     free: int  # number of unused frames
     workers: int
     servers: int
-    rack: int  # workers that share a port; 0 means that there are no racks
+    workers_per_rack: int  # workers that share a port; 0 means that there are no racks
     connections: int  # number of connections that a server polls
     agent: int  # the agent that the loop has returned for
     packet_function: int  # address of the program's code
@@ -210,7 +210,7 @@ class World(NamedTuple):
     racks_up: Records[Link]
     """LINK[r], from each rack's switch to the P4 switch, and back; r is 0 if each worker has a port."""
     racks_down: Records[Link]
-    ports: Ints  # int64[n]: port of each host; `header.rack` workers share one
+    ports: Ints  # int64[n]: port of each host; `header.workers_per_rack` workers share one
     host_at_port: Ints  # int64[PORT_NUMBERS]: the first host at each port, or ABSENT
     outages: Records[Outage]
     port_queues: Queues

@@ -14,7 +14,7 @@ from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
 from nativekit.memory import pointer
 from simulator.events import push_event
-from simulator.links import address_of, defer, free_frame, new_frame
+from simulator.links import address_of, defer_to_python, free_frame, new_frame
 from simulator.racks import count_delivery, send_to_port
 from simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
@@ -51,9 +51,9 @@ def pass_once(world: World, port: int, f: int, arrival: int, now: int) -> int:
 
 @compiled
 def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
-    rack = int64(world.header.rack)
-    is_in_rack = rack > 0 and h < world.header.workers
-    count_delivery(world.racks_up[h // rack] if is_in_rack else world.up[h], world.frames[f])
+    workers_per_rack = int64(world.header.workers_per_rack)
+    is_in_rack = workers_per_rack > 0 and h < world.header.workers
+    count_delivery(world.racks_up[h // workers_per_rack] if is_in_rack else world.up[h], world.frames[f])
     if world.header.switch_latency or world.header.switch_interval_ps:
         _wait_for_switch(world, h, f, now)
     else:
@@ -105,18 +105,19 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
     costs, at, departure = world.costs, int64(world.header.out), now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
+        # The kind of a frame is its egress port.
         kind, length = int64(head.kind), int64(head.length)
         if kind == WAITING:
             _enqueue(world, at, length, now)
         elif kind < PORT_NUMBERS:
-            if costs.runs_at_sender:
+            if costs.program_runs_at_sender:
                 departure = now + int64(costs.program) + _extra_ns(world, port, kind)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
             out.length = length
             if kind == CPU_PORT:
-                defer(world, ABSENT, g)
+                defer_to_python(world, ABSENT, g)
             else:
                 send_to_port(world, kind, g, departure)
         at += _record_bytes(length)
@@ -125,7 +126,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
 
 @compiled
 def _extra_ns(world: World, port: int, out: int) -> int:
-    """Return the program's extra time for a frame that came in at a port and goes out at another."""
+    """Return the program's extra time for a frame that came in at `port` and goes out at port `out`."""
     is_from_server = port >= 0 and world.host_at_port[port] >= world.header.workers
     return (int64(world.costs.hit) if out == port else 0) + (
         int64(world.costs.answer) if is_from_server else 0

@@ -16,15 +16,15 @@ from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake, prefetch_next = WORKER_OPS.transmit, WORKER_OPS.wake, WORKER_OPS.prefetch_next
 
-CONTINUED, NEEDS_DRIVER, FULL = 0, 1, 2
-"""Result of a step: Python is not needed; the driver is due; the log is full."""
+CONTINUED, NEEDS_DRIVER, AGENT_LOG_FULL = 0, 1, 2
+"""Result of a step: Python is not needed; the driver is due; the agent's log is full."""
 
 
 @compiled
 def step_worker(world: World, w: int, now: int) -> int:
     agent, calls = world.agents[w], row(world.calls, w)
     if calls.header.rows + BURST > len(calls.log):
-        return FULL
+        return AGENT_LOG_FULL
     if calls.header.pending == 0:
         return _step_idle(world, w, calls, now)
     if agent.phase == SENDS:

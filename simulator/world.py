@@ -287,7 +287,7 @@ def _make_header(
 ) -> WorldHeader:
     header = one(WorldHeader)
     header.workers, header.servers, header.random = workers, servers, np.uint64(seed)
-    header.rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
+    header.workers_per_rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
     header.packet_function = switch.pipeline.process_address
     header.memory = switch.pipeline.state_address
     header.out, header.out_bytes = out.ctypes.data, len(out)
@@ -300,10 +300,10 @@ def frames_for(n: int) -> Records[Frame]:
     return array
 
 
-def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
+def _ports(workers: int, servers: int, workers_per_rack: int) -> NDArray[np.int64]:
     return np.array(
-        [addressing.worker_port(number, rack) for number in range(1, workers + 1)]
-        + [addressing.server_port(workers, number, rack) for number in range(1, servers + 1)]
+        [addressing.worker_port(number, workers_per_rack) for number in range(1, workers + 1)]
+        + [addressing.server_port(workers, number, workers_per_rack) for number in range(1, servers + 1)]
     )
 
 

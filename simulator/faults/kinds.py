@@ -251,7 +251,7 @@ class DiskFull(Fault):
 
     def inject(self) -> None:
         self._agent = self._testbed.world.agents[WORKERS + self._injection.target]
-        self._agent.stalled = self._testbed.now + self._duration_ns
+        self._agent.stalled_until = self._testbed.now + self._duration_ns
         # `took_effect` inspects the inbox just before the server continues.
         self.clear_after(self._duration_ns - 1)
 

@@ -160,7 +160,7 @@ class Player:
         server = self.testbed.servers[p]
         server.state.header.connection_records = 0
         if int(server.state.header.journal_length) and not server.checkpoint():
-            self.testbed.world.agents.stalled[WORKERS + p] = self.testbed.now + _CHECKPOINT_PAUSE_NS
+            self.testbed.world.agents.stalled_until[WORKERS + p] = self.testbed.now + _CHECKPOINT_PAUSE_NS
 
     def _next_due(self) -> int:
         due_times = [server.due for server in self.testbed.servers if not self._is_dead(WORKERS + server.p)]

@@ -236,7 +236,7 @@ class SimulatedTestbed:
 
     def _restart_agent(self, a: int) -> None:
         agent = self.world.agents[a]
-        agent.dead = agent.phase = agent.stalled = agent.driver_due = 0
+        agent.dead = agent.phase = agent.stalled_until = agent.driver_due = 0
         _make_ready(self._pinned_world, a, self.now)
 
     def wake(self, a: int) -> None:
