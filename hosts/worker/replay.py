@@ -18,7 +18,7 @@ from hosts.worker.ledger import LedgerError, check_file, reserve
 
 ACKNOWLEDGED, UNREPLAYED = 0, 1
 """Rows of a replay log: updates that the current switch acknowledged, and updates of lost switches."""
-_MAGIC = 0x676F6C79616C7066  # "fplaylog" in the file, which is little-endian
+_MAGIC = 0x676F6C79616C7066  # arbitrary; "fplaylog" in the file, which is little-endian
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
 """The current part has `noted` keys; `taken` is 1 if they are removed from the unreplayed updates."""
 
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 class ReplayLog:
-    """A replay log. `sums` is uint32[2, size] by position; the head has row ACKNOWLEDGED's switch number."""
+    """A replay log. `sums` is uint32[2, size]: switch `head["switch"]` acknowledged its row ACKNOWLEDGED."""
 
     def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
         self._head = head
@@ -95,11 +95,12 @@ class ReplayLog:
     def has_unreplayed(self) -> bool:
         return bool(self.sums[UNREPLAYED].any())
 
-    def forget(self) -> None:
+    def reset_head(self) -> None:
         self._head["switch"] = self._head["noted"] = self._head["taken"] = 0
 
     def restore(self, switch: int) -> None:
         """Continue after a previous process; updates that another switch held become unreplayed."""
+        # The unknown updates are not replayed, since the switch may have added them.
         self.sums[UNREPLAYED] = self.unacked(switch).lost
         self._head["noted"] = 0
         if self.switch_number != switch:
@@ -125,7 +126,7 @@ class ReplayLog:
         return UnackedUpdates(lost, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Write the next part to replay [n] to the log; return `answered` [n] for its push to mark."""
+        """Write the next part to be replayed to the log; return `answered`, bool[n], for its push to mark."""
         n, part = len(positions), self._part
         self._head["noted"] = self._head["taken"] = 0  # no part while the arrays change
         part.positions[:n], part.deltas[:n], part.answered[:n] = positions, deltas, False

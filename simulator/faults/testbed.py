@@ -133,7 +133,7 @@ class SimulatedTestbed:
         for server in self.servers:
             server.reset()
         for log in self.logs:
-            log.forget()
+            log.reset_head()
         self.unknown_updates.clear()
         self.network.clients[:] = self._clients
         self._reset_switch(hot_keys)
