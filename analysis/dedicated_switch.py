@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, log, log1p
+from typing import NamedTuple
 
 from analysis.claims import Claim, Recommendation, recommend
 from analysis.metrics import Metric, answer_metrics
@@ -25,6 +26,12 @@ class Capacity:
     high: float
 
 
+class Check(NamedTuple):
+    metric: Metric
+    simulated: Comparison
+    measured: Comparison
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     load: str
@@ -33,16 +40,12 @@ class Prediction:
     claims: Mapping[str, Claim]
     capacity: Capacity
     network: Json
-    checks: Sequence[tuple[Metric, Comparison, Comparison]]
-    """(metric, simulated, measured) with the cores of the run's machine, for all metrics but counts."""
+    checks: Sequence[Check]
+    """Checks with the cores of the run's machine, for all metrics but counts."""
 
     @property
-    def misses(self) -> list[tuple[Metric, Comparison, Comparison]]:
-        return [
-            (metric, simulated, measured)
-            for metric, simulated, measured in self.checks
-            if _are_disjoint(simulated, measured)
-        ]
+    def misses(self) -> list[Check]:
+        return [check for check in self.checks if _are_disjoint(check.simulated, check.measured)]
 
 
 def predict(summary: Summary) -> Prediction | None:
@@ -80,7 +83,7 @@ def predict(summary: Summary) -> Prediction | None:
         ),
         network=virtual.network,
         checks=[
-            (metric, virtual.shared[metric.name], measured[metric.name])
+            Check(metric, simulated=virtual.shared[metric.name], measured=measured[metric.name])
             for metric in answer_metrics()
             if metric.kind != "count" and _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
         ],

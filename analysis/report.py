@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 
 from analysis.claims import answer, claims, rows_of
-from analysis.dedicated_switch import Prediction, predict
+from analysis.dedicated_switch import Check, Prediction, predict
 from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
 from analysis.forest import ForestRow, forest
-from analysis.metrics import Metric, Tone, metrics_of_table
+from analysis.metrics import Tone, metrics_of_table
 from analysis.page.build import FirstScreen, Page, build, drawings, forest_plot, glossary
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
@@ -71,6 +71,8 @@ def measured_answer(summary: Summary) -> AnswerText:
 
 @dataclass(frozen=True, slots=True)
 class Result:
+    """What the terminal and the page show first."""
+
     title: str
     verdict: str
     is_trusted: bool
@@ -97,11 +99,9 @@ def result(record: RunRecord, summary: Summary) -> Result:
     )
 
 
-def _prediction_errors(
-    summary: Summary, predicted: Prediction
-) -> list[tuple[Metric, Comparison, Comparison]]:
+def _prediction_errors(summary: Summary, predicted: Prediction) -> list[Check]:
     measured = answer(summary).claims
-    return [miss for miss in predicted.misses if not measured[miss[0].name].is_noise]
+    return [miss for miss in predicted.misses if not measured[miss.metric.name].is_noise]
 
 
 def _render_line(macro: str, *arguments: object, **context: object) -> str:
