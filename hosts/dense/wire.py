@@ -24,15 +24,14 @@ PACKET = check_field_names(
         }
     )
 )
-"""Fields in network order; `full` is the packet's `size` and `number` its `round`: numpy's records have
-attributes named `size` and `round` already."""
+"""Fields in network order. `full` is `size` and `number` is `round`, which are numpy's own attributes."""
 HEADER_BYTES = HEADER.size
 _types: Module = types
 
 
 class PacketRecord:
     kind: int
-    form: int
+    form: int  # 0 for int32, 1 for float32
     worker: int
     workers: int
     job: int

@@ -31,17 +31,17 @@ class ReducerHeader:
     op: int
     iteration: int
     n_keys: int
-    calls: int  # number of packets of the operation
+    calls: int  # `n_packets` of an all-reduce; 0 for other operations
     pending: int  # number of packets without a result
     due: int  # time of the next `wake`
     number: int  # number of all-reduces so far
     first_packet: int  # number of the all-reduce's first packet, counted across all-reduces
-    chunks: int
+    chunks: int  # number of chunks of the vector
     batch: int  # maximum number of outstanding packets
-    n_packets: int  # number of packets of the all-reduce
+    n_packets: int  # number of packets of the all-reduce: `chunks`, for floats `chunks + batch`
     is_float: int
-    next_ready: int  # index of the first slot in the ring
-    n_ready: int  # number of slots in the ring
+    next_ready: int  # index in `ring` of the next slot to send
+    n_ready: int  # number of slots in `ring`
     last_arrival: int  # time of the first transmission or of the last result; 0 before
     stall_timeout: int
     stalled: int  # whether no result came for `stall_timeout`
@@ -53,7 +53,7 @@ class ReducerHeader:
     srtt: float
     rttvar: float
     rows: int  # number of rows in the log
-    unreplayed: int
+    unreplayed: int  # always 0: the design replays no updates
     malformed: int
     unexpected: int
     retransmissions: int
@@ -68,7 +68,7 @@ class PacketSlot:
     sent: int  # time of the last transmission
     deadline: int
     attempts: int
-    queued: int  # whether it is in the ring
+    queued: int  # whether it is in `ring`
 
 
 class Reducer(NamedTuple):
