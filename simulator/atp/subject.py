@@ -20,6 +20,7 @@ from simulator.dense.tally import table_command
 from simulator.simulated_switch import SimulatedSwitch
 
 RANGE = ScheduleRange(
+    # Repeated numbers are drawn more often.
     "atp", workers=(2, 2, 3, 4, 8, 32), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), max_values=800,
     integer_bits=26,  # sums of 32 workers fit into 32 bits
     faults=tuple(FAULTS),
@@ -27,7 +28,7 @@ RANGE = ScheduleRange(
 _ROUNDING = 2.0**-24  # largest relative error of a rounded float32
 OTHER_OWNER = 0xFFFF0001  # job 0xFFFF, sequence number 1
 PUBLISHED_TIMERS_STALL_NS = 2_000_000_000
-"""Stall timeout with the published timers, which resend 20 to 5,000 times a second."""
+"""Stall timeout with the published timers: short, as they resend 20 to 5,000 times a second."""
 
 
 def subject_of(arm: Arm) -> Subject:
@@ -48,7 +49,7 @@ def subject_of(arm: Arm) -> Subject:
         RANGE,
         chunk_sizes=(VALUES, VALUES),
         chunk_size=VALUES,
-        load=lambda _workers, _servers: 1.0,
+        load=lambda _workers, _servers: 1.0,  # a cable carries each value once
         set_up=set_up,
         is_near=_is_near,
         stall_timeout_ns=stall_timeout_ns,
@@ -63,7 +64,7 @@ def with_published_timers(subject: Subject) -> Subject:
 
 
 def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
-    """Give another job a share of all cells; return 1.0, since a window still fits: servers add the rest."""
+    """Give another job a share of all cells; return 1.0: a window fits, as servers add what finds no cell."""
     rng = np.random.default_rng(1)
     for cell in rng.permutation(CELLS)[: round(share * CELLS)].tolist():
         switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)

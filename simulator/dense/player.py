@@ -19,7 +19,7 @@ from simulator.loop import DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, TIME_REACHED, resu
 from simulator.world import SimulatedNetwork
 
 _NS_PER_US = 1_000
-_NS_PER_S = 1_000_000_000
+_MAX_REPORT_DELAY_NS = 1_000_000_000  # after the stall timeout, for a report to be in time
 
 
 class Verdict(Enum):
@@ -62,7 +62,7 @@ class PlayedSchedule:
         header = self.testbed.network.clients[w].state.header
         return (
             bool(header.stalled)
-            and header.stalled_at - header.last_arrival <= header.stall_timeout + _NS_PER_S
+            and header.stalled_at - header.last_arrival <= header.stall_timeout + _MAX_REPORT_DELAY_NS
         )
 
 
@@ -128,6 +128,7 @@ def _start_next(played_schedule: PlayedSchedule, w: int) -> None:
     network, results = played_schedule.testbed.network, played_schedule.results[w]
     client = cast(VectorClient, network.clients[w])
     client.take_records()
+    # Before the first all-reduce there are no RPCs.
     if client.rpcs_of_operation and len(results) < len(played_schedule.vectors):
         results.append(client.result.copy())
     resume_ns = network.now
