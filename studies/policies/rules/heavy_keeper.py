@@ -67,7 +67,7 @@ def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Accesses, levels: Leve
     cells = as_ref(cells)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not hit_or_install(key_set, key)
+        levels[i] = not hit_or_install(key_set, key)  # 0: the set has the key, 1: it has not
         for row in range(ROWS):
             _count_access(cells, row, to_bucket(hash_key(key, _SEED + row), cells.keys.shape[1]), key)
 
@@ -93,6 +93,6 @@ def _count_access(cells: _Cells, row: int, place: int, key: int) -> None:
 HEAVY_KEEPER = PolicySpec(
     "heavykeeper",
     "HeavyKeeper",
-    "the top k of a period by 2 k hashed cells, whose counts other keys decay",
+    "the top k of a period by 2 k hashed cells, in which other keys make a key's count decay",
     make,
 )

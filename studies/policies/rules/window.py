@@ -20,7 +20,7 @@ from studies.policies.log import KEY, PULL, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.periodic_set import PeriodicSet, empty_set, hit_or_install, periodic_policy
 
-_CANDIDATE_WAVES = 2  # waves of cold candidates beyond the free slots; at most one arrives
+_CANDIDATE_WAVES = 2  # cold candidates beyond the free slots, in waves; a period moves one at most
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
@@ -69,8 +69,8 @@ def _serve(key_set: PeriodicSet, counts: Ints, accesses: Accesses, levels: Level
     key_set = as_ref(key_set)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not hit_or_install(key_set, key)
-        counts[key] += int64(accesses[i]) < PULL
+        levels[i] = not hit_or_install(key_set, key)  # 0: the set has the key, 1: it has not
+        counts[key] += int64(accesses[i]) < PULL  # 1 for an update: only a pull has the bit PULL
 
 
 WINDOW = PolicySpec(
