@@ -22,9 +22,9 @@ _ALL = (
 )  # fmt: skip
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\
-Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
-the agents, paired with an echo, servers with an optimiser, paired with a server that only adds, the worker
-of a script, paired with the built-in worker, the policies that select hot keys, and the analyses of dense
+Measure the softswitch (paired with BMv2 where it is installed, and with a C loop that does no P4 work), the
+agents (paired with an echo), servers with an optimiser (paired with a server that only adds), the worker of a
+script (paired with the built-in worker), the policies that select hot keys, and the analyses of dense
 training.
 
 SECTIONS are measured, by default all. Needs root and two cores.
@@ -33,7 +33,9 @@ SECTIONS are measured, by default all. Needs root and two cores.
 
 def _placement(cores: Cores) -> str:
     return describe_placement(
-        cores, "generator and sink, worker and script,", "softswitch and C loop, PS and echo"
+        cores,
+        generators="generator and sink, worker and script,",
+        targets="softswitch and C loop, PS and echo",
     )
 
 

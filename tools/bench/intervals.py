@@ -5,8 +5,8 @@ and *repeat* of run folders. Each method gets the block estimates of both arms, 
 of 1 in 5 % of cases. A round's blocks run in random order, so the labels of a round may be swapped, and one
 recording yields many nulls.
 
-A second table says how often a difference is claimed, with a third arm as *repeat*, for true differences of 0
-and more.
+A second table says how often the report claims a difference if one arm takes longer than the baseline by 0 or
+more, and a third arm, *repeat*, does not differ from it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ ROUNDS = (6, 10, 20, 40)
 MIN_ROUNDS = 10
 _WIDTH = 200  # columns of the output
 GOAL_HALF_WIDTHS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
-"""A run until intervals are narrow ends at these half widths, or after the last number of `ROUNDS`."""
+"""A run that waits for narrow intervals ends at these half widths, or after the last number of `ROUNDS`."""
 EFFECTS = (0.0, 0.1, 0.2, 0.5)
 """True differences of an arm, as shares of the baseline."""
+_CLAIMED_METRIC = METRICS["pull_mean"]  # any metric of which less is better
 
 
 def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
@@ -97,15 +98,16 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
 
 
 def flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Return the interval of inverted sign flips of rounds, on the ratio of sums."""
-    counts = subsets(len(arm))
-    return typical_interval((counts @ arm) / (counts @ baseline))
+    """Return the interval of typical values (Hartigan 1969): ratios of the sums of subsets of the rounds."""
+    is_in_subset = subsets(len(arm))
+    return typical_interval((is_in_subset @ arm) / (is_in_subset @ baseline))
 
 
 def flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Return the interval of inverted sign flips of rounds, on the mean log ratio, as the report does."""
-    counts = subsets(len(arm))
-    low, high = typical_interval((counts @ np.log(arm / baseline)) / counts.sum(axis=1))
+    """Return the interval of typical values, as the report does: mean log ratios of subsets of the rounds."""
+    is_in_subset = subsets(len(arm))
+    means = (is_in_subset @ np.log(arm / baseline)) / is_in_subset.sum(axis=1)
+    low, high = typical_interval(means)
     return float(np.exp(low)), float(np.exp(high))
 
 
@@ -233,7 +235,7 @@ def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float, se
     for _ in range(trials):
         arm, baseline, repeat = arms(rng, rounds, 3)
         difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, repeat))
-        is_claimed.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
+        is_claimed.append([Claim(_CLAIMED_METRIC, difference, each).sign != 0 for each in (None, null)])
     return ClaimRates(*np.array(is_claimed).mean(axis=0).tolist())
 
 
@@ -255,6 +257,7 @@ def _quantiles(samples: npt.NDArray[np.float64], tail: float) -> Bounds:
 
 def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
     """Yield the recorded nulls of a run folder: mean and p99 of the pulls and pushes at each load."""
+    # Rounds before the measured ones are negative.
     operations = pl.read_parquet(run / "operations.parquet").filter(
         pl.col("measured") & (pl.col("round") >= 0)
     )
