@@ -29,7 +29,7 @@ from switch_bench.workload import (
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _IOVEC_BYTES = 16
 _CLOCK_REALTIME, _CLOCK_MONOTONIC = 0, 1  # of clock_gettime(2)
-_QUIET_NS = 100_000_000  # without a frame sent or received, after which the missing ones are lost
+_QUIET_NS = 100_000_000  # if no frame is sent or received for so long, missing frames count as lost
 _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
 _MAX_LATENCY_NS = 0x7FFFFFFF  # an int32
@@ -45,7 +45,7 @@ _TRAFFIC = np.dtype(
         ("fd", "i8"),
         ("sinks", _SINK, (_MAX_SINKS,)),
         ("sink_count", "i8"),
-        ("messages", "i8"),  # address of one struct mmsghdr a template
+        ("messages", "i8"),  # address of an array of struct mmsghdr, one for each template
         ("templates", "i8"),  # address of the frames, one after another
         ("template_count", "i8"),
         ("frame_bytes", "i8"),

@@ -91,7 +91,7 @@ class _ControlEmitter:
         b, table = self.b, layout.table
         entry = emit_lookup(self.packet, self.state, layout)
         if not table.key:
-            return entry, integer(1, 0)
+            return entry, integer(1, 0)  # the default record, a miss
         is_hit = b.not_(is_null(b, entry))
         if table.has_counter or table.meter or table.has_idle_timeout:
             with b.if_then(is_hit):

@@ -28,7 +28,7 @@ _FOLDER = click.Path(path_type=Path)
     "--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of STF files, named like programs."
 )
 @click.option("--json", "to_json", is_flag=True, help="Print one JSON object per STF file.")
-@click.option("-v", "--verbose", count=True, help="Print what *_read statements read; twice: tracebacks.")
+@click.option("-v", "--verbose", count=True, help="Print values of *_read statements; -vv: tracebacks, too.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM.json VECTORS.stf]...")
 def command(
     target: str,

@@ -88,7 +88,7 @@ class Builder:
         function = self.module.globals[PACKET_FUNCTION_NAME]
         function.linkage = "internal"
         function.attributes.add("alwaysinline")
-        # The working memory, of which only programs with queues need any, follows all other state.
+        # The working memory, which only programs with queues need, follows all other state: at `layout.work`.
         self.state_bytes = layout.work * WORD_BYTES
         if needs_queues(program):
             self.state_bytes += work_bytes(self.target.size_of(packet.type, self.module))

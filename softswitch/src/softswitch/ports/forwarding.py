@@ -4,8 +4,8 @@ A burst has the frames that wait at one port, 32 at most. It is processed under 
 are collected by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline,
 packets wait in queues before egress (`departures`). Only `epoll_wait` blocks: a frame that its egress port
 refuses is dropped and counted, so that a slow port never delays the others. A switch without queues,
-impairments and pcap files passes None as `queues`: the code of all three is not compiled then, as the first
-start of an installation waits for the compilation.
+impairments and pcap files passes None as `queues`. Then the code of all three is not compiled, which makes
+the first start of an installation faster.
 """
 
 import numpy as np
@@ -213,7 +213,7 @@ def run_pipeline(
     for _ in range(output_count):
         record = carray(pointer(output_buffer + used_bytes), 1, HEAD)[0]
         length = int64(record.length)
-        if record.kind < WAITING:
+        if record.kind < WAITING:  # the kind of a frame is its egress port
             add_to_batch(
                 switch, queues, int64(record.kind), output_buffer + used_bytes + HEAD_BYTES, length, now
             )

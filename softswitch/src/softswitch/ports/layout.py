@@ -119,7 +119,7 @@ class Switch:
     frame_bytes: int  # maximum length of a frame
     no_such_port: int  # frames sent to ports that do not exist
     buffered: int  # whether the pipeline has queues before egress
-    entered_at: int  # arrival of the last frame in ingress, µs since start; minimum of egress times
+    entered_at: int  # arrival of the last frame in ingress, µs since start; no egress is earlier
     records: int  # address of the packets in the queues, `record_bytes` for each slot
     record_bytes: int
     timer: int  # descriptor of a timerfd

@@ -1,4 +1,4 @@
-"""Compiled functions for ranked tables (`memory.layout`); match words: key and mask words, rank, bounds."""
+"""Compiled functions for ranked tables (`memory.layout`); `op[start:]` is masked key, mask, rank, bounds."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from softswitch.state.records import (
 
 
 @compiled
-def _find_group(state: Words, table: Row, op: Words, start: int) -> int:
+def _find_group(state: Words, table: Row, op: Words, mask_start: int) -> int:
     field_words = table.field_words
     for i in range(int64(state[table.header + GROUPS])):
         number = int64(state[table.order + i])
         group = table.groups + number * table.group_stride
         is_same = True
         for j in range(field_words):
-            is_same = is_same and state[group + j] == op[start + j]
+            is_same = is_same and state[group + j] == op[mask_start + j]
         if is_same:
             return number
     return int64(-1)
 
 
 @compiled
-def _create_group(state: Words, table: Row, op: Words, start: int) -> int:
-    """Create a group with these mask words, at the end of the order."""
+def _create_group(state: Words, table: Row, op: Words, mask_start: int) -> int:
+    """Create a group with the mask at `op[mask_start:]`, at the end of the order."""
     field_words = table.field_words
     number = 0
     while state[table.groups + number * table.group_stride + table.group_entries] != 0:
         number += 1
     group = table.groups + number * table.group_stride
     for j in range(field_words):
-        store_word(state, table, group + j, op[start + j])
+        store_word(state, table, group + j, op[mask_start + j])
     store_word(state, table, group + table.group_rank, 0)
     store_word(state, table, table.order + int64(state[table.header + GROUPS]), np.uint64(number))
     store_word(state, table, table.header + GROUPS, state[table.header + GROUPS] + ONE)
@@ -89,7 +89,7 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
 
 @compiled
 def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> int:
-    """Look up masked key words and the group's number, combined in the default record's unused key."""
+    """Look up masked key and group number, which are joined in the unused key of the default record."""
     key = table.header + HEADER_WORDS
     for i in range(table.field_words):
         state[key + i] = op[start + i]
@@ -158,7 +158,7 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
     store_action(state, table, number, op, start + 2 * field_words + 1 + table.bound_words, stop)
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
-        point_bucket(state, table, -1 - position, number)
+        point_bucket(state, table, -1 - position, number)  # the free bucket, by `find_bucket`
     else:
         predecessor, successor = int64(0), bucket_record(state, table, position)
         while successor != 0 and state[record_at(table, successor) + table.rank] >= rank:
