@@ -44,7 +44,7 @@ class RpcCost(NamedTuple):
 def measure_rpc_cost(
     codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
 ) -> RpcCost | None:
-    """Return the mean cost of a full RPC; None without answers, from servers that need the switch."""
+    """Return the mean cost of a full RPC; None without answers: some servers need the switch."""
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
         peers = [server_socket.getsockname(), worker_socket.getsockname()]

@@ -21,7 +21,7 @@ from typing import NoReturn
 INTERRUPTED = 130
 """Exit code after an interruption."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_CANCEL_TIMEOUT_S = 2.3
+_CANCEL_TIMEOUT_S = 2.3  # of the three seconds, the rest is for cleaning up
 _DUPLICATE_WINDOW_S = 0.5
 """Window for the same signal from sudo, which forwards the signal that the terminal has already sent."""
 _SHOW_TIMEOUT_S = 0.2
@@ -98,7 +98,7 @@ class Stop:
             _raise_cancelled()
 
     def exit(self, code: int) -> NoReturn:
-        """End the process without waiting for threads."""
+        """End the process; after a signal, do not wait for threads."""
         self._exit_lock.acquire()
         if self.is_requested:
             _exit_now(code)

@@ -63,7 +63,7 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         store = self._store
-        store.resume(BY_COMMAND)
+        store.resume(BY_COMMAND)  # a SEED also ends the controller's HOLD
         places = store.locate(keys)
         values = store.release(places)
         self._switch.prepare(step=0, word_flags=SET)
@@ -95,7 +95,8 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
     def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
         store = self._store
         if control.command is Command.SETTLE:
-            if int(control.keys[0]) == self._caller.epoch:
+            epoch_of_switch = int(control.keys[0])
+            if epoch_of_switch == self._caller.epoch:
                 store.settle()
         elif control.command is Command.HOLD:
             store.hold(BY_COMMAND)

@@ -19,7 +19,7 @@ _END_TIMEOUT_S = 10.0
 """Time for a script to end after its worker has failed, in s."""
 StartServers = Callable[[Tables], Awaitable[None]]
 Publish = Callable[[Arm], Awaitable[None]]
-"""Have pulls of an arm return all updates acknowledged by now; raise `HotlineError` on failure."""
+"""From now on, let an arm's pulls return all updates acknowledged so far; raise `HotlineError` on failure."""
 
 
 class ScriptArm:
