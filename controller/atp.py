@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from controller.controller import Controller
 from controller.forwarding import routes
 from controller.multicast import multicast_group, receivers
-from controller.tables import Row, Settings
+from controller.tables import InitialRow, Row
 from foundation.designs.atp import settings_of
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, Hosts
 from foundation.errors import HotlineError
@@ -41,7 +41,7 @@ class AckGroup(Row):
     group: int
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
+def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     minimum, maximum = LOCKSTEP_WORKERS
     if not minimum <= hosts.workers <= maximum:
         raise HotlineError(f"atp: expected {minimum} to {maximum} workers, got {hosts.workers}")
@@ -50,7 +50,7 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
     return [*routes(hosts), *(row for number, arm in enumerate(arms) for row in job_rows(hosts, number, arm))]
 
 
-def job_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
+def job_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[InitialRow]:
     settings = settings_of(arm)
     yield AtpJob(arm.job, settings.check, settings.ecn_depth)
     for server in range(1, hosts.servers + 1):
@@ -60,4 +60,4 @@ def job_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
     yield from receivers(hosts, job_number)
 
 
-CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)
+CONTROL: ControllerOps[Controller, InitialRow] = ControllerOps(_rows)

@@ -22,9 +22,9 @@ from controller.tables import (
     CallerKind,
     Change,
     HotParam,
+    InitialRow,
     Job,
     Server,
-    Settings,
     Update,
     Worker,
 )
@@ -86,7 +86,7 @@ class Controller:
         """Commit the design's pipeline; return False without a change if the switch runs it already."""
         return await self._switch.commit_pipeline()
 
-    async def install(self, *rows: Settings) -> None:
+    async def install(self, *rows: InitialRow) -> None:
         """Insert rows, or modify those whose key has an entry with other data."""
         self._switch.check_pipeline()
         present_rows = {
@@ -100,7 +100,7 @@ class Controller:
             ]
         )
 
-    async def remove(self, *rows: Settings) -> None:
+    async def remove(self, *rows: InitialRow) -> None:
         """Delete rows, which must exist."""
         self._switch.check_pipeline()
         await self._switch.write([Update(Change.DELETE, row) for row in rows])

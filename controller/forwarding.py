@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.controller import Controller
-from controller.tables import Route, Settings
+from controller.tables import InitialRow, Route
 from foundation.designs.interface import ControllerOps, Hosts
 from foundation.protocol import addressing
 
@@ -17,8 +17,8 @@ def routes(hosts: Hosts) -> Iterator[Route]:
         yield Route(addressing.server(number).mac, hosts.server_port(number))
 
 
-def _rows(hosts: Hosts, _arms: object, _epoch: int) -> list[Settings]:
+def _rows(hosts: Hosts, _arms: object, _epoch: int) -> list[InitialRow]:
     return list(routes(hosts))
 
 
-CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)
+CONTROL: ControllerOps[Controller, InitialRow] = ControllerOps(_rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from controller.tables import Group, Ipv4, Mac, Replica, Row, Settings
+from controller.tables import Group, InitialRow, Ipv4, Mac, Replica, Row
 from foundation.designs.interface import Hosts
 from foundation.protocol import addressing
 
@@ -31,7 +31,7 @@ def receiver_of(hosts: Hosts, job_number: int, worker: int) -> int:
     return job_number * hosts.workers + worker + 1
 
 
-def receivers(hosts: Hosts, job_number: int) -> Iterator[Settings]:
+def receivers(hosts: Hosts, job_number: int) -> Iterator[InitialRow]:
     replicas = []
     for worker in range(hosts.workers):
         global_worker, receiver = hosts.worker(worker + 1, job_number), receiver_of(hosts, job_number, worker)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from controller.controller import Controller
 from controller.forwarding import routes
 from controller.multicast import multicast_group, receiver_of, receivers
-from controller.tables import Ipv4, Row, Settings
+from controller.tables import InitialRow, Ipv4, Row
 from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.designs.switchml import settings_of
 from foundation.errors import HotlineError
@@ -38,7 +38,7 @@ class Member(Row):
     """Timeout of a slot in µs; 0 disables it."""
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
+def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     if hosts.workers > MAX_WORKERS:
         raise HotlineError(f"switchml: expected at most {MAX_WORKERS} workers, got {hosts.workers}")
     return [
@@ -47,7 +47,7 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
     ]
 
 
-def _member_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
+def _member_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[InitialRow]:
     settings = settings_of(arm)
     for worker in range(hosts.workers):
         yield Member(
@@ -64,4 +64,4 @@ def _member_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[Settings]:
     yield from receivers(hosts, job_number)
 
 
-CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)
+CONTROL: ControllerOps[Controller, InitialRow] = ControllerOps(_rows)

@@ -231,7 +231,7 @@ class Update:
     row: Row
 
 
-Settings: TypeAlias = Row
+InitialRow: TypeAlias = Row
 """A row that a switch has before its agents start: a table entry or a multicast group."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from controller.designs import CONTROL
-from controller.tables import Settings
+from controller.tables import InitialRow
 from experiment.config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, Hosts
 from foundation.designs.registry import Parts
@@ -18,10 +18,10 @@ PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
 )
 
 
-def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[Settings]:
+def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
     hosts = Hosts(config.workers, config.servers, config.workers_per_port)
     arms = config.every_arm if arms is None else arms
-    switch_rows: list[Settings] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)
+    switch_rows: list[InitialRow] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)
     return switch_rows
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from controller.controller import Controller
 from controller.errors import ControllerError, NotPrimary
-from controller.tables import Settings
+from controller.tables import InitialRow
 from experiment.liveness import Liveness
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.addressing import SWITCH_NAME
@@ -45,7 +45,7 @@ class RecoverableCluster(Protocol):
         """Return a controller of the switch whose election id no other controller exceeds."""
         ...
 
-    def rows(self, epoch: int) -> Sequence[Settings]:
+    def rows(self, epoch: int) -> Sequence[InitialRow]:
         """Return the rows of a switch whose callers have `epoch`, without hot sets."""
         ...
 

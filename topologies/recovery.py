@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from controller.controller import Controller
-from controller.tables import Settings
+from controller.tables import InitialRow
 from experiment.config import EPOCH
 from experiment.designs import rows
 from experiment.errors import SwitchFailed
@@ -46,7 +46,7 @@ class RecoverableRun:
         async with self._session.controller() as controller:
             yield controller
 
-    def rows(self, epoch: int) -> Sequence[Settings]:
+    def rows(self, epoch: int) -> Sequence[InitialRow]:
         return rows(self._session.config, epoch=epoch)
 
     async def renew_workers(self, epoch: int) -> None:

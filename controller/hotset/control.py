@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from controller.controller import Controller
 from controller.forwarding import routes
-from controller.tables import CallerKind, Job, Server, Settings, Worker
+from controller.tables import CallerKind, InitialRow, Job, Server, Worker
 from foundation.designs.hotset import settings_of
 from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
+def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
     return [*routes(hosts), *_job_rows(hosts, arms), *_caller_rows(hosts, arms, epoch)]
 
 
