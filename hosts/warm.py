@@ -30,7 +30,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     caller, space = Caller(job=0, worker=1, epoch=0), KeySpace(1)
     make_client = AGENTS.for_design(run_design).client
     client = make_client(caller, n_ps=1, space=space, clock=lambda: 0)
-    client.join(workers=2)
+    client.set_worker_count(workers=2)
     client.start_empty_rpc(ps=0)
     client.transmit()
     client.receive(b"", arrival=0, read=0)

@@ -223,7 +223,7 @@ def _build_arm(
         window=config.window, tables=table_optimisers(config, training), settings=config,
     )  # fmt: skip
     for client in network.clients:
-        client.join(config.workers)
+        client.set_worker_count(config.workers)
     return RunningArm(network, switch, PushLedger(trace.space.size))
 
 

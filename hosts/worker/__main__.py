@@ -60,7 +60,7 @@ class WorkerJob:
             log=self.log,
         )
         if config.workers:
-            self.client.join(len(config.workers))
+            self.client.set_worker_count(len(config.workers))
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
             raise AgentConfigError(f"services: expected {config.n_ps} PSs, got PS {sorted(services)}")

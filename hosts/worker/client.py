@@ -137,7 +137,7 @@ class BaseClient:
         self.state.deltas[: len(positions)] = deltas
         self._start(PUSH, iteration, positions)
 
-    def join(self, workers: int) -> None:
+    def set_worker_count(self, workers: int) -> None:
         """Set the number of workers of the job; most designs ignore it."""
 
     @property

@@ -70,7 +70,7 @@ class VectorClient(DesignClient):
     def stall_message(self, waited_s: float) -> str:
         """Return the error message after `waited_s` seconds without any arrival."""
 
-    def join(self, workers: int) -> None:
+    def set_worker_count(self, workers: int) -> None:
         """Set the number of workers that add up; call this before the first push."""
         if not self.min_workers <= workers <= self.max_workers:
             raise ValueError(f"expected {self.min_workers} to {self.max_workers} workers, got {workers}")
@@ -87,7 +87,7 @@ class VectorClient(DesignClient):
             raise ValueError(f"expected a vector of 1 to {self.max_values} values, got {n}")
         if vector.dtype not in (np.float32, np.int32):
             raise ValueError(f"expected a vector of float32 or int32, got {vector.dtype}")
-        self.join(workers)
+        self.set_worker_count(workers)
         self.put(vector, workers)
         op = FLOATS if vector.dtype == np.float32 else INTEGERS
         self._machine.start(self.state, op, NO_ITERATION, n)

@@ -128,6 +128,6 @@ def _make_simulation(
         hot_keys=trace.space.all() if has_hot_set else None,
     )  # fmt: skip
     if design.name in SYNCHRONOUS:
-        # The number of workers that add up, as a client's `join` sets it.
+        # The number of workers that add up, as `set_worker_count` of a client sets it.
         simulated_network.world.calls.header.workers = job.workers
     return simulated_network

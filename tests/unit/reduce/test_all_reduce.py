@@ -90,7 +90,7 @@ def test_pushes_add_to_every_workers_model_and_pulls_read_it(design: Design) -> 
     testbed = DenseTestbed(design, 3, faults=0.2)
     positions, answered = np.array([5, 0, 299]), [np.zeros(3, np.bool_) for _ in testbed.clients]
     for client in testbed.clients:
-        client.join(3)
+        client.set_worker_count(3)
     for iteration in (1, 2):
         for w, client in enumerate(testbed.clients):
             deltas = np.array([1, 10, 2**32 - 1], np.uint32) * np.uint32(w + 1)

@@ -35,7 +35,7 @@ def test_a_pull_sends_nothing_whatever_was_pushed_before(design: Design) -> None
     testbed = DenseTestbed(design, 2, values=VALUES)
     positions, deltas = np.arange(VALUES), np.ones(VALUES, np.uint32)
     for client in testbed.clients:
-        client.join(2)
+        client.set_worker_count(2)
         client.push(0, positions, deltas, np.zeros(VALUES, np.bool_))
     testbed.settle()
     assert [client.model.tolist() for client in testbed.clients] == [[2] * VALUES] * 2
