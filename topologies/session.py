@@ -248,7 +248,7 @@ class RealSession(Session):
         self._read_parts |= files
         frames = [pl.read_parquet(file) for file in files]
         operations = pl.concat(frames) if frames else pl.DataFrame(schema=OPERATIONS)
-        return operations.with_columns(is_measured(OPERATIONS_TIME, self.record.repeated()))
+        return operations.with_columns(is_measured(OPERATIONS_TIME, self.record.repeated_windows()))
 
     def switch_threads(self) -> dict[int, int]:
         switch_process = self.network.switch.switch_process
