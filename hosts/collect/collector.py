@@ -59,7 +59,7 @@ from hosts.collect.state import (
 from hosts.ps.journal import FROM_WORKER, append_note
 from hosts.ps.rpcs import find_job
 from hosts.ps.share import locate
-from hosts.ps.values import NOT_OWNED, UPDATE_COUNT, push
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, push
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import Words
@@ -347,7 +347,7 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
             copy = server.copies[j, place]
             copy.collected += 1
             # Adam's step is at least the number of gradients of each key.
-            step = max(step, (int64(cell.updates) & UPDATE_COUNT) + int64(copy.collected))
+            step = max(step, (int64(cell.updates) & UPDATE_COUNT_MASK) + int64(copy.collected))
     apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:
@@ -387,7 +387,7 @@ def apply_words(
             rpc.keys[lane], rpc.words[2 * count + lane] = swap64(keys[lane]), swap32(int64(words[lane]))
             cell = server.cells[j, locate(server.share, keys[lane]) * width]
             if cell.updates >= NOT_OWNED:  # `push` applies gradients only to keys that this PS owns
-                cell.updates &= UPDATE_COUNT
+                cell.updates &= UPDATE_COUNT_MASK
                 lanes_in_switch |= 1 << lane
     applied_lanes = push(server, j, decode(rpc), rpc)
     # The switch has counted these updates.

@@ -10,7 +10,7 @@ from hosts.collect.state import CHANGED, CollectServer
 from hosts.hotset.ps.rpc import handle as handle_request
 from hosts.ps.journal import FROM_WORKER, append_note
 from hosts.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
-from hosts.ps.values import NOT_OWNED, UPDATE_COUNT, lanes_to_serve, locate_lanes
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, lanes_to_serve, locate_lanes
 from nativekit.bits import popcount, swap32
 from nativekit.compile import compiled, int64
 
@@ -78,7 +78,7 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
     for lane in range(h.count):
         cell_index = int64(server.header.cell_indices[lane])
         if cell_index < outside_index and server.cells[j, cell_index].updates >= NOT_OWNED:
-            server.cells[j, cell_index].updates &= UPDATE_COUNT
+            server.cells[j, cell_index].updates &= UPDATE_COUNT_MASK
             lanes_in_switch |= 1 << lane
     reply_length = handle_request(server, rpc, length, arrival, answer)
     for lane in range(h.count):

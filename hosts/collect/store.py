@@ -14,7 +14,7 @@ from hosts.collect.state import AGES, CHANGED, COLLECTIONS, IDLE, QUEUED, Collec
 from hosts.hotset.ps.store import OffloadingStore
 from hosts.ps.share import Places, keys_at
 from hosts.ps.store import CopyAges, ShareContents
-from hosts.ps.values import NOT_OWNED, UPDATE_COUNT
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
@@ -63,7 +63,7 @@ class CollectStore(OffloadingStore):
 
     def reclaim(self, places: Places) -> None:
         """Serve these keys from now on; the switch must hold none of their gradients."""
-        self._cells.updates[places] &= UPDATE_COUNT
+        self._cells.updates[places] &= UPDATE_COUNT_MASK
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""

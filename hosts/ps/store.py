@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Keys, Values
 from hosts.ps.rpcs import Job
 from hosts.ps.share import Places, Share, places_and_keys, places_of
-from hosts.ps.values import NOT_OWNED, UPDATE_COUNT, Cell
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, Cell
 from nativekit.records import Records, RecordTable
 
 
@@ -73,5 +73,5 @@ class Store:
         # With an optimiser, the first word of state after the value has the sum.
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
         return ShareContents(
-            keys, cells.value, cells.updates < NOT_OWNED, cells.updates & np.uint32(UPDATE_COUNT), sums
+            keys, cells.value, cells.updates < NOT_OWNED, cells.updates & np.uint32(UPDATE_COUNT_MASK), sums
         )

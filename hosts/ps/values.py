@@ -28,7 +28,7 @@ from nativekit.records import Ints, Records, RecordTable, UInt32, check_field_na
 
 NOT_OWNED = 1 << 31
 """Bit of a cell's `updates`: the switch owns the key. Zeroed cells belong to the PS, and take no memory."""
-UPDATE_COUNT = NOT_OWNED - 1
+UPDATE_COUNT_MASK = NOT_OWNED - 1
 """Mask of the number of updates in a cell's `updates`."""
 _SIGN = 1 << 31
 
@@ -221,7 +221,7 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     for k in range(n):
         cell_index = int64(batch.cell_indices[k])
         cell = cells[cell_index]
-        cell.updates = (cell.updates & UPDATE_COUNT) + 1
+        cell.updates = (cell.updates & UPDATE_COUNT_MASK) + 1
         cell.number = batch.value[k]
         cells[cell_index + 1].number = batch.first[k]
         if kind >= IS_FTRL:

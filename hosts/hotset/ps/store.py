@@ -10,7 +10,7 @@ from foundation.protocol.header import NO_KEY
 from hosts.hotset.ps.state import Server
 from hosts.ps.share import Places, keys_at
 from hosts.ps.store import SharedState, Store
-from hosts.ps.values import NOT_OWNED, UPDATE_COUNT
+from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
 
 _HISTOGRAM_LEVELS = 1 << 12  # one for each number of updates; the last has all larger ones, too
 
@@ -37,11 +37,11 @@ class OffloadingStore(Store):
 
     def restart_counts(self) -> None:
         """Make `busiest` count only updates after this call; called when a PS has restarted."""
-        self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT)
+        self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT_MASK)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
-        self._cells.updates[: self._share.header.places] &= UPDATE_COUNT
+        self._cells.updates[: self._share.header.places] &= UPDATE_COUNT_MASK
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
         """Return up to `limit` keys with most updates since the last call, and their counts.
@@ -49,7 +49,7 @@ class OffloadingStore(Store):
         Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
         at most 2^32 - 1.
         """
-        updates = self._cells.updates & np.uint32(UPDATE_COUNT)
+        updates = self._cells.updates & np.uint32(UPDATE_COUNT_MASK)
         counts = updates - self._previous_counts
         self._previous_counts = updates
         busiest_places = _busiest_places(counts, limit)
@@ -77,7 +77,7 @@ class HotsetStore(OffloadingStore):
     def reclaim(self, places: Places, values: Values) -> None:
         """Take back the ownership of these distinct keys, and add `values` to their values."""
         self._cells.value[places] += values
-        self._cells.updates[places] &= UPDATE_COUNT
+        self._cells.updates[places] &= UPDATE_COUNT_MASK
         # With replay logs, `restore` needs the values that were given minus those that came back.
         self._at_switch[places] = self._at_switch[places] - values if self._has_replay_logs else 0
 
