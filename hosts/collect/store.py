@@ -107,7 +107,8 @@ class CollectStore(OffloadingStore):
         """Request the collection of all gradients that the switch has added up to `now` (ns)."""
         self._empty_queues()
         places = np.flatnonzero(self._cells.updates[: self._share.header.places] >= NOT_OWNED)
-        self.collector.wanted_before, self.collector.n_wanted = now + 1, len(places)
+        self.collector.wanted_before = now + 1
+        self.collector.n_wanted = len(places)  # no sum has been read yet
         # Keys in a collection that has read its sums before `now` are queued again when it ends.
         self.requeue()
         self._server.header.due = 0
@@ -118,6 +119,7 @@ class CollectStore(OffloadingStore):
         self._apply_gradients(places, values)
 
     def settle(self) -> None:
+        # All replays are in: apply their sum, less the gradients that had been collected already.
         places = np.flatnonzero(self._unsettled)
         values = self._unsettled[places]
         self._unsettled[places] = 0
@@ -135,6 +137,7 @@ class CollectStore(OffloadingStore):
         super().restore()
         self._empty_queues()
         places = np.flatnonzero(self._collected)
+        # Workers also replay gradients that were collected, which are applied already.
         self._unsettled[places] -= self._collected[places]
         self._collected[places] = 0
         for collection in self._job_collections:
@@ -148,7 +151,7 @@ class CollectStore(OffloadingStore):
             return
         self.collector.epoch = epoch
         for slot, collection in enumerate(self._job_collections):
-            collection.seq = WINDOW + slot
+            collection.seq = WINDOW + slot  # turn 1, the first of an epoch
 
     @property
     def _job_collections(self) -> list[Collection]:

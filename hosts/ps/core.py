@@ -59,7 +59,7 @@ class Core(Generic[ReplyTo]):
         return iter(())
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
-        """Restore the state from a checkpoint and a journal; return the number of replayed notes."""
+        """Restore the state from a checkpoint and the notes of a journal; return the number of notes."""
         raise AgentConfigError("expected a durable design: the servers of this design cannot be restored")
 
     @property
