@@ -48,7 +48,7 @@ def open_udp(address: Address, shared: bool = False, source_port: int | None = N
     """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too.
 
     With `source_port` the socket drops datagrams from other UDP ports: a switch with service addresses
-    checks the sending host only of datagrams from the services' port.
+    verifies the sender only for datagrams that come from the services' port.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:

@@ -184,7 +184,7 @@ class WorkerProcess:
         """Write the sums of the pushes of each job to an .npz file, for the keys that were pushed."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, worker_job in self._jobs.items():
-            sums = worker_job.ledger.sums()
+            sums = worker_job.ledger.sums()  # `unknown`: of deltas without an answer, applied or not
             positions = np.flatnonzero(sums.sent | sums.unknown)
             columns[f"job{job}_keys"] = self._trace.space.keys(positions)
             columns[f"job{job}_sent"] = sums.sent[positions]
@@ -199,8 +199,8 @@ class WorkerProcess:
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Push the unreplayed updates; return the number of dropped rows."""
-        # Earlier blocks wrote their logs before their commands were answered, so no other rows are pending.
+        """Push the updates that are to be replayed; return how many rows of the RPC log were dropped."""
+        # A `run` is answered after its rows are written, so only rows of these replays can be pending.
         for job, worker_job in self._jobs.items():
             if worker_job.client.has_unreplayed:
                 self._run_driver(
@@ -212,7 +212,7 @@ class WorkerProcess:
         return {"dropped_rows": self._rpcs.dropped}
 
     def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
-        """Continue with restart number `switch` of the switch; the jobs' callers have these new epochs."""
+        """Continue after restart number `switch` of the switch, with a new epoch for each job."""
         for job, epoch in epochs.items():
             worker_job = self._job(int(job))
             renew(worker_job.client, worker_job.log, epoch, switch)
