@@ -7,7 +7,7 @@ INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
 STATE       the block of `memory.layout`
 mailbox     requests of the control plane and of the direct front end (`MAILBOX`)
-areas       one for each CPU: its number of frames by port (`Arena.runs`), and packets in processing
+areas       one for each CPU: its number of frames by port (`Arena.program_runs`), and packets in processing
             (`Bpf.reserve`)
 """
 
@@ -33,8 +33,8 @@ LOCK = 64  # in a cache line by itself
 START_NS = 128
 MULTIPLIER = 136  # of the hash of `PORT_OF` (`port_slots`)
 MAILBOX = 144  # offset of the mailbox
-LOST_NOTICES = 152
-NO_SUCH_PORT = 160
+LOST_NOTICES = 152  # number of digests and log records that the ring buffer did not take
+NO_SUCH_PORT = 160  # number of frames sent to ports that do not exist
 APPLIED = 168  # number of applied journal entries
 CLOCK = 192  # two words, used in tests: a frame's time of arrival and the current time, in µs
 AREA_OF = _PAGE
@@ -44,10 +44,10 @@ SLOT_BITS = 12  # the hash table has 2^12 slots: interface << 32 | port
 INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
-# Offsets of the words of a port's counters.
-RECEIVED, SENT, UNSENT, OVERSIZE_IN, OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
-RUNS, RUNS_BYTES = 0, 8 * PORT_NUMBERS
-"""Offset and size, in bytes, of the number of frames by port in each CPU's area."""
+# Offsets of the words of a port's counters: numbers of frames, and the length of the last oversize arrival.
+RECEIVED, SENT, UNSENT, OVERSIZE_IN, LAST_OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
+PROGRAM_RUNS, PROGRAM_RUNS_BYTES = 0, 8 * PORT_NUMBERS
+"""Offset and size, in bytes, of the number of frames by port in each CPU's area; each is one run."""
 CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
 CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + _PAGE - 1) // _PAGE * _PAGE
@@ -111,10 +111,10 @@ class Arena:
         """Return a part as words; `offset` and `size` are in bytes."""
         return np.frombuffer(self._memory, dtype=np.uint64, count=size // 8, offset=offset)
 
-    def runs(self) -> npt.NDArray[np.uint64]:
+    def program_runs(self) -> npt.NDArray[np.uint64]:
         """Return the number of frames that each CPU has processed; shape (CPUs, ports)."""
         areas = self.view(self._areas, self._cpus * self._stride).reshape(self._cpus, self._stride // 8)
-        return areas[:, RUNS // 8 : (RUNS + RUNS_BYTES) // 8]
+        return areas[:, PROGRAM_RUNS // 8 : (PROGRAM_RUNS + PROGRAM_RUNS_BYTES) // 8]
 
     def connect(self, interfaces: dict[int, int]) -> None:
         indices = np.array(list(interfaces.values()), dtype=np.uint64)
@@ -130,7 +130,7 @@ class Arena:
             interface_indices[port] = index
         words = self.words
         words[MULTIPLIER // 8] = multiplier
-        # Programs may run meanwhile; for them, overwriting an entry with the same value changes nothing.
+        # Programs may run meanwhile. With the fixed seed, unchanged interfaces get the same entries again.
         words[PORT_OF // 8 : INTERFACE_OF // 8] = port_entries
         words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_indices
 

@@ -79,8 +79,8 @@ class _FrontEnd:
         self.b, self.target = builder.b, builder.target
         self.max_parsed_bytes, self.may_copy = max_parsed_bytes(program), needs_queues(program)
         self.has_notices = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
-        runs = self.target.allocate(arena.RUNS_BYTES)
-        assert runs == arena.RUNS  # `Arena.runs` reads them there, so they are allocated first
+        runs = self.target.allocate(arena.PROGRAM_RUNS_BYTES)
+        assert runs == arena.PROGRAM_RUNS  # allocated first: `Arena.program_runs` reads them there
         lengths = self.target.allocate(2 * WORD_BYTES)  # of the headers and of the payload
         front_output = partial(FrontOutput, target=self.target, lengths=lengths)
         # The packet's fields come first: an instruction's offset is below 32 KiB, and each field beyond would
@@ -146,7 +146,7 @@ class _FrontEnd:
         is_large = b.icmp_unsigned(">", length, integer(64, MAX_FRAME_BYTES))
         with b.if_then(b.or_(is_segmented, is_large), likely=False):
             self._increment_counter(port, arena.OVERSIZE_IN)
-            b.store(length, self._counter_address(port, arena.OVERSIZE_BYTES))
+            b.store(length, self._counter_address(port, arena.LAST_OVERSIZE_BYTES))
             b.branch(self.drop)
 
     def _load_word(self, offset: int, index: llvm.Value) -> llvm.Value:
@@ -164,7 +164,8 @@ class _FrontEnd:
     def _count_run(self, port: llvm.Value) -> None:
         """Count the frame in this CPU's area, which no other frame changes at the same time."""
         b = self.b
-        runs = byte_offset(b, byte_offset(b, self.target.area(b), arena.RUNS), b.shl(port, integer(64, 3)))
+        all_runs = byte_offset(b, self.target.area(b), arena.PROGRAM_RUNS)
+        runs = byte_offset(b, all_runs, b.shl(port, integer(64, 3)))
         b.store(b.add(b.load(runs, typ=I64), integer(64, 1)), runs)
 
     def _drop_unless(self, condition: llvm.Value) -> None:

@@ -133,7 +133,7 @@ class KernelPorts:
         else:
             words[arena.START_NS // 8] = self._start_ns
             self._port_counters(pipeline)[:] = self._saved_counters
-            pipeline.arena.runs()[:] = self._saved_runs
+            pipeline.arena.program_runs()[:] = self._saved_runs
             for name, offset in _LOSS_COUNTERS.items():
                 words[offset // 8] = self._saved_losses[name]
         pipeline.arena.connect({number: interface.index for number, interface in self._interfaces.items()})
@@ -158,7 +158,7 @@ class KernelPorts:
             self._port_counters(pipeline).copy(),
             _read_losses(pipeline),
         )
-        self._saved_runs = pipeline.arena.runs().copy()
+        self._saved_runs = pipeline.arena.program_runs().copy()
 
     def close(self) -> None:
         self.stop()
@@ -175,7 +175,7 @@ class KernelPorts:
         counts, runs, losses = self._saved_counters, self._saved_runs, self._saved_losses
         if self._pipeline is not None:
             counts, losses = self._port_counters(self._pipeline).copy(), _read_losses(self._pipeline)
-            runs = self._pipeline.arena.runs().copy()
+            runs = self._pipeline.arena.program_runs().copy()
         drops = tx_drops()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
@@ -246,7 +246,7 @@ class KernelPorts:
                     "(segmentation offload? `ethtool -K ... tso off gso off`); later frames are only counted",
                     number,
                     self._interfaces[number].name,
-                    counts[number, arena.OVERSIZE_BYTES // 8],
+                    counts[number, arena.LAST_OVERSIZE_BYTES // 8],
                     MAX_FRAME_BYTES,
                 )
 
