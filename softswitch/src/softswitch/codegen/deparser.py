@@ -28,6 +28,7 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
         )
     packet.require(fits, traffic.next_packet_block)
 
+    # The verifier would follow each combination of valid headers, so the position is hidden from it.
     position = OpaqueVariable(b, start.type, start, name="position")
     for header in program.deparser:
         with b.if_then(packet.is_valid(header)):
@@ -38,7 +39,7 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
 
     if has_recirculate:
         with b.if_then(is_recirculated):
-            traffic.recirculate(start, length)
+            traffic.recirculate(start, length)  # ends with a branch to the next packet
     limit = resize(b, packet.get("truncated_length"), 64)
     length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
     actions.output.finish_record(packet.get("egress_port"), length)

@@ -29,7 +29,7 @@ def cpu_mask(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames of interfaces on one CPU; return the previous masks, restored before a PortError."""
+    """Process frames of interfaces on one CPU; return the previous masks. Restores them if it fails."""
     previous_masks: Masks = {}
     try:
         for name in names:

@@ -11,7 +11,7 @@ from nativekit.records import Records, records_from_rows
 from softswitch.memory.layout import TableLayout
 
 LOG_ENTRIES = 1 << 25
-"""Capacity of the log in words: more than the updates of the largest message can change."""
+"""Capacity of `Row.log` in changed words: more than the updates of the largest message can change."""
 
 Words = npt.NDArray[np.uint64]
 

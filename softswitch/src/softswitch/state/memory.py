@@ -56,7 +56,7 @@ class Memory:
                 self.waiting[0] = 0
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
-        """Return a copy of words; the caller holds `locked`. Each run of `unit` words is read atomically."""
+        """Return a copy of words, under `locked`; the kernel datapath makes only `unit` words consistent."""
         return self.words[first:stop].copy()
 
     def store(self, first_word: int, values: Sequence[int] | Words) -> None:
@@ -64,7 +64,7 @@ class Memory:
         self.words[first_word : first_word + len(values)] = values
 
     def store_bytes(self, first_byte: int, data: bytes) -> None:
-        """Change bytes; the caller holds `locked`. Packets may change the word's other bytes concurrently."""
+        """Change bytes, under `locked`; in the kernel datapath, packets may change other bytes of words."""
         self.map[first_byte : first_byte + len(data)] = data
 
     @contextmanager

@@ -78,10 +78,10 @@ class PlainWriter:
         self._fields = records_from_rows(FieldRow, fields)
 
     def operations(self, scanned: ScannedUpdates, tracked_tables: Collection[str]) -> Operations | None:
-        """Return the operations of updates; None unless all are plain and of tables that are not tracked."""
+        """Return the operations of updates; None unless all are plain, and their tables have no handles."""
         if (
             not self._stores
-            or any(self._extras)  # which a write would change
+            or any(self._extras)  # state of entries besides match and action, which a write would change
             or (tracked_tables and not self._names.isdisjoint(tracked_tables))
         ):
             return None
