@@ -18,8 +18,8 @@ class SwitchML(Aggregating):
     check: bool = False
     """Whether the switch compares chunk numbers, so that a late copy changes nothing."""
     slot_timeout_us: int = 0
-    """Time in µs after which a retransmission completes a chunk for all workers, without those that are
-    missing; 0 means never. It needs `check`."""
+    """Time in µs after which a retransmission makes the switch answer all workers with the sums of those
+    that have sent; 0 means never. It needs `check`."""
     published_timers: bool = False
     """Whether workers resend after 1 ms, instead of after 20 ms or more."""
 

@@ -84,7 +84,7 @@ def _field(name: str) -> Field[Any, Any]:
     match name:
         case "op":
             return ByteEnumField(name, default, {op.value: op.name.lower() for op in Op})
-        case "flags":
+        case "flags":  # FIRST and SECOND are words of optimiser state
             return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES", "SET", "FIRST", "SECOND"])
         case "live" | "served" | "refused":
             return XBitField(name, default, bits)
@@ -134,7 +134,7 @@ def build(message: Message) -> bytes:
 
 
 def encode_with_scapy(datagram: bytes) -> bytes:
-    message = codec.parse(datagram)
+    message = codec.parse(datagram)  # as the agent has encoded it
     return datagram if message.header.op == Op.CONTROL else build(message)
 
 

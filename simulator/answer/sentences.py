@@ -110,17 +110,17 @@ def differences(comparison: OffloadComparison) -> Iterator[str]:
 def _utilization(name: str, result: ArmResult) -> str:
     return (
         f"{name} the servers' cores are busy {_percent(result.at_rate.servers)} of the time at that rate, "
-        f"the workers' {_percent(result.at_rate.workers)}; at the {result.capacity:,.0f} steps/s that it "
-        f"carries {_shares(result.at_capacity)}: {_LIMITS[result.at_capacity.limits]}."
+        f"the workers' {_percent(result.at_rate.workers)}; at its capacity, {result.capacity:,.0f} steps/s, "
+        f"they are busy {_shares(result.at_capacity)}: {_LIMITS[result.at_capacity.limits]}."
     )
 
 
 def _collection(config: SimulationConfig, ages: Staleness) -> str:
     collection = config.collection
     return (
-        f"Servers optimise with {config.optimiser}. With the hot set they collect gradients from the switch, "
-        f"to publish values every {collection.staleness_ms:g} ms within "
-        f"{_percent(collection.share_of_server)} of their time: half of the values were replaced within "
+        f"Servers optimise with {config.optimiser}. With the hot set they collect gradients from the switch "
+        f"for up to {_percent(collection.share_of_server)} of their time, to publish values every "
+        f"{collection.staleness_ms:g} ms: half of the values were replaced within "
         f"{ages.p50_ms:.3g} ms, 99 % within {ages.p99_ms:.3g} ms."
     )
 
@@ -203,24 +203,26 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
 
 def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
     first_uplink, last_uplink = uplinks[0], uplinks[-1]
-    unlimited_gains = [
+    uplinks_without_limit = [
         uplink for uplink in uplinks if uplink.baseline >= (1 - _TOLERANCE) * first_uplink.baseline
     ]
-    unlimited_gains = [
-        uplink for uplink in unlimited_gains if uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
+    uplinks_without_limit = [
+        uplink
+        for uplink in uplinks_without_limit
+        if uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
     ]
-    summary = (
-        f"By calculation uplinks limit no capacity up to an oversubscription of {_ratio(unlimited_gains[-1])}"
-    )
-    # `uplinks` ascends by oversubscription.
-    limited_gains = uplinks[len(unlimited_gains) :]
-    if not limited_gains:
+    max_ratio = _ratio(uplinks_without_limit[-1])
+    summary = f"By calculation uplinks limit no capacity up to an oversubscription of {max_ratio}"
+    # `uplinks` ascends by oversubscription, so uplinks that limit a capacity come last.
+    limiting_uplinks = uplinks[len(uplinks_without_limit) :]
+    if not limiting_uplinks:
         return f"{summary}."
-    changing_gains = [
-        uplink for uplink in limited_gains if abs(uplink.gain / last_uplink.gain - 1) > _TOLERANCE
+    # The gain settles, so uplinks with another gain than the last one come first.
+    uplinks_before_plateau = [
+        uplink for uplink in limiting_uplinks if abs(uplink.gain / last_uplink.gain - 1) > _TOLERANCE
     ]
-    gains = [f"{uplink.gain:.2f} at {_ratio(uplink)}" for uplink in changing_gains]
-    gains.append(f"{last_uplink.gain:.2f} from {_ratio(limited_gains[len(changing_gains)])} on")
+    gains = [f"{uplink.gain:.2f} at {_ratio(uplink)}" for uplink in uplinks_before_plateau]
+    gains.append(f"{last_uplink.gain:.2f} from {_ratio(limiting_uplinks[len(uplinks_before_plateau)])} on")
     return f"{summary}; the gain is {', '.join(gains)}."
 
 

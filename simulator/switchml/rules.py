@@ -3,7 +3,7 @@
 It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `workers_counter`, `processor`,
 `exponents` and, by the entries of its controller, in `next_step_selector`:
 
-- A packet sets its worker's bit in its set, and clears it in the other set.
+- A packet sets its worker's bit in the bitmap of its pool set (of two), and clears it in the other's.
 - If no bit was set, the packet is the first, and writes its values. If its worker's bit was set, it is a
   retransmission, and only reads.
 - The count of a pool entry goes from the number of workers down to 0, and begins again there. Retransmissions
