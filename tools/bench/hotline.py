@@ -40,7 +40,7 @@ def cold_pushes(lanes: int = LANES) -> Workload:
 
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
-    """Return a setup with one worker in every run, one PS, offload on, and hot entries in all lanes."""
+    """Return a setup with a worker row for each run (an epoch), a PS, offload, and hot keys in all lanes."""
     encoder = RowEncoder(read_p4info(program.path))
     rows = [*network_rows(), *_hot_rows(lanes, entries // lanes)]
     return Setup(program, [adopt(encoder.update(Update(Change.INSERT, row))) for row in rows])

@@ -42,7 +42,7 @@ from hotline.cli.common import Number, json_option, run_on_switch, switch_option
 )  # fmt: skip
 @click.option(
     "--max-moves",
-    default=WAVE,
+    default=WAVE,  # as many keys as move at a time
     show_default=True,
     type=click.IntRange(min=1),
     help="Maximum number of replacements in a period.",

@@ -34,9 +34,9 @@ def optimisers(
 ) -> None:
     """Compare SGD and Adagrad, with and without the switch.
 
-    Simulates three trainings: on clicks, of a small DLRM, and on your ratings, if given. Reports the loss
-    against time and updates, with tuned learning rates, and maps the gain from offload by share of hits and
-    budget of collections.
+    Simulates three trainings: a model of clicks, a small DLRM and, if given, a model of your ratings. Reports
+    the loss against time and updates, with tuned learning rates, and maps the gain from offload by the share
+    of updates that hit and the share of server time for collections.
     """
     from studies.optimisers.numbers import run_plan
     from studies.optimisers.page import write_page

@@ -146,7 +146,8 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
     click.echo(load_name + (f", steps/s offered: {offered_rates}" if offered_rates else ""))
     base = reference_of(compared_runs[0].changes[load])
     lead = lead_arm(base.design)
-    for arm in (each.name for each in (base, *arms_in_answer(base.design))):
+    compared_arms = [base, *arms_in_answer(base.design)]  # those of a report's answer
+    for arm in (each.name for each in compared_arms):
         changes = [each.changes[load].get(arm, {}) for each in compared_runs]
         rows = [
             [

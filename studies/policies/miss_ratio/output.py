@@ -77,8 +77,8 @@ def write_torchrec(ratios: MissRatios, path: Path) -> None:
 def torchrec_of(curve: MissRatioCurve) -> dict[str, object]:
     """Return TorchRec's statistics of a table.
 
-    `height` is the number of keys in the log, `expected_lookups` that of a mini-batch. A bin of
-    `mrc_hist_counts` has the accesses whose stack distance is in its part of 0 to `height`; first accesses
+    `height` is the number of keys in the log, `expected_lookups` that of a mini-batch. Bins of
+    `mrc_hist_counts` divide 0 to `height` equally, and count accesses by their stack distance; first accesses
     are in no bin. `cacheability` is the area under the miss-ratio curve of these bins.
     """
     edges = bin_edges(curve.keys)
@@ -95,7 +95,7 @@ def torchrec_of(curve: MissRatioCurve) -> dict[str, object]:
         },
         "cache_params": {
             "algorithm": "LRU",
-            # The size whose share of the hits exceeds its share of the keys most.
+            # The size with the largest difference of its share of the hits and its share of the keys.
             "load_factor": float(load_factors[np.argmax(1 - miss_shares - load_factors)]),
         },
     }

@@ -50,10 +50,10 @@ def function(stage: Stage) -> list[Result]:
 
 def parts(stage: Stage) -> list[Result]:
     hit, cold, setup = hotline.hot_pushes(), hotline.cold_pushes(), hotline.setup()
-    steps = [
+    steps = [  # each does all that the previous one does, and more
         *steps_without_program(cold),
         Step("and our program, 32 lanes cold", SOFTSWITCH, setup, cold),
-        Step("our program, 32 lanes hit: 98 B go back", SOFTSWITCH, setup, hit),
+        Step("our program, 32 lanes hit: 98 B go back", SOFTSWITCH, setup, hit),  # answers without values
     ]
     return [*plain_parts.parts(stage), *measure_steps(stage, steps)]
 

@@ -38,7 +38,8 @@ def run(data: bytes) -> Hashable:
         if b'"' not in data:
             with patch.object(source, "BLOCK_BYTES", _SMALL_BLOCK), _read(path) as in_blocks:
                 assert _same(in_blocks, found), "the size of blocks changes the log"
-        return min(len(found), 3), min(len(found.tables), 3), found.has_pulls, found.notes[0].split()[1]
+        log_format = found.notes[0].split()[1]  # the word after "log:"
+        return min(len(found), 3), min(len(found.tables), 3), found.has_pulls, log_format
 
 
 @contextmanager

@@ -24,6 +24,7 @@ def run(data: bytes) -> Hashable:
     assert rows.height and not any(rows.null_count().row(0)), "a row has a null"
     assert rows["latency_us"].is_not_nan().all() and rows["op"].is_in(["pull", "push"]).all()
     connections = None if logs.connections is None else logs.connections.collect().height
+    # The outcome: counts up to a maximum, so that there are few outcomes.
     return min(rows.height, 3), connections and min(connections, 2), len(logs.updates)
 
 
