@@ -116,12 +116,12 @@ def length_of(udp: Udp, k: int) -> int:
 
 
 @compiled
-def arrival(udp: Udp, k: int, read: int) -> int:
+def arrival(udp: Udp, k: int, read_ns: int) -> int:
     """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
-    # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read`.
+    # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read_ns`.
     stamp = udp.state.control[k]
     unix_ns = int64(stamp[_SECONDS]) * NS_PER_S + int64(stamp[_NANOSECONDS])
-    return min(unix_ns - int64(udp.state.clock_offset_ns), read)
+    return min(unix_ns - int64(udp.state.clock_offset_ns), read_ns)
 
 
 @compiled

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.compiled import loop
-from foundation.designs.interface import COMMAND as IS_COMMAND
-from foundation.designs.interface import FOREIGN as IS_FOREIGN
+from foundation.designs.interface import COMMAND as COMMAND_OUTCOME
+from foundation.designs.interface import FOREIGN as FOREIGN_OUTCOME
 from foundation.designs.interface import NEVER, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
@@ -18,8 +18,8 @@ from hosts.ps.service import (
     Service,
     assign_core,
     free_slots,
+    has_service_time,
     hold_answer,
-    is_configured,
     next_slot,
     send_due_answers,
 )
@@ -46,7 +46,7 @@ from nativekit.records import Ints, Octets, Records, check_field_names, one, rec
 from nativekit.reference import as_ref
 
 (
-    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake,
+    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, datagram_address, octets, peer, wake,
     prefetch_index, prefetch_values,
 ) = SERVER_OPS  # fmt: skip
 TIMED_OUT, COMMAND, SIGNAL, OWN_ANSWER, HAS_MARKS, NEEDS_ROOM, MUST_PERSIST = 0, 1, 2, 3, 4, 5, 6
@@ -165,7 +165,7 @@ def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None
     n_received, commit_ns = int64(state.n_received), clock(udp, MONOTONIC) - int64(state.persist_start_ns)
     state.n_delayed += n_received
     state.delay_ns += n_received * commit_ns
-    if not is_configured(service):
+    if not has_service_time(service):
         for k in range(n_received):
             answer = udp.outbox[k]
             answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, MAX_U32))
@@ -177,7 +177,7 @@ def send_own_requests(server: ServerState, udp: Udp, sources: Sources) -> None:
     names, n_queued = int64(sources.peers.ctypes.data), int64(0)
     s = transmit(server, clock(udp, MONOTONIC))
     while s != NOTHING:
-        queue(udp, address(server, s), octets(server, s), names + peer(server, s) * NAME_BYTES)
+        queue(udp, datagram_address(server, s), octets(server, s), names + peer(server, s) * NAME_BYTES)
         n_queued += 1
         if n_queued == BURST:
             flush(udp, int64(sources.state.data_socket))
@@ -212,18 +212,22 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
         return False
     has_marks = False
     cpu_start_ns = clock(udp, THREAD_CPU)
-    read = clock(udp, MONOTONIC)
+    read_ns = clock(udp, MONOTONIC)
     for k in range(n):
         prefetch_next_datagrams(server, udp.inbox, k, n)
         callers = int64(server.header.callers)
-        outcome = answer_datagram(server, service, udp, fd, k, read)
-        mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
+        outcome = answer_datagram(server, service, udp, fd, k, read_ns)
+        mark = ANSWERED
+        if outcome == COMMAND_OUTCOME:
+            mark = FOR_CONTROL
+        elif outcome == FOREIGN_OUTCOME:
+            mark = FOREIGN
         if server.header.callers > callers:  # `handle` has added this caller to the table
             mark = NEW_CALLER
         sources.marks[k] = mark
         has_marks |= mark != ANSWERED
-        read = clock(udp, MONOTONIC)
-    share_cpu(server, 0 if is_configured(service) else clock(udp, THREAD_CPU) - cpu_start_ns)
+        read_ns = clock(udp, MONOTONIC)
+    share_cpu(server, 0 if has_service_time(service) else clock(udp, THREAD_CPU) - cpu_start_ns)
     return has_marks
 
 
@@ -237,20 +241,20 @@ def prefetch_next_datagrams(server: ServerState, inbox: Records[Rpc], k: int, n:
 
 
 @compiled
-def answer_datagram(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
-    rpc, arrival_ns = udp.inbox[k], arrival(udp, k, read)
-    if not is_configured(service):
+def answer_datagram(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read_ns: int) -> int:
+    rpc, arrival_ns = udp.inbox[k], arrival(udp, k, read_ns)
+    if not has_service_time(service):
         answer = udp.outbox[k]
         length = handle(server, rpc, length_of(udp, k), arrival_ns, answer)
         if length > 0:
-            stamp(server, answer, clock(udp, MONOTONIC) - read, read - arrival_ns)
+            stamp(server, answer, clock(udp, MONOTONIC) - read_ns, read_ns - arrival_ns)
             queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, length, name_of(udp, k))
         return length
     slot = next_slot(service)
     answer = service.answers[slot]
     length = handle(server, rpc, length_of(udp, k), arrival_ns, answer)
     if length > 0:
-        assign_core(service, read, lanes(server, rpc))
+        assign_core(service, read_ns, lanes(server, rpc))
         service_ns = int64(service.header.due - service.header.start)
         stamp(server, answer, service_ns, int64(service.header.start) - arrival_ns)
         charge(server, answer, service_ns)

@@ -48,7 +48,7 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
 
 
 @compiled
-def is_configured(service: Service) -> bool:
+def has_service_time(service: Service) -> bool:
     return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0  # whether either is set
 
 
@@ -58,14 +58,14 @@ def free_slots(service: Service) -> int:
 
 
 @compiled
-def assign_core(service: Service, read: int, lanes: int) -> None:
-    """Assign an RPC read at `read` (ns), with `lanes` that the switch did not serve, to a core."""
+def assign_core(service: Service, read_ns: int, lanes: int) -> None:
+    """Assign an RPC read at `read_ns`, with `lanes` that the switch did not serve, to a core."""
     earliest_core = int64(0)
     for core in range(1, len(service.free_at)):
         if service.free_at[core] < service.free_at[earliest_core]:
             earliest_core = core
     header = service.header
-    header.start = max(read, int64(service.free_at[earliest_core]))
+    header.start = max(read_ns, int64(service.free_at[earliest_core]))
     header.due = header.start + header.ns_per_rpc + lanes * header.ns_per_lane
     service.free_at[earliest_core] = header.due
 

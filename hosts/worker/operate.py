@@ -37,7 +37,7 @@ transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
 """Why the loop returned: operation ended; deadline reached; log full; a signal or command came."""
 SEND_BURST = 8
-"""Maximum size of a burst: few datagrams, so that answers wait briefly and requests leave soon after `t0`."""
+"""Maximum size of a burst: small, so that answers wait briefly and requests leave soon after taking `t0`."""
 _CHECK_NS = 1_000_000  # interval, in ns, of checks for signals and commands while the loop is busy
 _POLLIN = 1  # Linux, <poll.h>
 _N_POLLFDS = 3
@@ -111,13 +111,13 @@ def send_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 def receive_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     n = take(udp, int64(wire.state.fd), BURST)
     if n:
-        read = clock(udp, MONOTONIC)
+        read_ns = clock(udp, MONOTONIC)
         for k in range(n):
-            row = receive(calls, udp.inbox[k], length_of(udp, k), arrival(udp, k, read), read)
-            handled_at = clock(udp, MONOTONIC)
+            row = receive(calls, udp.inbox[k], length_of(udp, k), arrival(udp, k, read_ns), read_ns)
+            handled_ns = clock(udp, MONOTONIC)
             if row != NOTHING:
-                calls.log[row].w_proc = handled_at - read
-            read = handled_at
+                calls.log[row].w_proc = handled_ns - read_ns
+            read_ns = handled_ns
     return n
 
 
