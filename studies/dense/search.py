@@ -28,8 +28,8 @@ MAX_LAYERS = 12
 MIN_WIDTH, MAX_WIDTH, _SEARCH_STEPS = 8, 64, 2_000_000
 """Bounds of the beam's width, and the target number of search steps, which are width · n² for n layers."""
 _TIE_WEIGHTS = (0.0, 1e-6)
-"""Weights of a state's own end, which breaks ties; the search runs with both, as neither is always better."""
-_NO_BUFFER = 0  # buffer whose times are not recorded
+"""Weights in a state's score of the end of its buffers, which breaks ties; neither is always better."""
+_NO_BUFFER = 0  # number of any buffer in calls with `no_times`, which records none
 _TOLERANCE = 1e-6
 """Largest difference, in µs or bytes, of states that count as equal."""
 
@@ -50,8 +50,9 @@ def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> Schedule:
     """Search by prefixes: for each number of gradients sent, go on from the most promising network states."""
-    # A state is judged by its end if the remaining gradients were one buffer. With one all-reduce at a time a
-    # single state suffices, as an earlier end is never worse: this is dynamic programming.
+    # A state's score is the time at which all would end if the remaining gradients were sent as one buffer.
+    # With one all-reduce at a time it is the time at which the state's buffers end. Then a single state
+    # suffices, as an earlier end is never worse: this is dynamic programming.
     weights = _TIE_WEIGHTS if at_once > 1 else _TIE_WEIGHTS[:1]
     schedules = [_beam_search(layers, network, at_once, tie_weight) for tie_weight in weights]
     return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
@@ -102,8 +103,8 @@ def _try_all(ready_times: Values, sizes: Values, at_once: int, network: Constant
 
 
 class _States(NamedTuple):
-    ends: Values
-    """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
+    scores: Values
+    """float64[n + 1, width]: the lower, the better (see `beam`); inf in a free place."""
     times: Values  # float64[n + 1, width]: start of the latest buffer
     active_counts: Ints  # int64[n + 1, width]: all-reduces under way
     work: Values  # float64[n + 1, width, at_once, 2]: remaining work of the all-reduces under way
@@ -121,12 +122,12 @@ def _extend_states(
     )  # fmt: skip
     work, trial_work = np.zeros((at_once, 2)), np.zeros((at_once, 2))
     under_way, no_times = np.zeros(at_once, np.int64), np.zeros(0)
-    states.ends[0, 0] = 0.0
+    states.scores[0, 0] = 0.0
     # Add a buffer of gradients i to j - 1 to each state w in which the gradients before i are sent.
     for j in range(1, n + 1):
         for i in range(j):
             for w in range(width):
-                if states.ends[i, w] == np.inf:
+                if states.scores[i, w] == np.inf:
                     break
                 work[:] = states.work[i, w]
                 now, active_count = admit(
@@ -134,25 +135,27 @@ def _extend_states(
                     ready_times[j - 1], network, no_times, _NO_BUFFER, sums[j] - sums[i],
                 )  # fmt: skip
                 trial_work[:] = work
-                end = drain(trial_work, under_way, active_count, now, network, no_times)
+                score = end = drain(trial_work, under_way, active_count, now, network, no_times)
                 if j < n and at_once > 1:
                     trial_work[:] = work
                     start, active_count_later = admit(
                         trial_work, under_way, active_count, at_once, now, ready_times[n - 1], network,
                         no_times, _NO_BUFFER, sums[n] - sums[j],
                     )  # fmt: skip
-                    end = (
+                    score = (
                         drain(trial_work, under_way, active_count_later, start, network, no_times)
                         + tie_weight * end
                     )
-                if end < states.ends[j, width - 1] and not _is_duplicate(states, j, now, active_count, work):
-                    _insert(states, j, end, now, active_count, work, i, w)
+                if score < states.scores[j, width - 1] and not _is_duplicate(
+                    states, j, now, active_count, work
+                ):
+                    _insert(states, j, score, now, active_count, work, i, w)
 
 
 @compiled
 def _is_duplicate(states: _States, j: int, now: float, active_count: int, work: Values) -> bool:
-    for k in range(states.ends.shape[1]):
-        if states.ends[j, k] == np.inf:
+    for k in range(states.scores.shape[1]):
+        if states.scores[j, k] == np.inf:
             return False
         if states.active_counts[j, k] == active_count and abs(states.times[j, k] - now) <= _TOLERANCE:
             difference = 0.0
@@ -168,22 +171,25 @@ def _is_duplicate(states: _States, j: int, now: float, active_count: int, work: 
 def _insert(
     states: _States,
     j: int,
-    end: float,
+    score: float,
     now: float,
     active_count: int,
     work: Values,
     parent_prefix: int,
     parent_place: int,
 ) -> None:
-    place = states.ends.shape[1] - 1
-    while place > 0 and states.ends[j, place - 1] > end:
-        states.ends[j, place], states.times[j, place] = states.ends[j, place - 1], states.times[j, place - 1]
+    place = states.scores.shape[1] - 1
+    while place > 0 and states.scores[j, place - 1] > score:
+        states.scores[j, place], states.times[j, place] = (
+            states.scores[j, place - 1],
+            states.times[j, place - 1],
+        )
         states.active_counts[j, place] = states.active_counts[j, place - 1]
         states.work[j, place], states.parents[j, place] = (
             states.work[j, place - 1],
             states.parents[j, place - 1],
         )
         place -= 1
-    states.ends[j, place], states.times[j, place], states.active_counts[j, place] = end, now, active_count
+    states.scores[j, place], states.times[j, place], states.active_counts[j, place] = score, now, active_count
     states.work[j, place] = work
     states.parents[j, place, 0], states.parents[j, place, 1] = parent_prefix, parent_place
