@@ -38,13 +38,13 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one, records
 
 _TENSORS_PER_JOB = 2
-_ACKNOWLEDGEMENT_BITMAP = 1
+_ACKNOWLEDGEMENT_BITMAP = 1  # workers do not read it
 _SATURATED_MAX, _SATURATED_MIN = 2**31 - 1, 2**31
 """The largest and smallest int32, as words: the switch saturates sums at them."""
 
 
 class Tensor:
-    key: int  # -1 for none
+    key: int  # number of the tensor's all-reduce; -1 for none
     workers: int
     chunks: int
     remaining: int  # number of chunks that are not complete
@@ -71,11 +71,11 @@ class AtpServer(NamedTuple):
     tensors: Records[Tensor]  # [jobs * 2]
     chunks: RecordTable[Chunk]  # [jobs * 2, R]
     sums: Words  # uint32[jobs * 2, R * VALUES]
-    declared: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet or an assignment used the cell
+    is_used: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet named the cell, or it replaces another
     replacements: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
     spare_cells: NDArray[np.int32]  # int32[jobs, CELLS]: the cells in the order in which they replace others
     cells: RecordTable[Cell]
-    """[jobs, places + 1]: the cells of a share of one parameter, always 0: workers hold the parameters."""
+    """[jobs, places + 1]: not the switch's, but of a parameter; always 0, as workers hold the parameters."""
     connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 
@@ -121,7 +121,7 @@ def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) 
     job.packets += 1
     job.bytes += length
     job.in_burst += 1
-    server.declared[j, cell] = 1
+    server.is_used[j, cell] = 1
     t = _tensor_of(server, j, rpc)
     if t == NOTHING or chunk >= server.tensors[t].chunks:
         job.stale += 1
@@ -176,12 +176,13 @@ def _needs_floats(server: AtpServer, t: int, chunk: int, rpc: Rpc, flags: int) -
     """Return whether to request floats; the first overflow of a chunk discards its integer sums."""
     chunk_record = server.chunks[t, chunk]
     if not (flags & OVERFLOW or _is_saturated(rpc)):
+        # All workers have been asked for floats; a resent integer shows that the request may be lost.
         return bool(chunk_record.is_float and flags & RESEND)
     if not chunk_record.is_float:
         if _is_complete(server, t, chunk):  # its bitmap is reset below
             server.tensors[t].remaining += 1
         chunk_record.is_float, chunk_record.bitmap = 1, 0
-    return not (flags & OVERFLOW and flags & RESEND)
+    return not (flags & OVERFLOW and flags & RESEND)  # only resent floats are added
 
 
 @compiled
@@ -195,6 +196,7 @@ def _is_saturated(rpc: Rpc) -> bool:
 @compiled
 def _add_values(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: int) -> None:
     chunk_record, bitmap = server.chunks[t, chunk], bitmap_of(rpc)
+    # A packet with OVERFLOW also has RESEND here; others are answered with a request (`_needs_floats`).
     was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
     # A full bitmap means a sum of the switch, which replaces what was added here.
     is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1
@@ -224,6 +226,7 @@ def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer
     if server.chunks[t, chunk].is_float:
         flags |= OVERFLOW | RESEND
     if server.chunks[t, chunk].is_collided:
+        # An acknowledgement with COLLISION has the replacement cell in the field `length`.
         flags, length = flags | COLLISION, _replacement_cell_of(server, j, cell_of(rpc))
     _write_head(rpc, answer, flags, length)
     for i in range(VALUES):
@@ -252,8 +255,8 @@ def _replacement_cell_of(server: AtpServer, j: int, cell: int) -> int:
     while not server.replacements[j, cell] and job_state.next_spare < CELLS:
         spare = int64(server.spare_cells[j, job_state.next_spare])
         job_state.next_spare += 1
-        if not server.declared[j, spare]:
-            server.declared[j, spare] = 1
+        if not server.is_used[j, spare]:
+            server.is_used[j, spare] = 1
             server.replacements[j, cell] = spare + 1
     return int64(server.replacements[j, cell]) - 1 if server.replacements[j, cell] else cell
 
