@@ -108,7 +108,7 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
             _count_answered(world, operations, agent)
         elif reason == DRIVER_DUE:
             _count_answered(world, operations, agent)
-            _wake_driver(world, operations, agent)
+            _drive_worker(world, operations, agent)
             if header.answered >= header.rpc_target:
                 return RPCS_REACHED
         else:
@@ -118,12 +118,13 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
 @compiled
 def _count_answered(world: World, operations: Operations, w: int) -> None:
     calls = world.calls.header[w]
-    operations.header.answered += calls.rows
+    operations.header.answered += calls.rows  # the log has a row for each answered RPC
     calls.rows = 0
 
 
 @compiled
-def _wake_driver(world: World, operations: Operations, w: int) -> None:
+def _drive_worker(world: World, operations: Operations, w: int) -> None:
+    # Complete the operation that has ended, if any, and start the next once it is due.
     header, worker, calls = operations.header, operations.progress[w], row(world.calls, w)
     now = int64(world.header.now)
     if calls.header.pending == 0 and worker.state != IDLE:
@@ -131,7 +132,7 @@ def _wake_driver(world: World, operations: Operations, w: int) -> None:
             _complete(operations, w, calls, now)
         worker.state = IDLE
         worker.due = now + int64(next_random(header) * header.think_ns)
-    at, until = now, int64(NEVER)
+    send_at, next_due = now, int64(NEVER)  # when the worker may send; when it is to be driven again
     if calls.header.pending == 0:
         if calls.header.unreplayed:
             n = next_unreplayed(calls)
@@ -139,15 +140,15 @@ def _wake_driver(world: World, operations: Operations, w: int) -> None:
             worker.state = REPLAYING
             if n:
                 _start_operation(calls, PUSH, _REPLAY_ITERATION, n)
-                at = now + int64(header.begin_ns)
+                send_at = now + int64(header.begin_ns)
             else:
-                worker.state, until = IDLE, now
+                worker.state, next_due = IDLE, now  # the rest of the replay log is empty
         elif not (header.is_closing or worker.operations == OPERATIONS):
-            until = int64(worker.due)
-            if until <= now:
+            next_due = int64(worker.due)
+            if next_due <= now:
                 _invoke(operations, w, calls, now)
-                at = now + int64(header.begin_ns)
-    resume_worker(world, w, at, max(until, at))
+                send_at = now + int64(header.begin_ns)
+    resume_worker(world, w, send_at, max(next_due, send_at))
 
 
 @compiled
