@@ -115,6 +115,7 @@ class WorkloadShape(Strict):
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
+        # The shapes of [DDL]'s two applications; others are generated from their numbers alone.
         built_in_shapes = {
             (each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)
         }
@@ -202,24 +203,24 @@ class Config(RunSettings):
     @property
     def block_budget_s(self) -> float:
         """Time budget for the blocks of `planned_rounds`, each long enough to estimate a p99, in s."""
-        # `planned_rounds` may lead only to the first interim look: the other half is for further rounds.
-        return self.budget_s if self.rounds or self.ends_when_narrow else self.budget_s / 2
+        # Otherwise `planned_rounds` lead to the first interim look; half of the time is for later rounds.
+        return self.budget_s if self.rounds or self.ends_when_precise else self.budget_s / 2
 
     @property
     def min_rounds(self) -> int:
         return 1
 
     @property
-    def ends_when_narrow(self) -> bool:
+    def ends_when_precise(self) -> bool:
         return self.precise
 
     @property
     def planned_rounds(self) -> int:
-        return MIN_ROUNDS_FOR_PRECISION if self.ends_when_narrow else LOOKS[0].rounds
+        return MIN_ROUNDS_FOR_PRECISION if self.ends_when_precise else LOOKS[0].rounds
 
     @property
     def ends_at_looks(self) -> bool:
-        return self.rounds is None and not self.is_closed_loop and not self.ends_when_narrow
+        return self.rounds is None and not self.is_closed_loop and not self.ends_when_precise
 
     def loads_of_round(self, number: int) -> tuple[float, ...]:
         """Return the loads that a round, counted from 0, measures.
