@@ -11,7 +11,7 @@ from hosts.hotset.worker.client import HotsetClient
 
 class CollectClient(HotsetClient):
     servers_own_parameters = True
-    _push_number = 0  # number of earlier pushes to the table (`prepare`)
+    _push_number = 0  # number of the next push, which `prepare` sets for its table
 
     def prepare(self, step: int, word_flags: int = 0) -> None:
         self._push_number, self._header.word_flags = step, word_flags

@@ -117,10 +117,10 @@ _MAX_FOREIGN_REPORTS = 8
 
 @compiled
 def check_version(server: PsState, rpc: Rpc, length: int) -> int:
-    """Return SAME_VERSION, FOREIGN for another version to report, or NO_REPLY not to report it."""
+    """Return SAME_VERSION; for another version FOREIGN if it is to be reported, else NO_REPLY."""
     header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
-        return SAME_VERSION
+        return SAME_VERSION  # or too short to tell, which `admit` counts
     header.malformed += 1
     header.foreign += 1
     return FOREIGN if header.foreign <= _MAX_FOREIGN_REPORTS else NO_REPLY
@@ -216,7 +216,7 @@ def share_cpu(server: JobsState, ns: int) -> None:
 
 @compiled
 def needs_room(server: PsState, datagrams: int) -> bool:
-    # Each datagram may come from a new caller, and ask about another new caller.
+    # Each datagram may come from a new caller, and close a turn of another (`hosts.hotset.ps.rpc`).
     header = server.header
     if header.connection_records + datagrams > len(server.connection_records):
         return True

@@ -43,7 +43,7 @@ _SETS_PER_JOB = 2
 
 
 class AdderHeader(PsHeader):
-    OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
+    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
 
     n_ps: int
     next_row: int
@@ -80,7 +80,7 @@ class Adder(NamedTuple):
     sent: Records[Rpc]  # [BURST]: datagrams of sums for workers that are not answered at once
     destinations: Records[Destination]  # [BURST]: by datagram; workers are numbered across all jobs
     cells: RecordTable[Cell]
-    """[jobs, places + 1]: the cells of a share of one parameter, always 0: workers hold the parameters."""
+    """[jobs, places + 1]: the cells of a share of one parameter; always 0, as workers hold the parameters."""
     connection_records: Records[ConnectionRecord]  # [1], not used
     share: Share
 
@@ -90,12 +90,14 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(AdderHeader)
     header.ps, header.n_ps, header.due, header.next_row = ps, n_ps, NEVER, NOTHING
-    rows = -(-space.size // (MIN_SIZE * n_ps))  # number of chunks of a share, if they are smallest
+    rows = -(-space.size // (MIN_SIZE * n_ps))  # maximum number of chunks of a share, each of MIN_SIZE values
+    # Chunks are dealt out whole, so a share may have up to one chunk more than its part of the values.
+    set_size = rows * MIN_SIZE + MAX_SIZE
     return Adder(
         header,
         make_jobs(jobs),
         records(len(jobs) * _SETS_PER_JOB * rows, ChunkRow),
-        np.zeros((len(jobs) * _SETS_PER_JOB, rows * MIN_SIZE + MAX_SIZE), np.uint32),
+        np.zeros((len(jobs) * _SETS_PER_JOB, set_size), np.uint32),
         rpcs(BURST),
         records(BURST, Destination),
         make_cells(len(jobs), share),
@@ -258,7 +260,7 @@ def octets(server: Adder, s: int) -> int:
 
 @compiled
 def peer(server: Adder, s: int) -> int:
-    return int64(server.header.n_ps + server.destinations[s].worker)
+    return int64(server.header.n_ps + server.destinations[s].worker)  # peers: the servers, then the workers
 
 
 @compiled

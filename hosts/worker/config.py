@@ -25,7 +25,7 @@ class WorkerConfig(AgentConfig):
     jobs: list[WorkerJobConfig] = Field(min_length=1)
     services: list[PsServiceConfig] = Field(min_length=1)
     seed: int = 1  # of synthetic deltas, for a trace without samples
-    scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
+    scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)  # fixed-point units in 1.0
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
     switch: int = 0
