@@ -57,15 +57,15 @@ def _restrict_batches(
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32]]]:
     for first in range(0, len(key_start) - 1, _BATCHES_PER_PART):
         last = min(first + _BATCHES_PER_PART, len(key_start) - 1)
-        starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]
-        n_selected = _prefix_sums(is_selected[lanes[0] : lanes[-1]])
+        starts, lane_starts = samples.entry_start[first : last + 1], key_start[first : last + 1]
+        n_selected = _prefix_sums(is_selected[lane_starts[0] : lane_starts[-1]])
         entries = slice(starts[0], starts[-1])
-        first_lanes = np.repeat(lanes[:-1] - lanes[0], np.diff(starts))
+        first_lanes = np.repeat(lane_starts[:-1] - lane_starts[0], np.diff(starts))
         lanes_of_features = first_lanes + samples.column[entries]
         is_remaining = n_selected[lanes_of_features + 1] > n_selected[lanes_of_features]
         lengths = samples.length[samples.batch_start[first] : samples.batch_start[last]]
         n_features = _prefix_sums(is_remaining)
-        # `column` and `length`, the number of features of each mini-batch, and `x`.
+        # The new `column` and `length`, then the number of features of each mini-batch, then the new `x`.
         yield (
             (n_selected[lanes_of_features] - n_selected[first_lanes])[is_remaining].astype(np.uint32),
             np.diff(n_features[_prefix_sums(lengths)]).astype(np.uint32),

@@ -53,7 +53,7 @@ class Trace:
     space: KeySpace
     key_start: NDArray[np.int64]
     """[workers * steps + 1]: first lane of each mini-batch in `position`, worker by worker."""
-    position: NDArray[np.uint32]  # [lanes]: position of each parameter in the key space
+    position: NDArray[np.uint32]  # [lanes]: position in the key space; a lane is a mini-batch's parameter
     samples: Samples | None = None
 
     @property
@@ -80,8 +80,8 @@ class Trace:
 
     def compact(self) -> Trace:
         """Return the trace with a key space of only the parameters that it uses; their keys are unchanged."""
-        keys, position = np.unique(self.position, return_inverse=True)
-        space = KeySpace(len(keys), self.space.keys(keys))
+        used_positions, position = np.unique(self.position, return_inverse=True)
+        space = KeySpace(len(used_positions), self.space.keys(used_positions))
         return replace(self, space=space, position=position.astype(np.uint32))
 
     def save(self, directory: Path) -> None:
