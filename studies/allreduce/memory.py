@@ -32,10 +32,12 @@ class Memory(Strict):
 
 def memories() -> list[Memory]:
     switchml_registers = _register_bytes(switchml.DESIGN)
+    # The setting `check` compares chunk numbers; the timeout is another setting.
     checked_registers = {
         name: size for name, size in switchml_registers.items() if _TIMEOUT_REGISTER not in name
     }
     hotset_registers = _register_bytes(hotset.DESIGN)
+    lanes = sum(".values" in name for name in hotset_registers)  # each has a register of values
     entries = 2 * SLOTS  # the pool has two sets of slots
     return [
         _memory("switchml", _without_optional_registers(switchml_registers), "value_", entries, VALUES),
@@ -52,7 +54,7 @@ def memories() -> list[Memory]:
             "offload",
             hotset_registers,
             "aggregate_",
-            slots=sum(".values" in name for name in hotset_registers) * _slots_of(hotset_registers),
+            slots=lanes * _slots_per_lane(hotset_registers),
             values=1,
         ),
         *(
@@ -77,7 +79,7 @@ def _memory(arm: str, registers: dict[str, int], value_prefix: str, slots: int, 
     return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
 
 
-def _slots_of(registers: dict[str, int]) -> int:
+def _slots_per_lane(registers: dict[str, int]) -> int:
     return registers["HotlineIngress.aggregate_00.values"] // _VALUE_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Generated update logs in Parquet, with [DDL]'s skew; ranks of keys are fixed, drift, or shift at one step.
+"""Generated update logs in Parquet, with [DDL]'s skew; ranks of keys stay fixed, drift, or shift once.
 
 Ranks are drawn as the built-in workload draws them; drift and shifts exchange the keys of the ranks.
 """
@@ -26,7 +26,7 @@ _SHIFTED_SHARE = 0.5  # share of the hottest keys that a shift exchanges
 @dataclass(frozen=True, slots=True)
 class LogSpec:
     shape: Shape
-    steps: int
+    steps: int  # mini-batches of all workers, which take turns
     workers: int = 4
     half_life: float | None = None
     """Steps after which half of the ranks have another key; None disables drift."""

@@ -35,7 +35,7 @@ _GLOSSARY = (
         "steps from the shift of a generated log until a share is back at 95 % of its former value; over N: "
         "not within the N remaining steps of the log",
     ),
-    ("half-life", "the time in which the top k keys lose half of their lead over random keys"),
+    ("half-life", "the time in which the top k keys lose half of their lead in updates over random keys"),
     ("bypass", "a key whose next access is later than that of every key in the switch is not admitted"),
     (
         "[DDL]",
@@ -55,7 +55,7 @@ def answer_of(study: Study) -> AnswerText:
     return AnswerText(
         title=f"{study.facts.name}, with {shown_size(study):,} keys in the switch",
         headline=headline(study),
-        is_trusted=True,
+        is_trusted=True,  # a replay has no lost updates, which make a run's answer doubtful
         sentences=tuple((Span(text=text),) for text in findings(study)),
     )
 
