@@ -22,7 +22,7 @@ def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], i
 
 
 def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[ir.ValueSet, ...]:
-    """Load the value sets. A select that uses a set determines the parts of its members."""
+    """Load the value sets. The key of a select that uses a set has the widths of its members' parts."""
     sets = []
     for number, item in enumerate(scope.document["parse_vsets"]):
         states_with_set = (s for s in states if any(case.value_set == number for case in s.cases))

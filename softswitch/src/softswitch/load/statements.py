@@ -51,6 +51,7 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     jump = ir.JumpIfZero(conditions[0], target.value) if conditions else ir.Jump(target.value)
     if target.value > number:
         return [jump]
+    # A jump backwards may be repeated without end: `CountLoop` drops the packet after too many.
     text = f"{location}: an endless loop: the packet is dropped".removeprefix(
         ": "
     )  # the location may be empty
@@ -296,7 +297,7 @@ class _Primitives:
 
 
 def _shift_sources(size: int, count: int) -> tuple[int, ...]:
-    """Return the position from which BMv2's swaps (stacks.cpp, StackP4_16) copy each element."""
+    """Return, for each element, the position whose header BMv2's swaps (stacks.cpp, StackP4_16) give it."""
     order = list(range(size))
     if count > 0:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
