@@ -19,11 +19,12 @@ _CLOCK_THREAD_CPUTIME_ID = 3  # of clock_gettime(2)
 _OUT_BYTES = 1 << 17  # of the output records of one call
 _ARRIVAL_US, _NOW_US = 0, 3  # the times of every call
 _REPEATS = 5
+_NS_PER_S = 1_000_000_000
 
 
 def install_program(setup: Setup) -> CompiledPipeline:
     """Return a compiled pipeline of the program, with its table entries."""
-    control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, lambda: 0)
+    control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, clock=lambda: 0)
     if any(control.write(p4r.WriteRequest(updates=setup.updates))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")
     return control.pipeline
@@ -32,10 +33,10 @@ def install_program(setup: Setup) -> CompiledPipeline:
 def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
     """Return the CPU time of a call, ns, in each repeat. Raises BenchError if a frame is dropped."""
     numbers = FIRST_SEQ + np.arange(_REPEATS * calls, dtype=np.int64)
-    runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, SEQ_BYTES) for k in range(_REPEATS)]
+    repeats = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, SEQ_BYTES) for k in range(_REPEATS)]
     frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
-    frames[:, workload.stamp.run + RUN_BYTES - 1] = 1  # the first run; the number is big-endian
-    return [_time(pipeline, frames, *run) for run in runs]
+    frames[:, workload.stamp.run + RUN_BYTES - 1] = 1  # number of the first run, big-endian
+    return [_time(pipeline, frames, *repeat) for repeat in repeats]
 
 
 def ns_per_key(
@@ -71,7 +72,7 @@ def call_all(
 ) -> tuple[int, int]:
     """Write each number into a frame and call the packet function; return output count and CPU time, ns."""
     clock_gettime(_CLOCK_THREAD_CPUTIME_ID, clock.ctypes.data)
-    begin = clock[0] * 1_000_000_000 + clock[1]
+    begin_ns = clock[0] * _NS_PER_S + clock[1]
     outputs, template = int64(0), 0
     for number in numbers:
         frame = frames[template]
@@ -90,4 +91,4 @@ def call_all(
             len(out),
         )
     clock_gettime(_CLOCK_THREAD_CPUTIME_ID, clock.ctypes.data)
-    return outputs, clock[0] * 1_000_000_000 + clock[1] - begin
+    return outputs, clock[0] * _NS_PER_S + clock[1] - begin_ns

@@ -32,7 +32,7 @@ class RunningSwitch(NamedTuple):
 
 def switches() -> list[str]:
     """Return softswitch, also on its kernel datapath if that is possible, and BMv2 if it is installed."""
-    kernel = [KERNEL] if probe() is None else []
+    kernel = [KERNEL] if probe() is None else []  # `probe` returns the reason against it
     return [SOFTSWITCH, *kernel, *([] if processes.installed_bmv2() is None else [BMV2])]
 
 

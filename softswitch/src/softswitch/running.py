@@ -31,7 +31,7 @@ GC_THRESHOLDS = (100_000, 50, 100)
 T = TypeVar("T")
 
 
-class RunningMachine(Protocol):
+class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is imported late
     runtime: Runtime
 
     def report(self) -> None: ...
@@ -71,7 +71,7 @@ async def serve(
         if not machine_future.done():
             return False
         with contextlib.closing(machine_future.result()) as machine:
-            server.begin()
+            server.begin()  # serving calls, which have waited since `start`
             runtime.set_result(machine.runtime)
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
             gc.freeze()  # objects of the start stay: never search them

@@ -40,7 +40,8 @@ def compare(stage: Stage, program: str, setup: Setup, cases: Sequence[Case]) -> 
     figures: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
     with stage.traffic(_PORTS) as generator:
         for target in stage.shuffled([*stage.switches(), C_LOOP]):
-            with stage.target(target, _PORTS, setup, cases[0].workload):
+            first_workload = cases[0].workload  # of all cases, as they have the egress port at one offset
+            with stage.target(target, _PORTS, setup, first_workload):
                 for workload, _ in cases:
                     stage.announce(f"{target}: {program}, {workload.name}")
                     generator.load(workload)

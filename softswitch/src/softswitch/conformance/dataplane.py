@@ -49,7 +49,7 @@ class Dataplane:
 
     def _exchange(self, packets: list[Message]) -> list[Output]:
         # BMv2 ends the stream after the last packet has left the switch (PacketStream in switch_runner.cpp),
-        # so no output is missed, and no timeout is needed.
+        # so no output is missed. The timeout is only for a switch that hangs.
         answers = self._open_stream(iter(packets), timeout=_TIMEOUT_S, wait_for_ready=True)
         return [Output(answer.port, answer.packet) for answer in answers]
 

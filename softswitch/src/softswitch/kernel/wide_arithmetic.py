@@ -45,6 +45,7 @@ def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tupl
     """Return quotient and remainder of unsigned numbers, by long division of bits."""
     kind, width = dividend.type, dividend.type.width
     one = integer(width, 1)
+    # The rest of the dividend is in the high bits of `quotient`, above the quotient's bits so far.
     quotient, remainder, step = Variable(b, kind, dividend), Variable(b, kind), Variable(b, I32)
     with repeat_while(b, lambda: b.icmp_unsigned("<", step.get(), integer(32, width))):
         quotient_bits, remainder_bits = quotient.get(), remainder.get()
@@ -113,16 +114,17 @@ def scale_by_double(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -
     # Round to 53 bits, ties to even.
     excess = b.sub(product_bits, word(_FRACTION + 1))
     needs_rounding = b.icmp_signed(">", excess, word(0))
-    dropped_bits = b.select(needs_rounding, excess, word(1))
+    # Without rounding, 1 keeps the shifts below defined; their result is not used.
+    dropped_count = b.select(needs_rounding, excess, word(1))
     truncated = b.or_(
-        b.lshr(low, dropped_bits), b.shl(high, b.and_(b.sub(word(WORD), dropped_bits), word(WORD - 1)))
+        b.lshr(low, dropped_count), b.shl(high, b.and_(b.sub(word(WORD), dropped_count), word(WORD - 1)))
     )
-    discarded_bits = b.and_(low, b.sub(b.shl(word(1), dropped_bits), word(1)))
-    half = b.shl(word(1), b.sub(dropped_bits, word(1)))
+    dropped = b.and_(low, b.sub(b.shl(word(1), dropped_count), word(1)))
+    half = b.shl(word(1), b.sub(dropped_count, word(1)))
     is_odd = b.icmp_unsigned("!=", b.and_(truncated, word(1)), word(0))
     rounds_up = b.or_(
-        b.icmp_unsigned(">", discarded_bits, half),
-        b.and_(b.icmp_unsigned("==", discarded_bits, half), is_odd),
+        b.icmp_unsigned(">", dropped, half),
+        b.and_(b.icmp_unsigned("==", dropped, half), is_odd),
     )
     significand = b.select(needs_rounding, b.add(truncated, resize(b, rounds_up, WORD)), low)
     power = b.sub(b.add(exponent, b.select(needs_rounding, excess, word(0))), word(_BIAS))

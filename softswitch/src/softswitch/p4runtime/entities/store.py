@@ -45,7 +45,7 @@ class DefaultEntry(NamedTuple):
 class TableStore:
     """The state of one table; `extras` has only values that differ from `NO_EXTRAS`.
 
-    If `is_plain`, an entry that has only matches and an action has no state outside of the pipeline.
+    `is_plain` is whether an entry that has only matches and an action has no state outside the pipeline.
     """
 
     def __init__(self, table: TableInfo, program: Program, profiles: Profiles) -> None:
