@@ -38,7 +38,7 @@ def delimiter_of(line: str) -> str | None:
 def head_lines(head: bytes) -> list[str]:
     text = head.decode("utf-8-sig", "replace")
     lines = re.split(r"\r?\n", _LONE_RETURN.sub(" ", text))
-    if len(lines) > 1 and len(head) >= len(text) and not text.endswith("\n") and len(head) > _CUT_HEAD_BYTES:
+    if len(lines) > 1 and not text.endswith("\n") and len(head) > _CUT_HEAD_BYTES:
         lines.pop()
     return [line for line in lines if line.strip()][:_SAMPLE_LINES]
 
@@ -107,7 +107,7 @@ class DelimitedLog(StreamedLog):
             if data.count(self.delimiter.encode()) != expected:
                 return None
         kinds = self.layout.kinds
-        # Numbers with spaces around them are converted by `_parse_slowly`.
+        # Numbers are not stripped here: with spaces they count as bad, and `_parse_slowly` converts them.
         texts = [name for name in self.layout.columns.names if kinds[name] in (TEXT, TEXT_KEY)]
         return frame.select(self.layout.columns.names).with_columns(
             pl.col(texts).str.strip_chars(_SPACES).replace("", None)
