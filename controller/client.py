@@ -115,7 +115,7 @@ class SwitchClient:
                 known_design = find_design(known_name)
                 if schema.has_p4info(_schema(known_design).p4info):
                     if known_design.controlled_as == self._design.name:
-                        self._design = known_design
+                        self._design = known_design  # a variant, which this controller can handle, too
                         return
                     raise PipelineError(
                         f"switch {self.address} runs the design {known_name}, expected {self._design.name}; "

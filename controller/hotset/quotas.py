@@ -67,7 +67,7 @@ def remaining_keys(
     quotas: Mapping[int, int],
     slots: int = SLOTS,
 ) -> dict[int, list[int]]:
-    """Return, by job, the remaining keys of jobs that give slots back so that `job` can load `wanted`.
+    """Return the keys left to each other job that must give slots back so that `job` can load `wanted`.
 
     Keys in a lane's last slots leave first: a hot set that was loaded at once has its coldest keys there.
     """

@@ -156,6 +156,7 @@ def number_cells(*cells: object) -> list[Text]:
 
 def _fill_table(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
     for index, column in enumerate(columns):
+        # `number_cells` makes cells of formatted numbers, which are Text.
         is_numeric = bool(rows) and isinstance(rows[0][index], int | float | Text)
         table.add_column(column, justify="right" if is_numeric else "left")
     for row in rows:
