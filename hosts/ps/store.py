@@ -51,8 +51,10 @@ class Store:
         self._share = server.share
         self._job_index = server.jobs["job"].tolist().index(job)
         cells = server.cells[self._job_index]
+        # One more parameter stands for the keys of other shares.
         self._width = len(cells) // (self._share.header.places + 1)
-        self._cells, self._all_cells = cells[:: self._width], cells  # cells with values; words of state, too
+        # The first cell of each parameter has its value; the others have the optimiser's state.
+        self._cells, self._all_cells = cells[:: self._width], cells
 
     def locate(self, keys: Keys) -> Places:
         """Return the place of each key [n]."""
