@@ -13,12 +13,12 @@ class CollectClient(HotsetClient):
     servers_own_parameters = True
     _push_number = 0  # number of the next push, which `prepare` sets for its table
 
-    def prepare(self, step: int, word_flags: int = 0) -> None:
-        self._push_number, self._header.word_flags = step, word_flags
+    def prepare(self, push_number: int, word_flags: int = 0) -> None:
+        self._push_number, self._header.word_flags = push_number, word_flags
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        self._header.step = self._push_number
+        self._header.push_number = self._push_number
         self._push_number += 1
         super().push(iteration, positions, deltas, answered)

@@ -66,10 +66,10 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         store.resume(BY_COMMAND)  # a SEED also ends the controller's HOLD
         places = store.locate(keys)
         values = store.release(places)
-        self._switch.prepare(step=0, word_flags=SET)
+        self._switch.prepare(push_number=0, word_flags=SET)
         self._push(keys, values)
         yield
-        self._switch.prepare(step=0)  # later pushes add again
+        self._switch.prepare(push_number=0)  # later pushes add again
         is_missing = ~self._switch.served
         store.reclaim(places[is_missing])
         store.begin_collecting(places[~is_missing], self._clock())

@@ -158,7 +158,7 @@ def transmit(state: Requests, now: int) -> int:
 def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
     op, count = int64(state.header.op), int64(call.count)
     # A push carries its number among the pushes to its table, which servers with optimisers need.
-    iteration = int64(state.header.step if op == PUSH else state.header.iteration)
+    iteration = int64(state.header.push_number if op == PUSH else state.header.iteration)
     length = write_head(state, rpc, op, int64(call.ps), count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])

@@ -109,7 +109,7 @@ class BaseClient:
         self._header.rows = 0
         return answered_rows
 
-    def prepare(self, step: int, word_flags: int = 0) -> None:
+    def prepare(self, push_number: int, word_flags: int = 0) -> None:
         """Set the next push's number among the pushes to its table, from 0, for the servers' optimisers.
 
         `word_flags` are the header's flags `SET` and `STATE`, if the next operation sets words or pulls
@@ -165,6 +165,7 @@ class BaseClient:
         n = self._machine.next_unreplayed(self.state)
         if n:
             assert self.log is not None
+            # In this order, a crash at any point leaves each update either to replay or known as unanswered.
             answered = self.log.note(self.state.positions[:n], self.state.deltas[:n])
             self._machine.take_unreplayed(self.state, n)
             self.log.mark_taken()
@@ -187,7 +188,7 @@ class BaseClient:
         self._inbox_bytes[:length] = datagram[:length]
         row = self._machine.receive(self.state, self._inbox, length, arrival, read)
         if row != NOTHING:
-            self.state.log[row].w_proc = self._clock() - read
+            self.state.log[row].w_proc = self._clock() - read  # processing time at the worker, ns
 
     def deadline(self) -> int | None:
         """Return when `wake` is due next, in ns, or None."""

@@ -65,7 +65,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     header, count, live = state.header, int64(call.count), int64(call.live)
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
     if op == PUSH and header.servers_own_parameters:
-        iteration = int64(header.step)
+        iteration = int64(header.push_number)
     if call.queried_seq:  # the call queries whether an earlier push was applied
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.queried_seq), int64(call.queried_epoch)
     elif header.uses_registers:
