@@ -8,9 +8,9 @@ from foundation.designs.interface import ControllerOps
 from foundation.designs.registry import Parts
 
 CONTROL = Parts[ControllerOps[Controller, Row]](
-    "controller",
-    "CONTROL",
-    {
+    package="controller",
+    attribute="CONTROL",
+    modules={
         "atp": "controller.atp",
         "collect": "controller.collect",
         "hotset": "controller.hotset.control",

@@ -14,7 +14,9 @@ from foundation.designs.registry import design as find_design
 
 # Sessions and traces are `Any`: real and simulated ones differ, and each design uses different parts of them.
 PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
-    "experiment", "prepare", {"collect": "experiment.hotset", "hotset": "experiment.hotset"}
+    package="experiment",
+    attribute="prepare",
+    modules={"collect": "experiment.hotset", "hotset": "experiment.hotset"},
 )
 
 

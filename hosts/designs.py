@@ -13,9 +13,9 @@ from hosts.worker.client import BaseClient
 
 # Core's parameter is the type of an address, which differs between sockets and simulation.
 AGENTS = Parts[Agents[BaseClient, JobsState, Store, Core[Any]]](
-    "hosts",
-    "AGENTS",
-    {
+    package="hosts",
+    attribute="AGENTS",
+    modules={
         "atp": "hosts.atp",
         "collect": "hosts.collect",
         "hotset": "hosts.hotset",

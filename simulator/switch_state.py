@@ -51,7 +51,9 @@ NO_STATE_OPS = SwitchStateOps(
 
 
 SWITCH_STATE_OPS = Parts[SwitchStateOps](
-    "simulator", "SWITCH_STATE_OPS", {"collect": "simulator.collect", "hotset": "simulator.hotset"}
+    package="simulator",
+    attribute="SWITCH_STATE_OPS",
+    modules={"collect": "simulator.collect", "hotset": "simulator.hotset"},
 )
 
 

@@ -9,4 +9,4 @@ from hosts.ps.core import make_agents
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
-AGENTS = make_agents(AtpClient, make_server, "hosts.atp.scapy_layer")
+AGENTS = make_agents(AtpClient, make_server, scapy_module="hosts.atp.scapy_layer")

@@ -16,18 +16,18 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
 
 class RequestClient(DesignClient):
     _header: RequestsHeader
-    _push_number = 0
+    _push_number = 0  # number of earlier pushes to the table (`prepare`)
     make_state = staticmethod(make_requests)
 
-    def prepare(self, step: int, word_flags: int = 0) -> None:
-        self._push_number, self._header.word_flags = step, word_flags
+    def prepare(self, push_number: int, word_flags: int = 0) -> None:
+        self._push_number, self._header.word_flags = push_number, word_flags
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        self._header.step = self._push_number
+        self._header.push_number = self._push_number
         self._push_number += 1
         super().push(iteration, positions, deltas, answered)
 
 
-AGENTS = make_agents(RequestClient, make_values_server, "foundation.protocol.scapy_layer")
+AGENTS = make_agents(RequestClient, make_values_server, scapy_module="foundation.protocol.scapy_layer")

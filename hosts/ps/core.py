@@ -75,9 +75,9 @@ class AgentState(JobsState, SharedState, Protocol): ...
 
 
 def make_agents(
-    client: Callable[..., C], make_state: Callable[..., AgentState], scapy: str
+    client: Callable[..., C], make_state: Callable[..., AgentState], *, scapy_module: str
 ) -> Agents[C, AgentState, Store, Core[tuple[str, int]]]:
-    """Return the agents of a design whose servers have no journal; `scapy` names its Scapy module."""
+    """Return the agents of a design whose servers have no journal; `scapy_module` has its Scapy layer."""
 
     def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
@@ -89,7 +89,7 @@ def make_agents(
         server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
         return Core(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
-    return Agents(client, make_state, _make_store, make_core, scapy)
+    return Agents(client, make_state, _make_store, make_core, scapy_module)
 
 
 def _make_store(server: AgentState, job: int, has_replay_logs: bool = False) -> Store:

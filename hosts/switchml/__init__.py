@@ -9,4 +9,4 @@ from hosts.switchml.worker import WORKER
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
-AGENTS = make_agents(SwitchMLClient, make_idle_server, "hosts.switchml.scapy_layer")
+AGENTS = make_agents(SwitchMLClient, make_idle_server, scapy_module="hosts.switchml.scapy_layer")
