@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.dense.packet import MAX_SIZE, MIN_SIZE, WORKERS
+from hosts.dense.packet import MAX_SIZE, MAX_WORKERS, MIN_SIZE
 from hosts.dense.vector import VectorHeader, VectorState
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
@@ -35,7 +35,7 @@ class DenseClient(VectorClient):
 
     state: VectorState
     _header: VectorHeader
-    max_workers = WORKERS
+    max_workers = MAX_WORKERS
 
     @property
     def chunk_size(self) -> int:

@@ -24,8 +24,7 @@ ADDEND, RESULT, ACK = 1, 2, 3
 MIN_SIZE, MAX_SIZE = 64, 360
 """Values of a full chunk; the largest leaves room for IP and UDP in an MTU of 1,500 bytes."""
 SIZE = 256  # default number of values of a full chunk
-WORKERS = 32
-"""Maximum number of workers: each has a bit of a word."""
+MAX_WORKERS = 32  # each has a bit of a word
 HEADER = struct.Struct("!BBBBHHII")
 VALUE_BYTES = 4
 

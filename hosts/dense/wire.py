@@ -8,7 +8,7 @@ from numba import types
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.datagram_view import view_as
-from hosts.dense.packet import HEADER, MAX_SIZE, MIN_SIZE, VALUE_BYTES, WORKERS
+from hosts.dense.packet import HEADER, MAX_SIZE, MAX_WORKERS, MIN_SIZE, VALUE_BYTES
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
@@ -104,7 +104,7 @@ def is_valid(rpc: Rpc, length: int) -> bool:
         0 <= count <= size
         and MIN_SIZE <= size <= MAX_SIZE
         and packet.form <= 1
-        and 0 < packet.workers <= WORKERS
+        and 0 < packet.workers <= MAX_WORKERS
         and packet.worker < packet.workers
     )
 

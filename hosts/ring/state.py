@@ -11,7 +11,7 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
-from hosts.dense.packet import MIN_SIZE, WORKERS
+from hosts.dense.packet import MAX_WORKERS, MIN_SIZE
 from hosts.dense.vector import VectorHeader, open_vector
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot
@@ -35,9 +35,9 @@ class MemberHeader(VectorHeader):
 
 
 class Ack:
-    number: int
-    chunk: int
-    workers: int
+    number: int  # number of the all-reduce
+    chunk: int  # number of the chunk in it
+    workers: int  # number of workers that add up their vectors
 
 
 class EarlyLength:
@@ -72,8 +72,8 @@ def make_member(
     caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
 ) -> Member:
     header = one(MemberHeader)
-    # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values.
-    chunks = 2 * (space.size // MIN_SIZE + 2 * WORKERS)
+    # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values: up to N / (W MIN_SIZE) + 2.
+    chunks = 2 * (space.size // MIN_SIZE + 2 * MAX_WORKERS)
     return Member(
         header=header,
         chunk_received=np.zeros(chunks, np.uint8),
