@@ -85,14 +85,14 @@ def _draw_interruption_ns(world: World, busy_ns: int) -> int:
 def _enqueue(world: World, a: int) -> None:
     agent = world.agents[a]
     agent.state = READY
-    core, ring = world.cores[agent.core], world.queues[agent.core]
+    core, ring = world.cores[agent.core], world.run_queues[agent.core]
     ring[(core.first + core.waiting) & (len(ring) - 1)] = a
     core.waiting += 1
 
 
 @compiled
 def _run_next(world: World, c: int, now: int, cost: int) -> None:
-    core, ring = world.cores[c], world.queues[c]
+    core, ring = world.cores[c], world.run_queues[c]
     core.running = ABSENT
     if core.waiting == 0:
         return

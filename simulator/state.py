@@ -221,7 +221,7 @@ class World(NamedTuple):
     agents: Records[Agent]
     inbox: Ints  # int64[n, 2^k]: rings of frames that wait for each agent
     cores: Records[Core]
-    queues: Ints  # int64[c, 2^k]: rings of agents that wait for each core
+    run_queues: Ints  # int64[c, 2^k]: rings of agents that wait for each core
     burst: Ints  # int64[BURST]: frames that `send_burst` sends
     heads: Octets  # uint8[n, peers, HEAD_BYTES]: heads of the frames of each agent to each peer
     costs: Costs

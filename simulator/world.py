@@ -1,4 +1,4 @@
-"""A simulated network: the arrays of its world, filled for a design, its hosts and its switch."""
+"""Build the arrays (`World`) of a simulated network for a design, its hosts and its switch."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ class VirtualClient(BaseClient):
             self._answered[:] = self.state.answered[: len(self._answered)]
             self._answered = self._answered[:0]
 
-    def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
+    def take_records(self, new_log: Records[Row] | None = None) -> Records[Row]:
+        # The log is a row of the world's arrays and cannot be replaced by `new_log`.
         snapshot = self.records.copy()
         self._header.rows = 0
         return snapshot
@@ -101,7 +102,7 @@ class SimulatedNetwork:
     ) -> None:  # fmt: skip
         self.arm = arm
         arms = (arm, *neighbours)
-        self.loop_ns = 0
+        self.loop_ns = 0  # elapsed real time in the compiled event loop
         agents = AGENTS.for_design(design)
         make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [
@@ -122,7 +123,7 @@ class SimulatedNetwork:
         hosts_count = workers + servers
         # Keep references: the world has only their addresses.
         self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
-        ports = _ports(workers, servers, network.rack or 1)
+        ports = _ports(workers, servers, workers_per_port=network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
         # Frames and events for a start: `make_room` doubles both if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
@@ -144,7 +145,7 @@ class SimulatedNetwork:
             agents=_make_agents(workers, servers, hosts),
             inbox=np.zeros((hosts_count, INBOX_FRAMES), np.int64),
             cores=_make_cores(workers, servers, hosts),
-            queues=np.zeros(
+            run_queues=np.zeros(
                 (_number_of_cores(workers, servers, hosts), _power_of_two(hosts_count)), np.int64
             ),
             burst=np.zeros(BURST, np.int64),
@@ -174,7 +175,7 @@ class SimulatedNetwork:
         return int(self.world.header.now)
 
     def load_hot_set(self, keys: Keys) -> None:
-        """Put keys into the switch with value 0, in no time; call this before any event."""
+        """Put keys into the switch with value 0, without using simulated time; call this before any event."""
         self._switch.load(self.arm.job, keys.tolist())
         for store in self.stores:
             self._switch.state_ops.release_to_switch(store, keys)
@@ -344,7 +345,7 @@ def _power_of_two(minimum: int) -> int:
 
 
 def _heads(design: Design, arms: Sequence[Arm], workers: int, servers: int) -> NDArray[np.uint8]:
-    """Return the heads of frames of each agent, workers first, to each peer of its job, servers first."""
+    """Return heads of frames [agents, peers, bytes]: of agents workers come first, of peers servers."""
     heads_by_job = [_heads_of_job(design, arm, job, workers, servers) for job, arm in enumerate(arms)]
     return np.concatenate(
         [*(heads[:workers] for heads in heads_by_job), *(heads[workers:] for heads in heads_by_job)]
