@@ -53,7 +53,7 @@ def _draw_injection(kind: str, random: Random) -> FaultInjection:
         after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
         duration_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
         target=random.randrange(KINDS[kind].targets),
-        # Only delays have an amount.
+        # Other kinds than delays ignore the amount; it is drawn to keep the order of draws.
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
 

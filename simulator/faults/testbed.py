@@ -92,7 +92,7 @@ class SimulatedTestbed:
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
-        """(key, negated delta) of updates that may be missing: their worker died before all answers."""
+        """(key, -delta) of acknowledged updates that may be missing: their worker died during replay."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
@@ -199,11 +199,13 @@ class SimulatedTestbed:
         agent.dead, agent.waiting = 1, 0
 
     def _record_unknown_updates(self, w: int) -> None:
+        # Write to the log what a worker's `replay` would have written before it died.
         calls, log = self.network.clients[w].state, self.logs[w]
         n = int(calls.header["n_keys"])
         answered = log.note(calls.positions[:n], calls.deltas[:n])
         answered[:] = calls.answered[:n]
         log.mark_taken()
+        # `unknown` does not depend on the switch number.
         unknown_sums = log.unacked(log.switch_number).unknown
         keys = np.flatnonzero(unknown_sums)
         self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
@@ -239,7 +241,7 @@ class SimulatedTestbed:
         agent.dead = agent.phase = agent.stalled_until = agent.driver_due = 0
         _make_ready(self._pinned_world, a, self.now)
 
-    def wake(self, a: int) -> None:
+    def make_ready(self, a: int) -> None:
         _make_ready(self._pinned_world, a, self.now)
 
     @property
@@ -252,7 +254,7 @@ class SimulatedTestbed:
         if suspend_server is not None:
             for server in self.servers:
                 suspend_server(server.store)
-                self.wake(WORKERS + server.p)
+                self.make_ready(WORKERS + server.p)
 
     # -- values
 
@@ -277,7 +279,7 @@ def _arrays_to_reset(world: World) -> Iterator[NDArray[np.generic]]:
         if name in ("calls", "servers"):
             yield from _arrays_of_state(field, _STATE_ARRAYS_NOT_RESET[name])
         elif name == "port_queues":
-            continue
+            continue  # empty: without a traffic manager, frames queue at their cables
         elif name not in (*_WORLD_ARRAYS_NOT_RESET, "header", "costs"):
             yield field
 
