@@ -266,7 +266,7 @@ class RunRecord(_Model):
     def design(self) -> str:
         return reference_of(self.config["arms"]).design
 
-    def repeated_windows(self) -> list[tuple[int, int]]:
+    def repeated_spans_us(self) -> list[tuple[int, int]]:
         """Return (begin, end) of the repeated blocks, in µs of Unix time."""
         return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]
 

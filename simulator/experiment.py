@@ -77,7 +77,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     )
     record.write(run)
     with reporter.phase("logs"):
-        merge_logs(run / "parts", run, record.repeated_windows())
+        merge_logs(run / "parts", run, record.repeated_spans_us())
     shutil.rmtree(run / "parts")
     record.phases_s = reporter.durations
     record.write(run)

@@ -123,7 +123,7 @@ class SimulatedNetwork:
         hosts_count = workers + servers
         # Keep references: the world has only their addresses.
         self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
-        ports = _ports(workers, servers, workers_per_port=network.rack or 1)
+        ports = _ports(workers, servers, workers_per_rack=network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
         # Frames and events for a start: `make_room` doubles both if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN

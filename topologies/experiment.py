@@ -191,6 +191,6 @@ def _describe_error(error: BaseException) -> str:
 def _merge_results(run: Path, record: RunRecord, reporter: Reporter) -> None:
     record.write(run)
     with reporter.phase("logs"):
-        merge_logs(run / "parts", run, record.repeated_windows())
+        merge_logs(run / "parts", run, record.repeated_spans_us())
     record.phases_s = reporter.durations
     record.write(run)

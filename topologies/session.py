@@ -71,6 +71,7 @@ class RealSession(Session):
         if not self._collects_from_switch(arm):
             yield
             return
+        # From `publish` to `hold`, servers exchange values with the switch without requests.
         await self._command_controller(lambda controller: self._controller_ops.publish(controller, arm.job))
         yield
         await self._stop_exchanges(arm)
@@ -88,6 +89,7 @@ class RealSession(Session):
 
     def _collects_from_switch(self, arm: Arm) -> bool:
         """Return whether servers collect updates from the switch in this arm."""
+        # Designs with the default `hold` have no exchanges to stop.
         return (
             arm.settings.aggregates and self._controller_ops.hold is not ControllerOps._field_defaults["hold"]
         )
@@ -124,7 +126,7 @@ class RealSession(Session):
         return [BlockResult.model_validate(answer) for answer in answers]
 
     async def load(self, keys: Sequence[int]) -> None:
-        """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""
+        """Load the hot set for the profile job in training, then for offloaded arms; tell workers of it."""
         arms, profile = self.config.offloaded_arms, profile_arm(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
 
@@ -132,6 +134,7 @@ class RealSession(Session):
                 phase.update(len(keys) + moved_count)
 
             await self._load_under_training(keys, lambda moved_count, _: phase.update(moved_count))
+            # Unload the profile job if the hot sets of the arms need its slots.
             if not self.config.has_room_for_profile:
                 await self._load_jobs({profile.job: []})
             # The arms' jobs have not started, so the switch can insert one job's entries while the next job's
@@ -212,6 +215,7 @@ class RealSession(Session):
         answers = await call_all(self.servers, {"cmd": "stats"})
         staleness_by_arm = {}
         for arm in self.config.measured_arms:
+            # `copies` has, by job, the ages of the copies that the server has published.
             ages = [answer["copies"].get(str(arm.job)) for answer in answers if "copies" in answer]
             if any(ages):
                 staleness_by_arm[arm.name] = Staleness.of(each for each in ages if each)
@@ -235,6 +239,7 @@ class RealSession(Session):
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
         epoch = EPOCH + self.network.switch.restarts if self.config.recovery.replay_log else EPOCH
         answers = await call_all(workers, {"cmd": "flush"})
+        # Servers may apply replayed updates only when all workers have replayed theirs.
         if epoch > self._settled_epoch and len(workers) == len(self.workers):
             async with self.controller() as controller:
                 for arm in self.config.every_arm:
@@ -248,7 +253,7 @@ class RealSession(Session):
         self._read_parts |= files
         frames = [pl.read_parquet(file) for file in files]
         operations = pl.concat(frames) if frames else pl.DataFrame(schema=OPERATIONS)
-        return operations.with_columns(is_measured(OPERATIONS_TIME, self.record.repeated_windows()))
+        return operations.with_columns(is_measured(OPERATIONS_TIME, self.record.repeated_spans_us()))
 
     def switch_threads(self) -> dict[int, int]:
         switch_process = self.network.switch.switch_process

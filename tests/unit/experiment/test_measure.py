@@ -245,7 +245,7 @@ def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
     assert (repeated.arm, repeated.round, repeated.disturbed) == (first[1]["arm"], 0, ["others' CPU"])
     assert len(record.blocks) == 10 and not any(block.disturbed for block in record.blocks)
     assert record.blocks[4].begun_us > repeated.ended_us
-    assert record.repeated_windows() == [(repeated.begun_us, repeated.ended_us)]
+    assert record.repeated_spans_us() == [(repeated.begun_us, repeated.ended_us)]
 
 
 def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
