@@ -1,3 +1,5 @@
+"""Targets and goals of the sections; a goal with a target bounds the ratio to that target's value."""
+
 from __future__ import annotations
 
 from switch_bench.baseline import C_LOOP
@@ -19,7 +21,7 @@ OPTIMISER_TARGETS = Targets(OPTIMISER, (ADDITION,))
 
 PACKETS_HIT = (at_least(15, BMV2), at_least(0.55, C_LOOP))
 PACKETS_COLD = (at_least(6, BMV2),)
-FUNCTION_NS = (at_most(1_000),)
+PACKET_FUNCTION_NS = (at_most(1_000),)
 HANDLE_US = {
     (900_000, False): (at_most(0.75),),
     (150_000_000, False): (at_most(1),),
@@ -29,8 +31,8 @@ HANDLE_US = {
 OPTIMISER_COST = {"adagrad": (at_most(1.6, ADDITION),), "adam": (at_most(2.2, ADDITION),)}
 SERVER_RATE = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
-ISSUE_US = (at_most(60),)
+BEGIN_OPERATION_US = (at_most(60),)
 LIBRARY_COST = (at_most(1.15, BUILT_IN),)
-POLICY_RATE = (at_least(1_000_000),)
-MAP_S = (at_most(1),)
-SCHEDULERS_S = (at_most(5),)
+POLICY_UPDATES_PER_S = (at_least(1_000_000),)
+WHAT_IF_MAP_S = (at_most(1),)
+ALL_SCHEDULERS_S = (at_most(5),)

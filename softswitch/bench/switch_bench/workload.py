@@ -14,7 +14,7 @@ INGRESS = 1
 MAX_RUN = 1_000
 """Largest number of a run in `Stamp.run`; the first is 1."""
 FIRST_SEQ = 64
-"""Sequence number of a run's first frame: in Hotline's program, turn 1 of slot 0 (seq mod 64)."""
+"""Sequence number of a run's first frame: turn 1 of slot 0 (seq mod 64) in Hotline; turn 0 would be stale."""
 RUN_BYTES, SEQ_BYTES, EGRESS_BYTES, T0_BYTES = 4, 4, 2, 8  # sizes of the numbers of a `Stamp`
 
 

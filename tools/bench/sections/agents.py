@@ -23,7 +23,7 @@ from switch_bench.stage import Stage
 from tools.bench.callers import Callers
 from tools.bench.echo import echo_server
 from tools.bench.requests import Requests, make_requests
-from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, ISSUE_US, SERVER_RATE, WORKER_US
+from tools.bench.results import AGENT, AGENTS, BEGIN_OPERATION_US, ECHO, HANDLE_US, SERVER_RATE, WORKER_US
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import (
     available_bytes,
@@ -100,7 +100,7 @@ def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
 def _issue(stage: Stage, op: Op) -> Result:
     stage.announce(f"worker: {_name(op)}")
     what = f"worker, {_name(op)} of {_STEP_KEYS:,} keys alone: hash, pack, encode"
-    return _result(what, "µs", {AGENT: us_per_operation(op, _KEYS, _STEP_KEYS)}, ISSUE_US)
+    return _result(what, "µs", {AGENT: us_per_operation(op, _KEYS, _STEP_KEYS)}, BEGIN_OPERATION_US)
 
 
 def _trials(stage: Stage) -> Trials:

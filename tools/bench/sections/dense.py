@@ -19,7 +19,7 @@ from studies.dense.whatif import PAPER_FUSION
 from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result
 from switch_bench.stage import Stage
-from tools.bench.results import MAP_S, ONE_CORE, ONE_CORE_TARGETS, SCHEDULERS_S
+from tools.bench.results import ALL_SCHEDULERS_S, ONE_CORE, ONE_CORE_TARGETS, WHAT_IF_MAP_S
 
 
 def dense(stage: Stage) -> list[Result]:
@@ -44,8 +44,8 @@ def frames_of_resnet50() -> None:
 
 
 WORKLOADS: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (
-    ("what-if map of VGG-16, two ways to sum", map_of_one_model, MAP_S),
-    ("all schedulers, BERT-Large's 398 tensors", schedulers_of_bert_large, SCHEDULERS_S),
+    ("what-if map of VGG-16, two ways to sum", map_of_one_model, WHAT_IF_MAP_S),
+    ("all schedulers, BERT-Large's 398 tensors", schedulers_of_bert_large, ALL_SCHEDULERS_S),
     ("ResNet-50's buffers as frames, a ring of 4", frames_of_resnet50, ()),
 )
 

@@ -19,7 +19,7 @@ from switch_bench.processes import pinned
 from switch_bench.results import Result
 from switch_bench.scale import Scale
 from switch_bench.stage import Stage
-from tools.bench.results import ONE_CORE, ONE_CORE_TARGETS, POLICY_RATE
+from tools.bench.results import ONE_CORE, ONE_CORE_TARGETS, POLICY_UPDATES_PER_S
 
 _HOT_KEYS = 20_000
 
@@ -52,5 +52,10 @@ def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:
     what = "ten sizes in one pass" if spec.one_pass else f"{_HOT_KEYS:,} keys"
     samples = {ONE_CORE: rates}
     return Result(
-        "policies", f"policy {spec.title}, {what}", "updates/s", samples, POLICY_RATE, ONE_CORE_TARGETS
+        "policies",
+        f"policy {spec.title}, {what}",
+        "updates/s",
+        samples,
+        POLICY_UPDATES_PER_S,
+        ONE_CORE_TARGETS,
     )

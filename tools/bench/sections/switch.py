@@ -22,7 +22,7 @@ from switch_bench.stage import Stage
 from switch_bench.switches import SOFTSWITCH
 from switch_bench.workload import CompiledProgram
 from tools.bench import hotline
-from tools.bench.results import FUNCTION_NS, PACKETS_COLD, PACKETS_HIT
+from tools.bench.results import PACKET_FUNCTION_NS, PACKETS_COLD, PACKETS_HIT
 
 _P4SRC = Path(__file__).parents[3] / "p4src"
 
@@ -36,7 +36,9 @@ def forwarding(stage: Stage) -> list[Result]:
 def function(stage: Stage) -> list[Result]:
     setup = hotline.setup()
     results = [
-        packets(stage, "our program, 32 lanes hit, same keys", setup, hotline.hot_pushes(), FUNCTION_NS),
+        packets(
+            stage, "our program, 32 lanes hit, same keys", setup, hotline.hot_pushes(), PACKET_FUNCTION_NS
+        ),
         packets(stage, "our program, 32 lanes cold", setup, hotline.cold_pushes()),
         *programs(stage),
     ]
