@@ -9,7 +9,7 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<1> is_live
                       in bit<16> slot) {
     PAIR_REGISTER(value_cell_t, values, SLOTS)
     PACKET_COUNTER(lane_stats, LANE_EVENTS)
-
+    // PAIR_ACTION(cell type, its fields, action, register, type of the result, body): tna.p4, v1model.p4.
     PAIR_ACTION(value_cell_t, value, pushes, add, values, bit<32>,
         cell.value = cell.value + value.value;
         result = 0;
@@ -22,7 +22,7 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<1> is_live
     PAIR_ACTION(value_cell_t, value, pushes, read, values, bit<32>,
         result = cell.value;
     )
-
+    // Operations of workers are counted, those of privileged callers are not.
     action push() {
         bit<32> none;
         EXECUTE(none, add, (bit<32>)slot);

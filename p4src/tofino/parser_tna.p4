@@ -1,6 +1,6 @@
 // The chip's parser. A lane is a state, because no state may extract a lane whose number is in a variable; and each
-// state compares the number of lanes of the packet with its own. A pull's values become valid as its keys are read:
-// stages that answer four lanes at once cannot set validity bits that share a container.
+// state compares the number of lanes of the packet with its own. The parser also makes the values of a pull valid:
+// stages that answer four lanes at once cannot, as validity bits share a PHV container.
 #include "chain.p4"
 #if LANES == 4
 #define CHAIN(X) CHAIN_TO_3(X)
@@ -50,7 +50,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
         ipv4_checksum.add(hdr.ipv4);
-        meta.bad_checksum = ipv4_checksum.verify();
+        meta.bad_checksum = ipv4_checksum.verify();    // true if the checksum is wrong
         transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.frag_offset,
                           hdr.ipv4.protocol) {
             (4, 5, 0 &&& IPV4_MORE_FRAGMENTS, 0, PROTOCOL_UDP): parse_udp;
