@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import HotlineError
-from hotline.kv.conversion import are_ascending, as_contiguous
+from hotline.kv.conversion import are_ascending_below, as_contiguous
 from topologies.embedding_tables import Table
 
 
@@ -36,7 +36,7 @@ def check_keys(keys: ArrayLike, table: Table) -> Rows:
             f"table {table.name}: expected keys of one dimension, got the shape {array.shape}"
         )
     rows = as_contiguous(array, np.int64)
-    return Rows(rows, None) if are_ascending(rows, table.rows) else _sort_keys(array, table)
+    return Rows(rows, None) if are_ascending_below(rows, table.rows) else _sort_keys(array, table)
 
 
 def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:

@@ -40,7 +40,7 @@ def as_contiguous(array: NDArray[np.generic], dtype: type[S]) -> NDArray[S]:
 
 
 @entry_point
-def are_ascending(keys: Ints, rows: int) -> bool:
+def are_ascending_below(keys: Ints, rows: int) -> bool:
     """Return whether keys int64[n] are ascending, without duplicates, and below `rows`."""
     is_ascending, previous = True, int64(-1)
     for k in range(len(keys)):
@@ -92,6 +92,6 @@ def from_bits(words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
 
 def compile_all() -> None:
     values, units = np.zeros(1, np.float32), np.zeros(1, np.int32)
-    are_ascending(np.zeros(1, np.int64), 1)
+    are_ascending_below(np.zeros(1, np.int64), 1)
     to_units(values, 1.0, units)
     from_units(units, 1.0, values)
