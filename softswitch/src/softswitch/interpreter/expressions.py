@@ -74,6 +74,7 @@ def evaluate(packet: Packet, expression: ir.Expression) -> int:
         case ir.IsValid(header):
             return int(packet.valid[header])
         case ir.LastIndex(stack):
+            # In an empty stack the index wraps, as BMv2's unsigned 64-bit integer does.
             return (packet.cursors[packet.program.stacks[stack].cursor] - 1) & UINT64
         case ir.Parameter(index, _):
             return packet.args[index]

@@ -84,6 +84,7 @@ def name(value: object, place: str) -> None:
 
 
 def _check_position(value: object, place: str) -> None:
+    # BMv2 accepts floats, too.
     if not isinstance(value, int | float) or not 0 <= value < 1 << 32:
         raise mismatch("an integer from 0 to 4294967295", value, place)
 
@@ -103,8 +104,10 @@ def _check_width(value: object, place: str) -> None:
 
 
 def hexstr(value: object, place: str) -> None:
+    if not isinstance(value, str):
+        raise mismatch("a hexadecimal number", value, place)
     try:
-        int(str(value) if isinstance(value, str) else "", 16)
+        int(value, 16)
     except ValueError:
         raise mismatch("a hexadecimal number", value, place) from None
 
@@ -137,7 +140,7 @@ _UNARY_OPERATORS = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stac
 
 
 def typed_value(value: object, place: str) -> None:
-    """Check a `{type, value}` object, and the operands of an expression, where null is not allowed."""
+    """Check a `{type, value}` object, and the operands of an expression, none of which may be null."""
     check(value, {"type": str}, place)
     assert isinstance(value, dict)
     kind = value["type"]

@@ -169,7 +169,7 @@ def _index_names(kind: str, names: Iterable[K]) -> Names[K, int]:
 
 
 def _load_fields(header_type: Json) -> list[ir.FieldType]:
-    """Load the fields of a header type; a varbit field gets the bytes of `max_length` beyond the others."""
+    """Load the fields of a header type; a varbit field has `max_length` bytes less the other fields."""
     fixed_bits = sum(width for _, width, *_ in header_type["fields"] if width != "*")
     fields = []
     offset = 0
