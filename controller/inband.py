@@ -103,7 +103,7 @@ class InBand:
         await self._command(command, server, [] if epoch is None else [epoch])
 
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
-        """Return keys [n] and their updates since the last call: `NO_KEY` with the total comes first."""
+        """Return keys [n] and their updates since the last call; the first key, `NO_KEY`, has the total."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
             arguments = [len(pages) * control.MAX_VALUES_KEYS, limit]
@@ -113,15 +113,17 @@ class InBand:
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
-        """Return the switch's int32 values of `keys`; table `workers` must list this privileged caller."""
+        """Return the switch's int32 values of `keys`; its table `workers` must have this caller's row."""
         if not keys:
             return {}
         key_array = np.array(keys, dtype=np.uint64)
         packing = pack_hashed(ps_ids_of(key_array, len(servers)), lanes_of(key_array))
+        # A lane without a key has position -1, which is that of NO_KEY.
         keys_by_lane = np.append(key_array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(
             packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), keys_by_lane, strict=True
         )
+        # In turn 0 of a slot, the switch drops requests as stale.
         free_seqs = _free_seqs(_MAX_CONCURRENT_READS, first_seq=WINDOW)
         answers = await gather_or_cancel(
             self._read(servers[ps], live, lanes[:count], free_seqs) for ps, count, live, lanes in rpcs
@@ -149,7 +151,7 @@ class InBand:
             op=Op.PULL,
             flags=KEYS,
             job=server.job,
-            worker=CONTROLLER_CALLER,
+            worker=CONTROLLER_CALLER,  # privileged in the table `workers`
             epoch=self.epoch,
             ps=server.ps,
             count=len(keys),

@@ -32,7 +32,7 @@ from controller.tables import HotParam, State
 from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
 
-_Slot = tuple[int, int, int]  # key, lane, slot
+_EntryId = tuple[int, int, int]  # key, lane, slot
 _CANDIDATES = 2
 """Cold keys to consider for each key that may become hot in a period."""
 
@@ -58,7 +58,7 @@ class Period:
 class _Job:
     rule: Rule
     rates: Rates = field(default_factory=Rates.none)
-    pushes: dict[_Slot, int] | None = None
+    pushes: dict[_EntryId, int] | None = None
     """Counts of the job's slots at the last reading; None before the first period."""
 
     def rates_and_rule(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
@@ -126,7 +126,7 @@ class Follower:
     def _other_keys_and_room(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
-        """Return the keys of other known jobs in order of slots, and the slots by lane for known jobs."""
+        """Return keys of other jobs with quotas, in order of slots, and the slots by lane for jobs with quotas."""
         keys_by_job: dict[int, list[int]] = {}
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:
@@ -198,7 +198,7 @@ class Follower:
         for job, counts in job_counts.items():
             if changes[job] or any(entry.state is not State.HOT for entry in counts.entries):
                 plan = await self._controller.load(job, changes[job].apply_to(counts.hot.tolist()))
-                # A slot's count is not reset when its key changes.
+                # A slot's count is not reset when its key changes; the next period counts from these.
                 pushes = self._jobs[job].pushes
                 assert pushes is not None
                 pushes |= await self._read_pushes(
@@ -206,7 +206,7 @@ class Follower:
                 )
         self.is_moving = False
 
-    async def _read_pushes(self, entries: Sequence[HotParam]) -> dict[_Slot, int]:
+    async def _read_pushes(self, entries: Sequence[HotParam]) -> dict[_EntryId, int]:
         slots = [(entry.key, entry.lane, entry.slot) for entry in entries]
         return dict(zip(slots, await self._controller.pushes(entries), strict=True))
 
