@@ -84,7 +84,7 @@ class Figure:
     `low` and are `y` long. On a map, series without z are marked by their names."""
     caption: str = ""
     facts: Mapping[Fact, float] = field(default_factory=dict)
-    """(curve, operation, quantity) or similar -> value that tables show."""
+    """Key of the figure, such as (arm, operation, quantity) -> value in the tables of a report."""
 
     @property
     def is_empty(self) -> bool:

@@ -12,8 +12,8 @@ _RATIOS = tuple(2.0**k for k in range(11))
 
 class UplinkGain(Strict):
     oversubscription: float
-    baseline: float  # capacity, steps/s, as `offload`
-    offload: float
+    baseline: float  # capacity in steps/s
+    offload: float  # capacity in steps/s
 
     @property
     def gain(self) -> float:
@@ -29,8 +29,8 @@ def uplink_gains(
     return tuple(
         UplinkGain(
             oversubscription=ratio,
-            baseline=model.capacity(baseline, cluster.oversubscription / ratio),
-            offload=model.capacity(offload, cluster.oversubscription / ratio),
+            baseline=model.capacity(baseline, uplink_factor=cluster.oversubscription / ratio),
+            offload=model.capacity(offload, uplink_factor=cluster.oversubscription / ratio),
         )
         for ratio in sorted({*_RATIOS, cluster.oversubscription})
     )

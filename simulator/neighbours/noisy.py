@@ -73,6 +73,7 @@ def _choose_hot_sets(
     jobs: Mapping[int, HotSetState], occupied: Mapping[int, Slots], quotas: Mapping[int, int]
 ) -> dict[int, list[int]]:
     changes, _ = choose_for_jobs(jobs, occupied, quotas, np.full(LANES, SLOTS, np.int64))
+    # The hot sets were empty, so the keys for free slots are all hot keys.
     return {job: list(change.filling) for job, change in changes.items()}
 
 

@@ -1,4 +1,4 @@
-"""Figures of sweeps: [DDL] Fig. 1, 7b and 8, simulated, and the effect of each setting in all arms."""
+"""Figures of sweeps: Fig. 1, 7b and 8 of [DDL] (docs/design.md), simulated, and settings' effects by arm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def figures_of(sweeps: Sequence[Sweep], results: SweepResults) -> Iterator[Figur
     for sweep in sweeps:
         points = [results[sweep.name, point.name] for point in sweep.points]
         yield overview(sweep, points)
-        if sweep.name == "clusters":
+        if sweep.name == "clusters":  # S1 to S6 of docs/simulator.md
             yield utilisation(sweep, points)
             yield callers(sweep, points)
             yield cost(sweep, points)

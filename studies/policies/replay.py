@@ -30,7 +30,7 @@ class ReplayResult:
     """[sizes, tables]: scored updates that found their key in the switch."""
     moves: NDArray[np.int64]
     """[2, sizes]: installs and evictions in the scored part."""
-    sampled_levels: dict[int, NDArray[np.uint8]]  # step -> level of each access
+    sampled_levels: dict[int, Levels]  # step -> levels of its accesses
     cpu_s: float
     """CPU time in s of the policy alone, without compilation."""
     accesses_replayed: int
@@ -54,7 +54,7 @@ def replay(
     # Accesses by bin, kind and level; the last level is that of misses.
     tally = np.zeros((min(BINS, scored_steps), 2, len(sizes) + 1), np.int64)
     table_tally = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
-    sampled_levels: dict[int, NDArray[np.uint8]] = {}
+    sampled_levels: dict[int, Levels] = {}
     moves_before = policy.moves.copy()
     for first_step, end_step in log.spans(0 if spec.warms_up else log.training_steps, period):
         starts = log.starts[first_step : end_step + 1]

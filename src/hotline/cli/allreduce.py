@@ -23,7 +23,7 @@ from hotline.cli.common import (
 @processes_option
 @json_option
 def allreduce(quick: bool, into: Path, scheduler: str | None, processes: int, as_json: bool) -> None:
-    """Compare all-reduce schemes, and the hot set.
+    """Compare all-reduce schemes and the hot set.
 
     Simulates SwitchML, parameter servers and a ring at 10 and 100 Gbit/s: goodput, bytes, link limits,
     switch memory, and synchronous and asynchronous training of the hot set of R1, the built-in workload.

@@ -109,9 +109,10 @@ def _insert(state: FrequencyLists, slot: int, count: int, lower: int) -> None:
             state.order[lower, _HIGHER] = list_index
         if higher != NONE:
             state.order[higher, _LOWER] = list_index
-        higher = list_index
-    push(state.links, state.lists, higher, slot)
-    state.list_of[slot] = higher
+    else:
+        list_index = higher
+    push(state.links, state.lists, list_index, slot)
+    state.list_of[slot] = list_index
 
 
 @compiled
