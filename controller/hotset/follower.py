@@ -126,7 +126,7 @@ class Follower:
     def _other_keys_and_room(
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
-        """Return keys of other jobs with quotas, in order of slots, and the slots by lane for jobs with quotas."""
+        """Return other jobs' keys in order of slots, and the slots by lane, both for jobs with quotas."""
         keys_by_job: dict[int, list[int]] = {}
         for entry in sorted(entries, key=lambda entry: entry.slot):
             if entry.job not in self._jobs:
