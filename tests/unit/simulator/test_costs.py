@@ -49,8 +49,8 @@ def test_given_costs_are_the_same_for_every_rpc() -> None:
     assert set(costs.receive) == {7} and set(costs.serve) == {9}
     assert (costs.lane, costs.burst, costs.serve_burst) == (2, 3, 3)
     assert (costs.send, costs.serve_send) == (4, 4)
-    assert (costs.runs_at_sender, costs.program, costs.hit) == (1, 5, 6)
-    assert costs_of(Hosts()).runs_at_sender == 0
+    assert (costs.program_runs_at_sender, costs.program, costs.hit) == (1, 5, 6)
+    assert costs_of(Hosts()).program_runs_at_sender == 0
 
 
 def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
