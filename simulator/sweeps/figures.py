@@ -158,9 +158,9 @@ def cost(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     run_us = np.array([1e6 * cached_point.cost.real_s / cached_point.result.rpcs for cached_point in points])
     return Figure(
         "cost",
-        "CPU time to simulate an RPC of S1 to S6",
+        "Real time to simulate an RPC of S1 to S6",
         Axis("nodes"),
-        Axis("CPU time of this machine, µs"),
+        Axis("real time on this machine, µs"),
         [Panel("all arms", [
             Series("event loop", x, loop_us, colour_of("", _LOOP_COLOUR)),
             Series("whole run", x, run_us, colour_of("", _RUN_COLOUR)),

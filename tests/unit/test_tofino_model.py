@@ -12,7 +12,7 @@ import pytest
 from controller.tables import CPU_PORT
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from tools.tofino.model import LANES, Comparison, Frame, from_twin, shift_slices, to_model
+from tools.tofino.model import LANES, Comparison, Frame, from_twin, main, shift_slices, to_model
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 STAND_IN = """#!/bin/sh
@@ -98,3 +98,10 @@ def test_constant_entries_of_slices_are_moved() -> None:
     assert moved["static_entries"][0]["match_key_fields_values"] == [
         {"field_name": "is_live", "value": "0x200", "mask": "0x200"}
     ]
+
+
+def test_the_page_says_how_many_frames_are_compared_by_default() -> None:
+    defaults = main.make_context("model", ["HARNESS", "OUTPUT"]).params
+    n_frames = defaults["seeds"] * defaults["frames"]
+    page = Path(__file__).parents[2] / "docs" / "tofino.md"
+    assert f"{n_frames:,} random frames got the same answers" in page.read_text()
