@@ -114,6 +114,15 @@ def test_what_is_no_pipeline_config_is_refused(message: p4r.ForwardingPipelineCo
         LoadedConfig(adopt(message))
 
 
+def test_a_program_that_was_parsed_before_is_not_parsed_again(loaded: LoadedConfig) -> None:
+    unparsed = config()
+    unparsed.p4_device_config = b"not JSON"
+    message = adopt(unparsed)
+    assert LoadedConfig(message, loaded.program).program == loaded.program
+    with pytest.raises(Refusal, match="not JSON"):
+        LoadedConfig(message)
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing.json"
     with pytest.raises(SwitchError, match=f"^{missing}: No such file"):

@@ -8,6 +8,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from softswitch.errors import SwitchError
+from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
 from softswitch.p4runtime.device_config import extract_program
@@ -22,13 +23,16 @@ BINARY_P4INFO_SUFFIXES = (".bin", ".binpb", ".pb")
 
 
 class LoadedConfig:
-    """The immutable program and P4Info of a config, parsed once; raises Refusal if the config is invalid."""
+    """The immutable program and P4Info of a config, parsed once; raises Refusal if the config is invalid.
 
-    def __init__(self, message: p4r.ForwardingPipelineConfig) -> None:
+    `program` is that of the message, if it was parsed before.
+    """
+
+    def __init__(self, message: p4r.ForwardingPipelineConfig, program: Program | None = None) -> None:
         check_complete(message)
         self.message = message
         try:
-            self.program = load_program(extract_program(message.p4_device_config))
+            self.program = program or load_program(extract_program(message.p4_device_config))
             self.p4info = P4Info(
                 fit_to_program(message.p4info, self.program),
                 {register.name: register.width for register in self.program.registers},

@@ -17,6 +17,7 @@ from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.generated_p4info import generate_config
 from softswitch.p4runtime.journal import Journal
+from softswitch.p4runtime.loaded_config import LoadedConfig
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
@@ -169,12 +170,14 @@ class Pipelines(Generic[PL]):
         return response
 
     def _make_controlled(
-        self, config: p4r.ForwardingPipelineConfig, journal_config: p4r.ForwardingPipelineConfig | None = None
+        self,
+        config: p4r.ForwardingPipelineConfig | LoadedConfig,
+        journal_config: p4r.ForwardingPipelineConfig | None = None,
     ) -> ControlledPipeline[PL]:
         """Make the pipeline of a config; its journal, if any, records `journal_config`, or else `config`."""
         control = ControlledPipeline(config, self._make_pipeline, self._ports.now, self._down_ports)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.journal_writes(Journal(folder, journal_config or config))
+            control.journal_writes(Journal(folder, journal_config or control.config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
@@ -201,8 +204,9 @@ class Pipelines(Generic[PL]):
             self._commit(self.saved)
 
 
-def _bare_config(data: bytes) -> p4r.ForwardingPipelineConfig:
-    return generate_config(data, load_program(data))
+def _bare_config(data: bytes) -> LoadedConfig:
+    program = load_program(data)
+    return LoadedConfig(generate_config(data, program), program)
 
 
 def _drop_notices(notices: socket.socket) -> None:
