@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from controller.tables import CPU_PORT
+from foundation.protocol.header import WINDOW_BITS, Op
+from softswitch.compiled import CompiledPipeline
+from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from tools.tofino.model import LANES, Comparison, Frame, from_twin, main, shift_slices, to_model
+from tests.harness import frames, testnet
+from tests.harness.twins import for_twin
+from tools.tofino.model import LANES, Comparison, Frame, answers_of, from_twin, main, shift_slices, to_model
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 STAND_IN = """#!/bin/sh
@@ -23,11 +28,16 @@ grep -c "^packet " "$3" >"{count}"
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def codes() -> list[tuple[Program, MachineCode]]:
     programs = [
         load_program((PROGRAMS / f"{name}_{LANES}.json").read_bytes()) for name in ("hotline", "tofino")
     ]
-    return Comparison([(program, MachineCode(program)) for program in programs], seed=1, n_frames=40)
+    return [(program, MachineCode(program)) for program in programs]
+
+
+@pytest.fixture(scope="module")
+def comparison(codes: list[tuple[Program, MachineCode]]) -> Comparison:
+    return Comparison(codes, seed=1, n_frames=40)
 
 
 def _harness(folder: Path, answers: list[str], messages: str = "") -> tuple[Path, Path]:
@@ -105,3 +115,18 @@ def test_the_page_says_how_many_frames_are_compared_by_default() -> None:
     n_frames = defaults["seeds"] * defaults["frames"]
     page = Path(__file__).parents[2] / "docs" / "tofino.md"
     assert f"{n_frames:,} random frames got the same answers" in page.read_text()
+
+
+@pytest.mark.parametrize(("missing", "n_answers"), [(0, 1), (4, 1), (5, 0)])
+def test_a_frames_check_sequence_stands_in_for_missing_bytes(
+    missing: int, n_answers: int, codes: list[tuple[Program, MachineCode]]
+) -> None:
+    twin = CompiledPipeline(*codes[1])
+    testnet.write(twin, [for_twin(entry) for entry in testnet.network()])
+    end, port = testnet.CALLERS[1]
+    rpc = frames.request(
+        Op.EMPTY, job=testnet.OFFLOADED, worker=1, epoch=testnet.EPOCH, ps=0, seq=1 << WINDOW_BITS, lanes={},
+        compiled_for=LANES,
+    )  # fmt: skip
+    frame = frames.frame(rpc, src=end, dst=testnet.SERVICE)
+    assert len(answers_of(twin, port, frame[: len(frame) - missing], 0)) == n_answers

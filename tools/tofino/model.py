@@ -33,7 +33,7 @@ MODEL_CPU_PORT = 64
 """SWITCH_CPU_PORT of p4src/tofino/tna.p4."""
 _PROGRAMS = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 _HEADER_BYTES, _PORT_BITS, _WORD_BITS = 2, 9, 32
-_FRAME_CHECK = bytes(4)
+_FRAME_CHECK = bytes(4)  # the harness sends no other
 _SUBMIT, _MODEL_SUBMIT = 1 << 6, 1 << 9
 _CPU_PORT_REGISTER, _CPU_PORT_ON = 0x273D018, 0x000F0002
 """pipes[0].pmarb.pgr_reg.pgr_common.port16_ctrl, and the bits that a driver sets: mxbar_en, channel_en."""
@@ -78,6 +78,12 @@ def from_twin(port: int, data: bytes) -> Frame:
     return Frame(MODEL_CPU_PORT, ingress_port.to_bytes(_HEADER_BYTES, "big") + data[_HEADER_BYTES:])
 
 
+def answers_of(twin: CompiledPipeline, port: int, data: bytes, now: int) -> list[Frame]:
+    """Return the twin's answers to a frame with its check sequence, which the chip's parser sees, too."""
+    outputs = twin.process(port, data + _FRAME_CHECK, now, now)
+    return [from_twin(output.port, output.frame[: -len(_FRAME_CHECK)]) for output in outputs]
+
+
 def add_command(program: Program, entry: EntryWrite) -> str:
     """Return the harness's command that adds an entry of exact matches."""
     assert isinstance(entry.action, ActionCall)
@@ -106,7 +112,6 @@ def state_checks(twin: CompiledPipeline) -> Iterator[str]:
 class Comparison:
     """Random entries and frames as a script of the harness, and the twin's answers.
 
-    The chip's parser also sees a frame's check sequence, which the harness sets to 0: the twin gets it, too.
     `hotset` has the same entries and gets the same frames, as the next frame is drawn from its state.
     """
 
@@ -124,9 +129,7 @@ class Comparison:
             received = to_model(port, data)
             self.commands += [f"packet {received}", "wait"]
             hotset.process(port, data, now, now)
-            for output in twin.process(port, data + _FRAME_CHECK, now, now):
-                sent = from_twin(output.port, output.frame[: -len(_FRAME_CHECK)])
-                self.answers.append(Answer(sent, received))
+            self.answers += [Answer(sent, received) for sent in answers_of(twin, port, data, now)]
         self.commands += state_checks(twin)
 
     def differences(self, harness: Path, output: Path) -> list[str]:
