@@ -29,8 +29,7 @@ from tests.harness.twins import TWIN_INGRESS, for_twin
 from tests.harness.vectors import SLOTS, Source, hot_set
 
 LANES = 16
-MODEL_CPU_PORT = 64
-"""SWITCH_CPU_PORT of p4src/tofino/tna.p4."""
+MODEL_CPU_PORT = 64  # as SWITCH_CPU_PORT in p4src/tofino/tna.p4
 _PROGRAMS = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 _HEADER_BYTES, _PORT_BITS, _WORD_BITS = 2, 9, 32
 _FRAME_CHECK = bytes(4)  # the harness sends no other

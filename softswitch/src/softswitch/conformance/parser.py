@@ -13,7 +13,7 @@ from softswitch.conformance.tokens import Tokens
 _COMPARISONS = ("==", "!=", "<=", "<", ">=", ">")
 _UNITS = ("packets", "bytes")
 _CODE = re.compile(r'(?:"[^"]*"|[^#])*')
-"""What precedes the comment of a line; quoted names may have a `#`."""
+"""Text of a line before its comment; quoted names may have a `#`."""
 
 
 def read_vectors(path: Path) -> list[stf.NumberedStatement]:
