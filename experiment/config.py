@@ -204,23 +204,23 @@ class Config(RunSettings):
     def block_budget_s(self) -> float:
         """Time budget for the blocks of `planned_rounds`, each long enough to estimate a p99, in s."""
         # Otherwise `planned_rounds` lead to the first interim look; half of the time is for later rounds.
-        return self.budget_s if self.rounds or self.ends_when_precise else self.budget_s / 2
+        return self.budget_s if self.rounds or self.stops_at_precision else self.budget_s / 2
 
     @property
     def min_rounds(self) -> int:
         return 1
 
     @property
-    def ends_when_precise(self) -> bool:
+    def stops_at_precision(self) -> bool:
         return self.precise
 
     @property
     def planned_rounds(self) -> int:
-        return MIN_ROUNDS_FOR_PRECISION if self.ends_when_precise else LOOKS[0].rounds
+        return MIN_ROUNDS_FOR_PRECISION if self.stops_at_precision else LOOKS[0].rounds
 
     @property
     def ends_at_looks(self) -> bool:
-        return self.rounds is None and not self.is_closed_loop and not self.ends_when_precise
+        return self.rounds is None and not self.is_closed_loop and not self.stops_at_precision
 
     def loads_of_round(self, number: int) -> tuple[float, ...]:
         """Return the loads that a round, counted from 0, measures.

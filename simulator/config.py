@@ -86,7 +86,7 @@ class SimulationConfig(Config):
         return MIN_ROUNDS
 
     @property
-    def ends_when_precise(self) -> bool:
+    def stops_at_precision(self) -> bool:
         """Return True: intervals do not become narrow by chance, because a simulation has no noise."""
         return True
 

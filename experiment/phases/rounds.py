@@ -83,7 +83,7 @@ class RoundCount:
             return self._end_if_over_budget(self.done + 1)
         # Blocks outside of the rounds have a negative round.
         self._operations.append(operations.filter(pl.col("measured") & (pl.col("round") >= 0)))
-        if self._config.ends_when_precise:
+        if self._config.stops_at_precision:
             if self.done >= self._config.planned_rounds and self._is_narrow(blocks):
                 return "precision"
             return self._end_if_over_budget(self.done + 1)
