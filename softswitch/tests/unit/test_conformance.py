@@ -189,6 +189,7 @@ def entry(table: str, priority: int, *key: Match) -> EntryWrite:
         ("lpm_table hdr.probe.prefix:5", entry("lpm_table", 0, 0, Masked(5, 0xFFFFFFFF))),
         ("lpm_table exact_part:1", entry("lpm_table", 0, 1, Masked(0, 0))),
         ("ternary_table 5 small:3", entry("ternary_table", 6, Masked(0, 0), Masked(3, 255))),
+        ("ternary_table 5 small:0x**", entry("ternary_table", 6, Masked(0, 0), Masked(0, 0))),
         ("ternary_table wide:0x1*2", entry("ternary_table", 1, Masked(0x102, 0xF0F), Masked(0, 0))),
         ("ternary_table 0 wide:5", entry("ternary_table", 1, Masked(5, WIDE), Masked(0, 0))),
         ("ternary_table 0 wide:0b11&&&0b10", entry("ternary_table", 1, Masked(2, 2), Masked(0, 0))),

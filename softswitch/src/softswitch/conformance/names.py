@@ -119,6 +119,8 @@ def _to_match(field: p4i.MatchField, value: MatchValue | None) -> Match:
             return 0
         case p4i.MatchField.EXACT, Number():
             return _exact_value(value, width, subject)
+        case p4i.MatchField.OPTIONAL, Number(mask=0):  # `*` digits only, as p4testgen writes it
+            return Masked(0, 0)
         case p4i.MatchField.OPTIONAL, Number():
             return Masked(_exact_value(value, width, subject), all_ones)
         case ((p4i.MatchField.LPM | p4i.MatchField.TERNARY | p4i.MatchField.OPTIONAL), None):
@@ -148,7 +150,7 @@ _EXPECTED_FORMS = {
     "lpm": "a number, digits with '*' at the end, or value/length",
     "ternary": "a number, digits with '*', or value&&&mask",
     "range": "a number or low->high",
-    "optional": "a number",
+    "optional": "a number, or '*' digits only",
 }
 
 
