@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 
 from controller.tables import CPU_PORT
+from foundation.errors import reason_of
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
@@ -173,7 +174,7 @@ def run_model(harness: Path, output: Path, commands: Sequence[str]) -> tuple[lis
     try:
         context = shift_slices((asm / "context.json").read_text())
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{asm}/context.json: expected the output of bfas, got {error!r}") from None
+        raise ModelError(f"{asm}/context.json: expected the output of bfas: {reason_of(error)}") from None
     with TemporaryDirectory() as folder:
         script, log, cpu_port, tables = (
             Path(folder) / name for name in ("script", "frames", "cpu", "tables")
@@ -188,7 +189,7 @@ def run_model(harness: Path, output: Path, commands: Sequence[str]) -> tuple[lis
                 command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ModelError(f"{harness}: {error}") from None
+            raise ModelError(f"{harness}: expected the model's test harness: {reason_of(error)}") from None
         messages = [
             line.removeprefix(f"{script}:")
             for line in (done.stdout + done.stderr).splitlines()
