@@ -17,7 +17,17 @@ from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from tests.harness import frames, testnet
 from tests.harness.twins import for_twin
-from tools.tofino.model import LANES, Comparison, Frame, answers_of, from_twin, main, shift_slices, to_model
+from tools.tofino.model import (
+    LANES,
+    Comparison,
+    Frame,
+    ModelError,
+    answers_of,
+    from_twin,
+    main,
+    shift_slices,
+    to_model,
+)
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 STAND_IN = """#!/bin/sh
@@ -96,6 +106,13 @@ def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith(f"tofino: {tmp_path}/pipe/asm/context.json: expected the output of bfas: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_program_that_is_no_harness_is_refused(comparison: Comparison, tmp_path: Path) -> None:
+    _, output = _harness(tmp_path, [])
+    for program, reason in ((Path("/bin/true"), "no frames"), (tmp_path / "missing", "No such file")):
+        with pytest.raises(ModelError, match=f"^{program}: expected the model's test harness: .*{reason}"):
+            comparison.differences(program, output)
 
 
 def test_constant_entries_of_slices_are_moved() -> None:

@@ -133,7 +133,10 @@ class Comparison:
         self.commands += state_checks(twin)
 
     def differences(self, harness: Path, output: Path) -> list[str]:
-        """Run the model; return a text for the first frame and for each cell that differ from the twin's."""
+        """Run the model; return a text for the first frame and for each cell that differ from the twin's.
+
+        Other messages about the script are returned, too.
+        """
         sent, messages = run_model(harness, output, self.commands)
         found = []
         for number, frame in enumerate(sent):
@@ -147,7 +150,7 @@ class Comparison:
         if len(sent) < len(self.answers) and not found:
             expected, received = self.answers[len(sent)]
             found.append(f"frame {len(sent)}: expected {expected}, got none, for {received}")
-        return found + [line for line in messages if ", expected " in line or "no value" in line]
+        return found + messages
 
 
 def shift_slices(context: str) -> str:
@@ -190,6 +193,8 @@ def run_model(harness: Path, output: Path, commands: Sequence[str]) -> tuple[lis
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ModelError(f"{harness}: expected the model's test harness: {reason_of(error)}") from None
+        if not log.exists():
+            raise ModelError(f"{harness}: expected the model's test harness: it has written no frames")
         messages = [
             line.removeprefix(f"{script}:")
             for line in (done.stdout + done.stderr).splitlines()
