@@ -14,7 +14,6 @@ from foundation.protocol.header import WINDOW_BITS, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
-from softswitch.load import load_program
 from tests.harness import frames, testnet
 from tests.harness.twins import for_twin
 from tools.tofino.model import (
@@ -23,13 +22,13 @@ from tools.tofino.model import (
     Frame,
     ModelError,
     answers_of,
+    compile_programs,
     from_twin,
     main,
     shift_slices,
     to_model,
 )
 
-PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 STAND_IN = """#!/bin/sh
 cp "{answers}" "$2"
 sed "s|^|$3:1: |" "{messages}"
@@ -39,10 +38,7 @@ grep -c "^packet " "$3" >"{count}"
 
 @pytest.fixture(scope="module")
 def codes() -> list[tuple[Program, MachineCode]]:
-    programs = [
-        load_program((PROGRAMS / f"{name}_{LANES}.json").read_bytes()) for name in ("hotline", "tofino")
-    ]
-    return [(program, MachineCode(program)) for program in programs]
+    return compile_programs()
 
 
 @pytest.fixture(scope="module")

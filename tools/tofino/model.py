@@ -20,6 +20,7 @@ import click
 
 from controller.tables import CPU_PORT
 from foundation.errors import reason_of
+from foundation.protocol.frames import packet_out_header
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
@@ -34,10 +35,17 @@ MODEL_CPU_PORT = 64  # as SWITCH_CPU_PORT in p4src/tofino/tna.p4
 _PROGRAMS = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 _HEADER_BYTES, _PORT_BITS, _WORD_BITS = 2, 9, 32
 _FRAME_CHECK = bytes(4)  # the harness sends no other
-_SUBMIT, _MODEL_SUBMIT = 1 << 6, 1 << 9
+_SUBMIT, _MODEL_SUBMIT = int.from_bytes(packet_out_header(None), "big"), 1 << 9
 _CPU_PORT_REGISTER, _CPU_PORT_ON = 0x273D018, 0x000F0002
 """pipes[0].pmarb.pgr_reg.pgr_common.port16_ctrl, and the bits that a driver sets: mxbar_en, channel_en."""
 _TIMEOUT_S = 600.0
+
+
+def compile_programs() -> list[tuple[Program, MachineCode]]:
+    """Compile `hotset` and the twin, both for `LANES` lanes."""
+    names = (f"hotline_{LANES}", f"tofino_{LANES}")
+    programs = [load_program((_PROGRAMS / f"{name}.json").read_bytes()) for name in names]
+    return [(program, MachineCode(program)) for program in programs]
 
 
 class ModelError(Exception):
@@ -214,10 +222,7 @@ def main(harness: Path, output: Path, seeds: int, frames: int) -> None:
     HARNESS is the model's test harness, and OUTPUT the folder given by `-o` to p4c's Tofino backend, for 16
     lanes, with the output of bfas in pipe/asm.
     """
-    programs = [
-        load_program((_PROGRAMS / f"{name}_{LANES}.json").read_bytes()) for name in ("hotline", "tofino")
-    ]
-    codes = [(program, MachineCode(program)) for program in programs]
+    codes = compile_programs()
     failed = False
     for seed in range(seeds):
         comparison = Comparison(codes, seed, frames)
