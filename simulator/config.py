@@ -14,12 +14,13 @@ from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
-from experiment.config import PROFILE_LANES, SERVER_ROWS, Config, config_of, read_toml
+from experiment.config import MAX_TOP_K, PROFILE_LANES, SERVER_ROWS, Config, config_of, read_toml
 from experiment.errors import ConfigError
 from foundation.designs.arms import arms_in_order, measured_arms
 from foundation.designs.registry import DEFAULT
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import MAX_HOSTS, PORTS
+from foundation.protocol.header import LANES
 from hosts.workload.generator import R1
 from simulator.costs import Hosts, Network
 
@@ -148,6 +149,20 @@ class SimulationConfig(Config):
             )
         if self.workers + self.servers > MAX_HOSTS:
             raise ValueError(f"{hosts}: expected at most {MAX_HOSTS} together, the routes of a switch")
+        return self
+
+    @model_validator(mode="after")
+    def _check_lanes(self) -> Self:
+        lanes, max_top_k = self.network.switch_lanes, MAX_TOP_K * self.network.switch_lanes // LANES
+        if lanes < LANES and self.design != DEFAULT:
+            raise ValueError(
+                f"network.switch_lanes ({lanes}) and design {self.design}: expected {LANES}; only RPCs of "
+                f"design {DEFAULT} have less"
+            )
+        if self.top_k > max_top_k:
+            raise ValueError(
+                f"top_k ({self.top_k}) must be at most {max_top_k:,} with network.switch_lanes ({lanes})"
+            )
         return self
 
     @model_validator(mode="after")

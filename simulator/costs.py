@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -68,6 +69,8 @@ class Network(Strict):
     """Time of a frame through the switch, from its last bit in to its first bit out."""
     switch_mpps: float = Field(default=0.0, ge=0, le=_MAX_MPPS)
     """Packet rate of the switch, millions of frames a second; 0 means unlimited."""
+    switch_lanes: Literal[8, 16, 32] = 32
+    """Lanes of an RPC in arms whose switch aggregates or is a proxy; in other arms RPCs have 32."""
     traffic_manager: bool = False
     """Whether packets queue between ingress and egress, as in softswitch with --port-rate. Then the program
     sees queue depths and may mark packets. Otherwise they queue behind egress, before the cable."""

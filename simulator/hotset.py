@@ -25,8 +25,8 @@ def _is_moving(entry: HotParam) -> bool:
     return entry.state is not State.HOT
 
 
-def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> list[Row]:
-    return [move.param for move in plan(entries, job, keys, offload=True).arriving]
+def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[Row]:
+    return [move.param for move in plan(entries, job, keys, offload=True, lane_count=lanes).arriving]
 
 
 def _count_writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ from experiment.progress import Reporter
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
+from foundation.protocol.header import LANES
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.ps.rpcs import JOB_COUNTERS
@@ -215,7 +216,8 @@ def _build_arm(
     config: SimulationConfig, arm: Arm, trace: Trace, training: Hyperparameters | None
 ) -> RunningArm:
     chosen_design = design(config.design)
-    switch = SimulatedSwitch(chosen_design, config.network.traffic_manager)
+    lanes = config.network.switch_lanes if arm.settings.aggregates or arm.settings.proxies else LANES
+    switch = SimulatedSwitch(chosen_design, config.network.traffic_manager, lanes=lanes)
     switch.install(rows(config, [arm]))
     network = SimulatedNetwork(
         chosen_design, arm, switch, trace.space, trace.largest_batch, config.workers,
@@ -224,6 +226,7 @@ def _build_arm(
     )  # fmt: skip
     for client in network.clients:
         client.set_worker_count(config.workers)
+        client.limit_lanes(lanes)
     return RunningArm(network, switch, PushLedger(trace.space.size))
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from controller.tables import Row, Update
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
+from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
 from simulator.row_writer import RowWriter
 from simulator.switch_state import state_ops_of
@@ -31,16 +32,24 @@ class CompiledConfig(NamedTuple):
 
 
 class SimulatedSwitch:
-    """A switch with a design's program; with `buffered`, its packets can wait in egress queues."""
+    """A switch with a design's program; with `buffered`, its packets can wait in egress queues.
+
+    Keys are loaded into its first `lanes` lanes, as if the program had no more.
+    """
 
     def __init__(
-        self, design: Design, buffered: bool = False, compiled: CompiledConfig | None = None
+        self,
+        design: Design,
+        buffered: bool = False,
+        compiled: CompiledConfig | None = None,
+        lanes: int = LANES,
     ) -> None:
         compiled = compiled or compiled_config(design, buffered)
         control = ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
         self.pipeline = control.pipeline
         self._writer = RowWriter(control)
         self.state_ops = state_ops_of(design)
+        self._lanes = lanes
         self._loaded_rows: dict[int, list[Row]] = {}
 
     def install(self, rows: Iterable[Row]) -> None:
@@ -50,7 +59,7 @@ class SimulatedSwitch:
         self._writer.write(updates)
 
     def load(self, job: int, keys: Sequence[int]) -> None:
-        rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded_rows.values()), job, keys)
+        rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded_rows.values()), job, keys, self._lanes)
         self.install(rows_to_load)
         self._loaded_rows.setdefault(job, []).extend(rows_to_load)
 

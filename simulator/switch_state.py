@@ -24,8 +24,8 @@ Entries = Iterable[Entry]
 class SwitchStateOps(NamedTuple):
     is_entry: Callable[[Row], bool]
     is_moving: Callable[[Entry], bool]
-    rows_to_load: Callable[[Entries, int, Sequence[int]], list[Row]]
-    """(entries, job, keys): rows to insert so that the job has these keys in the switch."""
+    rows_to_load: Callable[[Entries, int, Sequence[int], int], list[Row]]
+    """(entries, job, keys, lanes): rows to insert so that the job has these keys in that many lanes."""
     count_writes: Callable[[Entries, int, Sequence[int]], int]
     """(entries, job, keys): number of table writes until the job has exactly these keys."""
     release_to_switch: Callable[[Any, Keys], None]  # the store class of any design
@@ -42,7 +42,7 @@ class SwitchStateOps(NamedTuple):
 NO_STATE_OPS = SwitchStateOps(
     is_entry=lambda row: False,
     is_moving=lambda entry: False,
-    rows_to_load=lambda entries, job, keys: [],
+    rows_to_load=lambda entries, job, keys, lanes: [],
     count_writes=lambda entries, job, keys: 0,
     release_to_switch=lambda store, keys: None,
     values=lambda pipeline, entries, space: np.zeros(space.size, np.uint32),

@@ -94,8 +94,9 @@ class Plan:
 
 
 def plan(
-    entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS
-) -> Plan:
+    entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS,
+    lane_count: int = LANES,
+) -> Plan:  # fmt: skip
     """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots."""
     goal = State.HOT if offload else State.PARKED
     wanted_keys = set(wanted)
@@ -112,7 +113,7 @@ def plan(
         if target_state is not param.state:
             moves.append(Move(param, param.state, target_state))
     new_keys = [key for key in wanted if key not in present_keys]
-    lanes = lanes_of(np.array(new_keys, dtype=np.uint64)).tolist()
+    lanes = lanes_of(np.array(new_keys, dtype=np.uint64), lane_count).tolist()
     _check_slots_suffice(lanes, used_slots, slots)
     free_slots = [_free_slots(lane_slots, slots) for lane_slots in used_slots]
     for key, lane in zip(new_keys, lanes, strict=True):

@@ -13,13 +13,14 @@ from foundation.protocol.header import LANES
 
 MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
-LANE_SHIFT = 64 - (LANES - 1).bit_length()
+LANE_BITS = (LANES - 1).bit_length()
+LANE_SHIFT = 64 - LANE_BITS
 PS_SHIFT = 16
 
 
-def lane_of(key: int) -> int:
-    """Return the lane (0..LANES-1) of a key in the switch."""
-    return (key * MULTIPLIER & _MASK64) >> LANE_SHIFT
+def lane_of(key: int, lanes: int = LANES) -> int:
+    """Return the lane (0..lanes-1) of a key in a switch with `lanes` lanes, a power of two."""
+    return (key * MULTIPLIER & _MASK64) >> 64 - (lanes - 1).bit_length()
 
 
 def ps_of(key: int, n_ps: int) -> int:
@@ -33,9 +34,11 @@ def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
     return hashes
 
 
-def lanes_of(keys: ArrayLike) -> NDArray[np.uint8]:
-    lanes: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(LANE_SHIFT)).astype(np.uint8)
-    return lanes
+def lanes_of(keys: ArrayLike, lanes: int = LANES) -> NDArray[np.uint8]:
+    """Return `lane_of` each key."""
+    shift = np.uint64(64 - (lanes - 1).bit_length())
+    result: NDArray[np.uint8] = (_hashes(keys) >> shift).astype(np.uint8)
+    return result
 
 
 def ps_ids_of(keys: ArrayLike, n_ps: int) -> NDArray[np.uint16]:

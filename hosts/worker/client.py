@@ -140,6 +140,9 @@ class BaseClient:
     def set_worker_count(self, workers: int) -> None:
         """Set the number of workers of the job; most designs ignore it."""
 
+    def limit_lanes(self, lanes: int) -> None:
+        """Set the number of lanes of an RPC, a power of two up to `LANES`; most designs ignore it."""
+
     @property
     def model(self) -> Values | None:
         """All parameters [size] by position in the key space, if workers hold them; None in most designs."""

@@ -15,12 +15,12 @@ from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
 from foundation.optimisers import Optimiser
-from foundation.protocol.addressing import PORTS
+from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
-from simulator.answer.devices import DEVICES, DeviceName
+from simulator.answer.devices import DEVICES, Device, DeviceName
 from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts, Network
 
@@ -89,16 +89,11 @@ def with_dedicated_cores(hosts: Hosts) -> Hosts:
 
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     part = part or whole_cluster(cluster)
-    _check_ports(cluster)
+    _check_switch(cluster)
     if cluster.optimiser is not None and not part.is_whole:
         raise SimulationError(
             f"expected at most {part.workers:,} workers with an optimiser, got {cluster.workers:,}: "
             "larger clusters are simulated in part, where collections would take too much of servers' time"
-        )
-    hot_keys = DEVICES[cluster.switch].hot_keys
-    if cluster.top_k > hot_keys:
-        raise SimulationError(
-            f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {hot_keys:,}"
         )
     values: dict[str, object] = {
         "workers": part.workers,
@@ -122,23 +117,48 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     return config_of(SimulationConfig, values)
 
 
-def _check_ports(cluster: Cluster) -> None:
+def _check_switch(cluster: Cluster) -> None:
+    switch = DEVICES[cluster.switch]
+    if cluster.top_k > switch.hot_keys:
+        raise SimulationError(
+            f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {switch.hot_keys:,}"
+        )
+    if switch.lanes < LANES and cluster.optimiser is not None:
+        raise SimulationError(
+            f"expected the ideal switch with an optimiser, got {cluster.switch}: the program with which "
+            "servers collect gradients was not compiled for this chip"
+        )
+    if (callers := cluster.workers + cluster.servers + 1) > switch.callers:
+        raise SimulationError(
+            f"{cluster.workers:,} workers, {cluster.servers:,} servers and the controller are {callers:,} "
+            f"callers; expected at most {switch.callers:,}, those of {switch.description}"
+        )
+    _check_ports(cluster, switch)
+
+
+def _check_ports(cluster: Cluster, switch: Device) -> None:
     hosts = f"{cluster.workers:,} workers and {cluster.servers:,} servers"
     if cluster.rack is None:
-        if cluster.workers + cluster.servers > PORTS:
+        if cluster.workers + cluster.servers > switch.ports:
             raise SimulationError(
-                f"{hosts} are {cluster.workers + cluster.servers:,} hosts, and the switch has {PORTS} ports; "
-                "expected at most as many hosts, or workers in racks (--racks)"
+                f"{hosts} are {cluster.workers + cluster.servers:,} hosts, and the switch has {switch.ports} "
+                "ports; expected at most as many hosts, or workers in racks (--racks)"
             )
-    elif cluster.rack == 1:
+        return
+    if cluster.rack == 1:
         raise SimulationError(
             f"{cluster.racks:,} racks of {cluster.workers:,} workers: expected at least 2 workers a rack"
         )
-    elif (ports := -(-cluster.workers // cluster.rack) + cluster.servers) > PORTS:
+    ports_per_rack = switch.count_ports(_uplink_mbit(cluster, cluster.rack))
+    if (ports := -(-cluster.workers // cluster.rack) * ports_per_rack + cluster.servers) > switch.ports:
         raise SimulationError(
-            f"{hosts} in {cluster.racks:,} racks need {ports:,} ports, and the switch has {PORTS}; "
-            "expected fewer racks (--racks)"
+            f"{hosts} in {cluster.racks:,} racks need {ports:,} ports, and the switch has {switch.ports}; "
+            "expected fewer racks (--racks) or slower uplinks (--oversubscription)"
         )
+
+
+def _uplink_mbit(cluster: Cluster, rack: int) -> float:
+    return rack * Network().rate_mbit / cluster.oversubscription
 
 
 def _network(cluster: Cluster, part: Part) -> dict[str, object]:
@@ -147,7 +167,7 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
         network["switch_mpps"] = part.share * DEVICES[cluster.switch].network["switch_mpps"]
     if part.rack is not None:
         network["rack"] = part.rack
-        network["uplink_mbit"] = part.rack * Network().rate_mbit / cluster.oversubscription
+        network["uplink_mbit"] = _uplink_mbit(cluster, part.rack)
     return network
 
 

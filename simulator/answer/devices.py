@@ -1,48 +1,62 @@
-"""Switches of `hotline answer --switch`: time of a frame, bandwidth, and number of hot keys.
+"""Switches of `hotline answer --switch`: time of a frame, rate, lanes, hot keys, callers, and ports.
 
-The figures of chips are those of docs/tofino.md, from published limits and the program with one pass, which
-was compiled for both. No chip was measured, and the program with two passes needs more stages than a Tofino 1
-has; it was not compiled to the end for a Tofino 2.
+Lanes, hot keys and callers of chips are those of the programs that were compiled for them (docs/tofino.md),
+ports and their bandwidth those of one pipe, as published. No chip was measured.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
+from controller.tables import ROWS
 from experiment.config import MAX_TOP_K
+from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD
-from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYTES
+from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
 
-_FRAME_BYTES = FRAME_OVERHEAD + HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
 _GAP_BYTES = 24
 """Preamble, frame check sequence and interframe gap."""
+_IDEAL_MPPS = 1_000.0
 
 
 class Device(NamedTuple):
     description: str
-    pass_us: float  # time of a frame through the switch once, in µs
+    frame_us: float  # time of a frame through the switch, in µs
     lanes: int
     hot_keys: int
-    pipe_gbit: int | None = None
-    """Bandwidth of one pipe in Gbit/s; None assumes 1,000 million frames/s."""
-
-    @property
-    def passes(self) -> int:
-        """Passes of an RPC of 32 lanes; each recirculation takes bandwidth of the pipe, too."""
-        return -(-LANES // self.lanes)
+    callers: int
+    """Workers, servers and controller whose RPCs have effect exactly once."""
+    ports: int  # of one pipe, because registers are per pipe
+    port_gbit: int | None = None
+    """Bandwidth of a port in Gbit/s, all of which are busy at the pipe's rate; None means `_IDEAL_MPPS`."""
 
     @property
     def network(self) -> dict[str, float]:
-        mpps = 1_000.0
-        if self.pipe_gbit is not None:
-            mpps = self.pipe_gbit * 1e3 / (8 * (_FRAME_BYTES + _GAP_BYTES)) / self.passes
-        return {"switch_us": self.pass_us * self.passes, "switch_mpps": round(mpps, 1)}
+        """Settings of [network]."""
+        return {"switch_us": self.frame_us, "switch_mpps": self._mpps, "switch_lanes": self.lanes}
+
+    @property
+    def _mpps(self) -> float:
+        if self.port_gbit is None:
+            return _IDEAL_MPPS
+        full_push = FRAME_OVERHEAD + layout(self.lanes).size + self.lanes * (KEY_BYTES + VALUE_BYTES)
+        return round(self.ports * self.port_gbit * 1e3 / (8 * (full_push + _GAP_BYTES)), 1)
+
+    def count_ports(self, uplink_mbit: float) -> int:
+        """Return the number of ports that a rack's uplink takes."""
+        return 1 if self.port_gbit is None else math.ceil(uplink_mbit / (1e3 * self.port_gbit))
 
 
-_CHIP_HOT_KEYS = 16 * 8_192 * 7 // 8  # 7/8 of the slots of 16 lanes, as compiled
+def _chip(description: str, callers: int, port_gbit: int) -> Device:
+    lanes = 16
+    hot_keys = MAX_TOP_K * lanes // LANES  # a lane has as many slots as in the simulated program
+    return Device(description, 1.0, lanes, hot_keys, callers, ports=64, port_gbit=port_gbit)
+
+
 DeviceName = Literal["ideal", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
-    "ideal": Device("a device", pass_us=1.0, lanes=LANES, hot_keys=MAX_TOP_K),
-    "tofino": Device("a pipe of a Tofino", 1.0, lanes=16, hot_keys=_CHIP_HOT_KEYS, pipe_gbit=1_600),
-    "tofino2": Device("a pipe of a Tofino 2", 1.0, lanes=16, hot_keys=_CHIP_HOT_KEYS, pipe_gbit=3_200),
+    "ideal": Device("a device", 1.0, lanes=LANES, hot_keys=MAX_TOP_K, callers=ROWS, ports=PORTS),
+    "tofino": _chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
+    "tofino2": _chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
 }

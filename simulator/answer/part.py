@@ -6,9 +6,9 @@ import math
 
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.addressing import MAX_HOSTS
-from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from simulator.answer.cluster import Cluster, Part, whole_cluster
+from simulator.answer.devices import DEVICES
 
 MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
@@ -24,10 +24,10 @@ class PartCheck(Strict):
 
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
     """Return the maximum number of workers that send `max_rpcs` RPCs in a step and have routes."""
-    keys_per_server = keys_per_step / cluster.servers
+    keys_per_server, lanes = keys_per_step / cluster.servers, DEVICES[cluster.switch].lanes
     # Few keys: the probability that a server gets any. Many keys: full RPCs, and the last is half full.
     rpcs = (
-        len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / LANES + 0.5)
+        len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / lanes + 0.5)
     )
     # At least 2, so that half of them can be simulated, too.
     return max(2, min(int(max_rpcs / rpcs), MAX_HOSTS - cluster.servers))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from analysis.metrics import Subject, metrics_of_subject
 from analysis.record import Staleness
 from analysis.wording import texts
+from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from simulator.answer.arm_results import ArmResult, Limit, OffloadComparison, Utilization
 from simulator.answer.capacity import MAX_ERROR, MIN_GAIN, Check
@@ -176,17 +177,17 @@ def device(config: SimulationConfig, switch: Device) -> str:
     bandwidth = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
         "This is simulated: every worker and every server has a core of its own, and the switch is "
-        f"{switch.description} that takes {frame_time_and_rate}{_passes(switch)}; "
+        f"{switch.description} that takes {frame_time_and_rate}{_chip(switch)}; "
         f"its cables have {bandwidth} and take {network.delay_us:g} µs."
     )
 
 
-def _passes(switch: Device) -> str:
-    if switch.passes == 1:
+def _chip(switch: Device) -> str:
+    if switch.port_gbit is None:
         return ""
     return (
-        f", because an RPC goes through it {switch.passes} times, with {switch.lanes} lanes each time; it "
-        f"holds {switch.hot_keys:,} hot keys"
+        f"; with the hot set RPCs have up to {switch.lanes} keys, and without it {LANES}; its {switch.ports} "
+        f"ports have {switch.port_gbit} Gbit/s, and it holds {switch.hot_keys:,} hot keys"
     )
 
 

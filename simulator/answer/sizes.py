@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from experiment.config import MAX_TOP_K
 from experiment.hotset import steps_to_profile
 from foundation.logs.columns import TRANSFERS
+from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
@@ -58,7 +59,7 @@ class PackingCounter:
         self._rank = np.empty(len(updates), np.int64)
         self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
         self._rank[updates == 0] = len(updates)  # never hot
-        self._trace, self._servers = trace, config.servers
+        self._trace, self._servers, self._lanes = trace, config.servers, config.network.switch_lanes
         # Evenly spaced batches.
         self._measured_batches = other_batches[:: max(1, len(other_batches) // _MEASURED_BATCHES)][
             :_MEASURED_BATCHES
@@ -68,7 +69,8 @@ class PackingCounter:
         trace, is_hot = self._trace, self._rank < top_k
         operations = [_positions(trace, batch) for batch in self._measured_batches]
         hot_keys = trace.space.keys(np.flatnonzero(is_hot))
-        rpc_counts = count_rpcs(trace.space, self._servers, hot_keys, operations, trace.largest_batch)
+        lanes = self._lanes if top_k else LANES  # without a hot set, the switch's program has no limit
+        rpc_counts = count_rpcs(trace.space, self._servers, hot_keys, operations, trace.largest_batch, lanes)
         rows = [
             (len(positions), int(np.count_nonzero(is_hot[positions])), *rpcs)
             for positions, rpcs in zip(operations, rpc_counts, strict=True)

@@ -14,6 +14,7 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
+from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
@@ -145,7 +146,7 @@ class SimulatedTestbed:
         switch.pipeline.load_image(self._provisioned_image)
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
-        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys)
+        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES)
         switch.write([Update(Change.INSERT, row) for row in rows_to_load])
         keys = np.array(hot_keys, np.uint64)
         for server in self.servers:

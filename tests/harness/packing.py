@@ -32,13 +32,17 @@ class _Rpc:
         self.hashed |= 1 << lane
 
 
-def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.bool_]) -> Packed:
+def pack(
+    ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.bool_], lane_count: int = LANES
+) -> Packed:
     """Assign keys to lanes by PS, hash lane and hint (all of shape [size])."""
     indices = range(len(ps))
-    hot = {each: [i for i in indices if hinted[i] and lane[i] == each] for each in range(LANES)}
+    hot = {each: [i for i in indices if hinted[i] and lane[i] == each] for each in range(lane_count)}
     cold = {each: [i for i in indices if not hinted[i] and ps[i] == each] for each in range(max(ps) + 1)}
-    hot_only, calls = share_out([len(keys) for keys in hot.values()], {p: len(cold[p]) for p in cold})
-    room = {p: calls[p] * LANES - len(cold[p]) for p in cold}
+    hot_only, calls = share_out(
+        [len(keys) for keys in hot.values()], {p: len(cold[p]) for p in cold}, lane_count
+    )
+    room = {p: calls[p] * lane_count - len(cold[p]) for p in cold}
     turns = range(max(calls.values(), default=0))
     shared = [_Rpc(p) for turn in turns for p in sorted(cold) if calls[p] > turn]
     order = sorted(hot, key=lambda each: (-len(hot[each]), each))
@@ -55,7 +59,7 @@ def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.boo
         for each in taller[:riding] + equal[len(equal) - (riding - len(taller)) :]:
             rpc.ride(each, hot[each].pop(0))
     for rpc in shared:
-        for free in sorted(set(range(LANES)) - set(rpc.keys)):
+        for free in sorted(set(range(lane_count)) - set(rpc.keys)):
             if cold[rpc.ps]:
                 rpc.keys[free] = cold[rpc.ps].pop(0)
     own = []
@@ -68,18 +72,18 @@ def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.boo
     return _packed(len(ps), [rpc for rpc in shared if rpc.keys] + own)
 
 
-def share_out(hot: list[int], cold: dict[int, int]) -> tuple[int, dict[int, int]]:
+def share_out(hot: list[int], cold: dict[int, int], lane_count: int = LANES) -> tuple[int, dict[int, int]]:
     """Return the number of RPCs with hot keys only, and the number for each PS."""
-    calls = {p: -(-n // LANES) for p, n in cold.items()}
-    room = LANES * sum(calls.values()) - sum(cold.values())
+    calls = {p: -(-n // lane_count) for p, n in cold.items()}
+    room = lane_count * sum(calls.values()) - sum(cold.values())
     riding = {hot_only: sum(max(0, n - hot_only) for n in hot) for hot_only in range(max(hot) + 1)}
-    more = {hot_only: -(-max(0, n - room) // LANES) for hot_only, n in riding.items()}
+    more = {hot_only: -(-max(0, n - room) // lane_count) for hot_only, n in riding.items()}
     possible = [hot_only for hot_only in more if max(hot) - hot_only <= sum(calls.values()) + more[hot_only]]
     best = min(possible, key=lambda hot_only: (hot_only + COST_AT_PS * more[hot_only], -hot_only))
     for _ in range(more[best]):
         wide = [p for p in cold if cold[p] > calls[p]]
         if wide:
-            calls[min(wide, key=lambda p: (calls[p] * LANES - cold[p], p))] += 1
+            calls[min(wide, key=lambda p: (calls[p] * lane_count - cold[p], p))] += 1
     return best, calls
 
 

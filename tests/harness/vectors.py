@@ -10,7 +10,7 @@ from random import Random
 
 from controller.tables import CPU_PORT
 from foundation.protocol.frames import packet_out_header
-from foundation.protocol.hashing import MULTIPLIER
+from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES, WINDOW_BITS, WORD_SHAPES, Header, Op
 from softswitch.conformance.pairs import pairs_in
 from softswitch.pipeline import Change, EntryWrite, Pipeline
@@ -22,11 +22,6 @@ KEYS = 400
 PAIRS, WITHOUT_PROGRAM = pairs_in([testnet.COMPILED], [Path(__file__).parents[1] / "vectors"])
 """The vectors in tests/vectors, each with the program that it is for."""
 PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes(60)]
-
-
-def lane_of(key: int, lanes: int) -> int:
-    """Return a key's lane in a program of `lanes` lanes (`foundation.protocol.hashing` has 32)."""
-    return (key * MULTIPLIER % 2**64 * lanes) >> 64
 
 
 def hot_set(random: Random, keys: int = KEYS, lanes: int = LANES) -> list[EntryWrite]:

@@ -38,11 +38,14 @@ def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: in
     return keys[fits][:number]
 
 
-def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> list[tuple[Header, Keys]]:
+def requests(
+    cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED, lane_count: int = LANES
+) -> list[tuple[Header, Keys]]:
     """Return header and keys of each RPC of a pull, in the order of sending."""
     keys = np.unique(np.concatenate([cold, hot]))
     client = HotsetClient(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
     client.hint(hot)
+    client.limit_lanes(lane_count)
     client.pull(1, np.arange(len(keys)))
     sent: list[tuple[Header, Keys]] = []
     while client.rpcs_of_operation > len(sent):
@@ -58,39 +61,47 @@ def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> l
 
 
 def chosen(
-    ps: NDArray[np.uint16], lane: NDArray[np.uint8], is_hot: NDArray[np.bool_], n_ps: int
-) -> tuple[int, dict[int, int]]:
-    hot = [int(np.count_nonzero(lane[is_hot] == each)) for each in range(LANES)]
-    return share_out(hot, {each: int(np.count_nonzero(ps[~is_hot] == each)) for each in range(n_ps)})
+    ps: NDArray[np.uint16], lane: NDArray[np.uint8], is_hot: NDArray[np.bool_], n_ps: int,
+    lane_count: int = LANES,
+) -> tuple[int, dict[int, int]]:  # fmt: skip
+    hot = [int(np.count_nonzero(lane[is_hot] == each)) for each in range(lane_count)]
+    cold = {each: int(np.count_nonzero(ps[~is_hot] == each)) for each in range(n_ps)}
+    return share_out(hot, cold, lane_count)
 
 
 @settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32), n_ps=st.sampled_from([1, 2, 3, 20]), size=st.integers(1, 900),
     share=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), lanes=st.sampled_from([2, 9, LANES]),
+    lane_count=st.sampled_from([8, 16, LANES]),
 )  # fmt: skip
-def test_each_key_travels_once(seed: int, n_ps: int, size: int, share: float, lanes: int) -> None:
+def test_each_key_travels_once(
+    seed: int, n_ps: int, size: int, share: float, lanes: int, lane_count: int
+) -> None:
     """The RPCs equal the model's, and are no more than if all hot keys had separate RPCs."""
     chance = np.random.default_rng(seed)
     keys = np.unique(chance.integers(0, 2**63, size, dtype=np.uint64))
     is_hot = (chance.random(len(keys)) < share) & (lanes_of(keys) < lanes)
-    ps, lane = ps_ids_of(keys, n_ps), lanes_of(keys)
-    sent = requests(keys[~is_hot], keys[is_hot], n_ps)
+    ps, lane = ps_ids_of(keys, n_ps), lanes_of(keys, lane_count)
+    sent = requests(keys[~is_hot], keys[is_hot], n_ps, lane_count=lane_count)
     hot = set(keys[is_hot].tolist())
     carried = []
     for header, of_rpc in sent:
+        assert header.count <= lane_count
         for place, key in enumerate(of_rpc.tolist()):
             if not header.live >> place & 1:
                 continue
             carried.append(key)
             assert (
-                (lane_of(key) == place) if key in hot else int(ps_ids_of(np.uint64(key), n_ps)) == header.ps
+                (lane_of(key, lane_count) == place)
+                if key in hot
+                else int(ps_ids_of(np.uint64(key), n_ps)) == header.ps
             )
     assert sorted(carried) == keys.tolist()
-    model = pack(ps, lane, is_hot)
+    model = pack(ps, lane, is_hot, lane_count)
     assert [header.live for header, _ in sent] == model.rpcs.live.tolist()
     assert [header.ps for header, _ in sent] == model.rpcs.ps.tolist()
-    _, calls = chosen(ps, lane, is_hot, n_ps)
+    _, calls = chosen(ps, lane, is_hot, n_ps, lane_count)
     assert len(sent) <= np.bincount(lane[is_hot]).max(initial=0) + sum(calls.values())
 
 

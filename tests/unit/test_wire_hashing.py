@@ -15,6 +15,8 @@ from hosts.keys import KeySpace
 def test_vectors_are_scalars(keys: list[int], n_ps: int) -> None:
     array = np.array(keys, dtype=np.uint64)
     assert lanes_of(array).tolist() == [lane_of(key) for key in keys]
+    assert lanes_of(array, 16).tolist() == [lane_of(key, 16) for key in keys]
+    assert all(lane_of(key, 16) == lane_of(key) // 2 for key in keys)
     assert ps_ids_of(array, n_ps).tolist() == [ps_of(key, n_ps) for key in keys]
     assert all(lane_of(key) < LANES and ps_of(key, n_ps) < n_ps for key in keys)
 

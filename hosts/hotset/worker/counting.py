@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
+from foundation.protocol.header import LANES
 from foundation.protocol.rpc import PULL
 from hosts.hotset.worker.calls import drop_call
 from hosts.hotset.worker.client import HotsetClient
@@ -28,10 +29,14 @@ class RpcCounts(NamedTuple):
 
 
 def count_rpcs(
-    space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], max_keys: int
-) -> Iterator[RpcCounts]:
-    """Yield the RPC counts of operations of up to `max_keys` keys; if `hot` is None, all go to servers."""
-    return count_operations(space, servers, ((positions, hot) for positions in batches), max_keys)
+    space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], max_keys: int,
+    lanes: int = LANES,
+) -> Iterator[RpcCounts]:  # fmt: skip
+    """Yield the RPC counts of operations of up to `max_keys` keys; if `hot` is None, all go to servers.
+
+    RPCs have up to `lanes` lanes.
+    """
+    return count_operations(space, servers, ((positions, hot) for positions in batches), max_keys, lanes)
 
 
 def count_operations(
@@ -39,8 +44,10 @@ def count_operations(
     servers: int,
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
     max_keys: int,
+    lanes: int = LANES,
 ) -> Iterator[RpcCounts]:
     client = HotsetClient(Caller(job=0, worker=1, epoch=0), servers, space, lambda: 0, max_keys=max_keys)
+    client.limit_lanes(lanes)
     state, hinted_keys = client.state, None
     for positions, hot in operations:
         if hot is not hinted_keys:

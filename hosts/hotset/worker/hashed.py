@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
-from foundation.protocol.rpc import lane_of, ps_of
+from foundation.protocol.rpc import ps_of
 from hosts.hotset.worker.calls import new_call, place_key, queue_call
-from hosts.hotset.worker.state import Calls
+from hosts.hotset.worker.state import Calls, hash_lane
 from nativekit.compile import compiled, int64
 
 
@@ -25,8 +25,7 @@ def clear_chains(state: Calls) -> None:
 
 @compiled
 def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
-    key = state.keys[i]
-    ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
+    ps, lane = ps_of(state.keys[i], int64(state.header.n_ps)), hash_lane(state, i)
     chain = state.chains[ps]
     previous_call = int64(chain.last_calls[lane])
     c = int64(chain.head) if previous_call == NOTHING else int64(state.calls[previous_call].next)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
-from foundation.protocol.rpc import ALL_LANES, lane_of, ps_of
+from foundation.protocol.rpc import ps_of
 from hosts.hotset.worker.calls import drop_call, new_call, place_key, queue_call
-from hosts.hotset.worker.state import Calls, is_hinted
+from hosts.hotset.worker.state import Calls, hash_lane, is_hinted
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 
@@ -31,7 +31,7 @@ def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
     clear_buckets(state)
     for i in range(n_keys - 1, -1, -1):  # backwards: a bucket is a stack, whose first key was added last
         if uses_switch and is_hinted(state, int64(state.positions[i])):
-            _add_to_bucket(state, i, lane_of(state.keys[i]))
+            _add_to_bucket(state, i, hash_lane(state, i))
         else:
             bucket_cold_key(state, i)
     pack_buckets(state)
@@ -68,11 +68,11 @@ def pack_buckets(state: Calls) -> None:
 
 @compiled
 def _plan_rpcs(state: Calls) -> int:
-    n_calls, n_free_lanes = int64(0), int64(0)
+    n_calls, n_free_lanes, lane_bits = int64(0), int64(0), int64(state.header.lane_bits)
     for ps in range(int64(state.header.n_ps)):
         bucket = state.buckets[LANES + ps]
-        bucket.n_calls = (bucket.n_keys + LANES - 1) // LANES
-        bucket.n_free_lanes = bucket.n_calls * LANES - bucket.n_keys
+        bucket.n_calls = _count_rpcs(int64(bucket.n_keys), lane_bits)
+        bucket.n_free_lanes = (bucket.n_calls << lane_bits) - bucket.n_keys
         n_calls += bucket.n_calls
         n_free_lanes += bucket.n_free_lanes
     largest_bucket = int64(0)
@@ -82,7 +82,7 @@ def _plan_rpcs(state: Calls) -> int:
     for hot_only_rpcs in range(largest_bucket - 1, -1, -1):
         for lane in range(LANES):
             n_left_over += state.buckets[lane].n_keys > hot_only_rpcs
-        n_extra = max(n_left_over - n_free_lanes + LANES - 1, 0) // LANES
+        n_extra = _count_rpcs(max(n_left_over - n_free_lanes, 0), lane_bits)
         cost = hot_only_rpcs + _COST_AT_PS * n_extra
         # A call has each lane once, so it takes at most one key of each bucket.
         if largest_bucket - hot_only_rpcs > n_calls + n_extra or _COST_AT_PS * n_extra > lowest_cost:
@@ -92,6 +92,11 @@ def _plan_rpcs(state: Calls) -> int:
     for _ in range(best_extra):
         _plan_extra_rpc(state)
     return best_hot_only
+
+
+@compiled
+def _count_rpcs(n_keys: int, lane_bits: int) -> int:
+    return n_keys + (1 << lane_bits) - 1 >> lane_bits
 
 
 @compiled
@@ -107,7 +112,7 @@ def _plan_extra_rpc(state: Calls) -> None:
     if best != NOTHING:
         bucket = state.buckets[best]
         bucket.n_calls += 1
-        bucket.n_free_lanes += LANES
+        bucket.n_free_lanes += 1 << int64(state.header.lane_bits)
 
 
 @compiled
@@ -181,11 +186,11 @@ def _place_from_largest_buckets(state: Calls, c: int, n: int) -> None:
 
 @compiled
 def _place_cold_keys(state: Calls, first: int) -> None:
-    c = int64(first)
+    c, all_lanes = int64(first), (1 << (1 << int64(state.header.lane_bits))) - 1
     while c != NOTHING:
         call = state.calls[c]
         bucket, next_call = state.buckets[LANES + call.ps], int64(call.next)
-        while bucket.first != NOTHING and call.live != ALL_LANES:
+        while bucket.first != NOTHING and call.live != all_lanes:
             i, free_lanes = int64(bucket.first), ~int64(call.live)
             bucket.first = state.next_key[i]
             first_free_lane = popcount(

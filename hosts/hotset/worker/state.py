@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NOTHING
 from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
+from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, WINDOW
-from foundation.protocol.rpc import Rpc
+from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeySpace
 from hosts.worker.arrays import operand_arrays, window_arrays
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
@@ -36,6 +37,7 @@ class CallsHeader(RpcsHeader):
     servers_own_parameters: int
     """Whether servers own all parameters: pushes are numbered for optimisers, and replays go to servers."""
     is_replay: int  # whether the next operation is a push of unreplayed updates
+    lane_bits: int  # log2 of the number of lanes of an RPC, which is at most `LANES`
 
 
 class Call(RpcCall):
@@ -121,7 +123,7 @@ def make_calls(
     header = one(CallsHeader)
     free = open_window(header, caller, window)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
-    header.servers_own_parameters = servers_own_parameters
+    header.servers_own_parameters, header.lane_bits = servers_own_parameters, LANE_BITS
     header.first_unsent = header.last_unsent = NOTHING
     header.n_spare_calls = max_keys + 1
     return Calls(
@@ -142,6 +144,12 @@ def make_calls(
         **window_arrays(rows),
         **operand_arrays(max_keys),
     )
+
+
+@compiled
+def hash_lane(state: Calls, i: int) -> int:
+    """Return the lane in which the switch serves key `i`."""
+    return lane_of(state.keys[i]) >> LANE_BITS - int64(state.header.lane_bits)
 
 
 @compiled

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
 from softswitch.compiled import CompiledPipeline
 from softswitch.conformance.direct import DirectPipeline
@@ -32,7 +33,6 @@ from tests.harness.vectors import (
     WITHOUT_PROGRAM,
     Source,
     hot_set,
-    lane_of,
 )
 
 in_the_kernel = pytest.mark.usefixtures("kernel_datapath")

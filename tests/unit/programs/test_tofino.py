@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from controller.tables import CPU_PORT
+from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
@@ -17,7 +18,7 @@ from softswitch.pipeline import Change, EntryWrite
 from switch_harness.effort import seeds
 from tests.harness import testnet
 from tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
-from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set, lane_of
+from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
 LANES = 16
 PROGRAMS = Path(__file__).parents[2] / "programs" / "compiled"

@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 
 from analysis.statistics import Comparison
+from foundation.optimisers import parse as parse_optimiser
 from foundation.protocol.hashing import lane_of
 from hotline.results.answer import answer
 from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
 from simulator.answer.capacity import CapacityModel, Check, next_size_to_check, smallest_sufficient_size
-from simulator.answer.cluster import Cluster, config_for
+from simulator.answer.cluster import Cluster, Part, config_for
 from simulator.answer.devices import DEVICES, DeviceName
 from simulator.answer.sentences import device, differences, headline, sentences
 from simulator.answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
@@ -359,8 +360,6 @@ def test_workers_in_racks_share_uplinks() -> None:
     config = config_for(Cluster(workers=900, servers=100, racks=40, oversubscription=4))
     assert (config.network.rack, config.network.uplink_mbit) == (23, 23 * 10_000 / 4)
     assert config.network.switch_us == 1 and config_for(Cluster(workers=9, servers=1)).network.rack is None
-    chip = config_for(Cluster(workers=900, servers=100, racks=40, switch="tofino")).network
-    assert (chip.rack, chip.switch_us) == (23, DEVICES["tofino"].network["switch_us"])
 
 
 def test_full_uplinks_take_the_gain_away() -> None:
@@ -390,25 +389,84 @@ def test_agents_have_own_cores_and_the_switch_is_a_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("switch", "us", "mpps", "message"),
+    ("switch", "mpps", "lanes", "message"),
     [
-        ("ideal", 1, 1_000, "a device that takes 1 µs for a frame and 1,000 million"),
-        ("tofino", 2, 197.6, "a pipe of a Tofino that takes 2 µs for a frame and 198 million"),
-        ("tofino2", 2, 395.3, "a pipe of a Tofino 2 that takes 2 µs for a frame and 395 million"),
+        ("ideal", 1_000, 32, "a device that takes 1 µs for a frame and 1,000 million"),
+        ("tofino", 649.4, 16, "a pipe of a Tofino that takes 1 µs for a frame and 649 million"),
+        ("tofino2", 1_298.7, 16, "a pipe of a Tofino 2 that takes 1 µs for a frame and 1,299 million"),
     ],
 )
-def test_a_chip_has_its_own_limits(switch: DeviceName, us: float, mpps: float, message: str) -> None:
-    """A push of 32 lanes and the gap after it have 506 bytes, and pass a chip of 16 lanes twice."""
+def test_a_chip_has_its_own_limits(switch: DeviceName, mpps: float, lanes: int, message: str) -> None:
+    """A push of 16 lanes and the gap after it have 308 bytes."""
     config = config_for(Cluster(workers=8, servers=4, switch=switch))
-    assert (config.network.switch_us, config.network.switch_mpps) == (us, mpps)
+    assert (config.network.switch_us, config.network.switch_mpps) == (1, mpps)
+    assert config.network.switch_lanes == lanes
     assert message in device(config, DEVICES[switch])
 
 
-def test_a_chip_holds_the_hot_keys_of_the_compiled_tables() -> None:
-    assert json_of("answer", *SMALL, "--rate", 500, "--switch", "tofino")["cluster"]["switch"] == "tofino"
-    config_for(Cluster(workers=8, servers=4, top_k=114_688, switch="tofino"))
-    with pytest.raises(SimulationError, match=r"114,689 keys .* hold 114,688"):
-        config_for(Cluster(workers=8, servers=4, top_k=114_689, switch="tofino"))
+def test_with_a_chip_only_rpcs_of_the_hot_set_have_16_lanes() -> None:
+    """So a chip takes more RPCs than the ideal switch does, and the baseline is the same."""
+    chip, ideal = (answer(workers=8, servers=4, rate=500, switch=each) for each in ("tofino", "ideal"))
+    baselines = chip.sides.baseline, ideal.sides.baseline
+    assert baselines[0].rpcs_per_step == pytest.approx(baselines[1].rpcs_per_step, rel=0.01)
+    assert baselines[0].capacity == pytest.approx(baselines[1].capacity, rel=0.01)
+    assert chip.sides.offload.rpcs_per_step > 1.6 * ideal.sides.offload.rpcs_per_step
+    calculated = {each.top_k: each.rpcs_per_step for each in chip.sizes}
+    assert calculated[20_000] == pytest.approx(chip.sides.offload.rpcs_per_step, rel=0.03)
+    assert calculated[0] == pytest.approx(chip.sides.baseline.rpcs_per_step, rel=0.03)
+    assert is_in_order(" ".join(chip.sentences), "RPCs have up to 16 keys, and without it 32")
+
+
+@pytest.mark.parametrize(
+    ("switch", "rows"),
+    [
+        ("ideal", {0: (206, 206, 15_022), 20_000: (189, 117, 28_575)}),
+        ("tofino", {0: (206, 206, 15_022), 20_000: (378, 209, 16_770), 50_000: (378, 172, 20_536)}),
+    ],
+)
+def test_the_table_of_chips_is_what_answer_says(
+    switch: DeviceName, rows: dict[int, tuple[float, float, float]]
+) -> None:
+    """The table of docs/tofino.md, of S1 with racks."""
+    found = {each.top_k: each for each in answer(workers=80, servers=20, racks=8, switch=switch).sizes}
+    for top_k, expected in rows.items():
+        size = found[top_k]
+        numbers = size.rpcs_per_step, size.ps_packets_per_step, size.simulated
+        assert numbers == pytest.approx(expected, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("largest", "too_large", "message"),
+    [
+        ({"top_k": 57_344}, {"top_k": 57_345}, r"57,345 keys .* hold 57,344"),
+        ({"workers": 44, "servers": 20}, {"workers": 45, "servers": 20}, r"65 hosts, .* has 64 ports"),
+        # An uplink of 100 Gbit/s takes 4 ports of 25.
+        (
+            {"workers": 110, "servers": 20, "racks": 11},
+            {"workers": 120, "servers": 20, "racks": 12},
+            "68 ports",
+        ),
+        (
+            {"workers": 1_003, "servers": 20, "racks": 20, "oversubscription": 20},
+            {"workers": 1_004, "servers": 20, "racks": 20, "oversubscription": 20},
+            r"1,025\s+callers; expected at most 1,024",
+        ),
+    ],
+)
+def test_a_chip_refuses_what_it_does_not_hold(
+    largest: dict[str, Any], too_large: dict[str, Any], message: str
+) -> None:
+    cluster = {"workers": 8, "servers": 4, "switch": "tofino"}
+    part = Part(10, 2, 0.01) if "racks" in largest else None
+    config_for(Cluster.model_validate(cluster | largest), part)
+    with pytest.raises(SimulationError, match=message):
+        config_for(Cluster.model_validate(cluster | too_large), part)
+
+
+def test_a_chip_has_no_program_for_optimisers() -> None:
+    cluster = Cluster(workers=8, servers=4, switch="tofino2", optimiser=parse_optimiser("sgd(lr=0.1)"))
+    with pytest.raises(SimulationError, match="expected the ideal switch with an optimiser, got tofino2"):
+        config_for(cluster)
 
 
 def test_servers_that_optimise_collect_from_the_switch() -> None:
