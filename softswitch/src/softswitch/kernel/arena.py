@@ -1,7 +1,7 @@
 """A BPF arena, memory that BPF programs and this process share, and its layout.
 
-control     one page: the lock, the clock's start, the number of applied journal entries, and offsets of the
-            parts after the state
+control     one page: the lock, the clock's start, the number of applied changes (`kernel.control`), and
+            offsets of the parts after the state
 AREA_OF, PORT_OF           area by CPU; port by interface, a hash table without collisions (`Arena.connect`)
 INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
@@ -35,7 +35,7 @@ MULTIPLIER = 136  # of the hash of `PORT_OF` (`port_slots`)
 MAILBOX = 144  # offset of the mailbox
 LOST_NOTICES = 152  # number of digests and log records that the ring buffer did not take
 NO_SUCH_PORT = 160  # number of frames sent to ports that do not exist
-APPLIED = 168  # number of applied journal entries
+APPLIED = 168  # number of changes that the control plane's program has applied (`kernel.control`)
 CLOCK = 192  # two words, used in tests: a frame's time of arrival and the current time, in µs
 AREA_OF = _PAGE
 MAX_CPUS = 1024

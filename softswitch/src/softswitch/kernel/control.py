@@ -1,15 +1,15 @@
 """Control-plane reads and writes, which a small BPF program executes under the lock of packet processing.
 
 This process must never hold that lock, since a packet on its CPU would wait for it forever. So changes go
-into a journal in the mailbox, consistent reads are copied to the mailbox, and BPF_PROG_TEST_RUN runs the
-program. The program has the type `XDP`, so that no softirq interrupts it.
+into a list in the mailbox, consistent reads are copied to the mailbox, and BPF_PROG_TEST_RUN runs the
+program. Its type is `XDP`, so that the kernel runs it with softirqs disabled, and no packet interrupts it.
 
-    entries, first, words       number of journal entries; first word and number of words of the state to copy
-    journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
+    count, first, words         number of changes; first word and number of words of the state to copy
+    changes                     (word of the state, mask, value) each, `MAX_CHANGES` at most
     copy                        `COPY_WORDS` at most
 
-The program also counts the entries that it has applied. So a control plane that is rebuilt by replaying its
-requests (`pins`) knows how many entries were applied, even if the previous process was killed in a batch.
+The program also counts the changes that it has applied. So a control plane that is rebuilt by replaying its
+requests (`pins`) knows how many changes were applied, even if the previous process was killed in a batch.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from softswitch.memory.words import WORD_BYTES, WORD_MASK
 from softswitch.messages import pluralize
 from softswitch.state.memory import Memory
 
-_ENTRIES, _FIRST, _WORDS = range(3)  # words of the mailbox
-_JOURNAL = 8  # words from the mailbox's beginning
-_ENTRY_WORDS = 3
-JOURNAL_ENTRIES = 1 << 17
-_COPY = _JOURNAL + _ENTRY_WORDS * JOURNAL_ENTRIES
+_COUNT, _FIRST, _WORDS = range(3)  # words of the mailbox
+_CHANGES = 8  # words from the mailbox's beginning
+_CHANGE_WORDS = 3
+MAX_CHANGES = 1 << 17
+_COPY = _CHANGES + _CHANGE_WORDS * MAX_CHANGES
 COPY_WORDS = 1 << 15
 MAILBOX_BYTES = (_COPY + COPY_WORDS) * WORD_BYTES
 _XDP_DROP = 1
 _FRAME = bytes(64)  # a test run needs a frame
-_NO_ENTRIES = np.empty((0, _ENTRY_WORDS), dtype=np.uint64)
+_NO_CHANGES = np.empty((0, _CHANGE_WORDS), dtype=np.uint64)
 
 
 @cache
@@ -61,8 +61,9 @@ def build_control_code() -> bytes:
 
 
 def _work_function(builder: Builder) -> llvm.Function:
-    """Return `work(state, mailbox)`, which executes requests and returns the number of journal entries."""
-    # A separate function, because a function returns when the kernel ends one of its loops.
+    """Return `work(state, mailbox)`, which executes requests and returns the number of changes."""
+    # If a loop exceeds the kernel's limit of iterations, the function around it returns. As that is not the
+    # caller, the lock is still released.
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
     function.linkage = "internal"
@@ -70,12 +71,12 @@ def _work_function(builder: Builder) -> llvm.Function:
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     state, mailbox = function.args
     one = integer(64, 1)
-    count, first, words = (b.load(word(b, mailbox, n), typ=I64) for n in (_ENTRIES, _FIRST, _WORDS))
+    count, first, words = (b.load(word(b, mailbox, n), typ=I64) for n in (_COUNT, _FIRST, _WORDS))
     position = Variable(b, I64)
     with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), count)):
-        entry_position = b.add(b.mul(position.get(), integer(64, _ENTRY_WORDS)), integer(64, _JOURNAL))
-        entry = word(b, mailbox, entry_position)
-        offset, mask, value = (b.load(word(b, entry, n), typ=I64) for n in range(_ENTRY_WORDS))
+        change_offset = b.add(b.mul(position.get(), integer(64, _CHANGE_WORDS)), integer(64, _CHANGES))
+        change = word(b, mailbox, change_offset)
+        offset, mask, value = (b.load(word(b, change, n), typ=I64) for n in range(_CHANGE_WORDS))
         target = word(b, state, offset)
         unchanged_bits = b.and_(b.load(target, typ=I64), b.not_(mask))
         b.store(b.or_(unchanged_bits, b.and_(value, mask)), target)
@@ -92,7 +93,7 @@ def _work_function(builder: Builder) -> llvm.Function:
 class ArenaMemory(Memory):
     """The state in an arena. Packets see the changes of a `locked` block atomically, at its end.
 
-    A batch of more than `JOURNAL_ENTRIES` words is applied in several steps, each atomic.
+    A batch of more than `MAX_CHANGES` words is applied in several steps, each atomic.
     """
 
     def __init__(self, arena: Arena, size: int) -> None:
@@ -104,22 +105,23 @@ class ArenaMemory(Memory):
         self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)  # count, then words changed by compiled code
         self.log_address = self._log.ctypes.data
         self._last_positions = np.empty(len(self.words), dtype=np.int32)  # in the log, by word
-        self._pending_entries: list[npt.NDArray[np.uint64]] = []
+        self._pending_changes: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(
             bpf.XDP, insert_map_descriptors(build_control_code(), {ARENA_MAP: arena.descriptor}), "control"
         )
         self._run = bpf.TestRun(self._program, bpf.XDP)
-        self._unreplayed_entries = int(arena.words[APPLIED // 8])
-        """Entries that the previous control plane has applied and this one has not replayed yet."""
+        self._unreplayed_changes = int(arena.words[APPLIED // WORD_BYTES])
+        """Number of changes that the previous control plane applied and this one has not replayed yet."""
         self._arena_words = self.words
+        # Until `finish_replay`, the control plane reads what it has replayed, not the arena, which is ahead.
         if arena.is_restored:
             self.words = self._written_state
 
     def finish_replay(self) -> None:
-        """Apply entries from now on; raise KernelError if fewer were replayed than had been applied."""
-        if self._unreplayed_entries:
+        """Read the arena from now on; raise KernelError if fewer changes were replayed than were applied."""
+        if self._unreplayed_changes:
             raise KernelError(
-                f"{pluralize(self._unreplayed_entries, 'change')} of the tables are missing in the journal"
+                f"{pluralize(self._unreplayed_changes, 'change')} of the tables are missing in the journal"
             )
         self.words = self._arena_words
 
@@ -130,7 +132,7 @@ class ArenaMemory(Memory):
             try:
                 yield
             finally:
-                self._apply_pending_entries()
+                self._apply_pending_changes()
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
         """Return a copy of words; each group of `unit` words is consistent."""
@@ -144,14 +146,14 @@ class ArenaMemory(Memory):
         return np.concatenate(parts)
 
     def _read_words(self, first: int, count: int) -> Words:
-        self._mailbox[_ENTRIES : _WORDS + 1] = 0, first, count
+        self._mailbox[_COUNT : _WORDS + 1] = 0, first, count
         self._run(_FRAME)
         self._mailbox[_WORDS] = 0
         return self._mailbox[_COPY : _COPY + count].copy()
 
     def store(self, first_word: int, values: Sequence[int] | Words) -> None:
         offsets = np.arange(first_word, first_word + len(values), dtype=np.uint64)
-        self._add_entries(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
+        self._add_changes(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
 
     def store_bytes(self, first_byte: int, data: bytes) -> None:
         """Change bytes; packets may change other bytes of the same word at the same time."""
@@ -162,7 +164,7 @@ class ArenaMemory(Memory):
             for content in (data, b"\xff" * len(data))
         )
         offsets = np.arange(first_word, first_word + len(values), dtype=np.uint64)
-        self._add_entries(offsets, masks, values)
+        self._add_changes(offsets, masks, values)
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
@@ -171,10 +173,10 @@ class ArenaMemory(Memory):
             self._log[0] = 0
             yield self._written_state
             changed_words = self._changed_words()
-            self._pending_entries.append(
-                _journal_entries(changed_words.view(np.uint64), WORD_MASK, self._written_state[changed_words])
+            self._pending_changes.append(
+                _make_changes(changed_words.view(np.uint64), WORD_MASK, self._written_state[changed_words])
             )
-            self._apply_pending_entries()
+            self._apply_pending_changes()
 
     def _changed_words(self) -> npt.NDArray[np.int64]:
         """Return the words in the log without duplicates: each at its last position, which avoids sorting."""
@@ -184,40 +186,40 @@ class ArenaMemory(Memory):
         unique_words: npt.NDArray[np.int64] = log[self._last_positions[log] == positions]
         return unique_words
 
-    def _add_entries(self, offsets: Words, masks: Words | int, values: Words) -> None:
+    def _add_changes(self, offsets: Words, masks: Words | int, values: Words) -> None:
         self._written_state[offsets] = self._written_state[offsets] & ~np.uint64(masks) | values & np.uint64(
             masks
         )
-        self._pending_entries.append(_journal_entries(offsets, masks, values))
+        self._pending_changes.append(_make_changes(offsets, masks, values))
 
-    def _apply_pending_entries(self) -> None:
-        batches, self._pending_entries = self._pending_entries, []
-        entries = np.concatenate(batches) if batches else _NO_ENTRIES
-        for first in range(0, len(entries), JOURNAL_ENTRIES):
-            chunk = entries[first : first + JOURNAL_ENTRIES]
-            if self._unreplayed_entries:
+    def _apply_pending_changes(self) -> None:
+        batches, self._pending_changes = self._pending_changes, []
+        changes = np.concatenate(batches) if batches else _NO_CHANGES
+        for first in range(0, len(changes), MAX_CHANGES):
+            chunk = changes[first : first + MAX_CHANGES]
+            if self._unreplayed_changes:
                 self._skip_replayed(len(chunk))
                 continue
             words = chunk.ravel()
-            self._mailbox[_JOURNAL : _JOURNAL + len(words)] = words
-            self._mailbox[_ENTRIES] = len(chunk)
+            self._mailbox[_CHANGES : _CHANGES + len(words)] = words
+            self._mailbox[_COUNT] = len(chunk)
             self._run(_FRAME)
-            self._mailbox[_ENTRIES] = 0
+            self._mailbox[_COUNT] = 0
 
-    def _skip_replayed(self, entries: int) -> None:
-        """Skip entries that have been applied; a step is applied as a whole or not at all."""
-        if self._unreplayed_entries < entries:
+    def _skip_replayed(self, count: int) -> None:
+        """Skip changes that have been applied; a step is applied as a whole or not at all."""
+        if self._unreplayed_changes < count:
             raise KernelError(
-                f"the replayed journal differs from the tables: expected at most {self._unreplayed_entries} "
-                f"more changes, got {entries}"
+                f"the replayed journal differs from the tables: expected at most {self._unreplayed_changes} "
+                f"more changes, got {count}"
             )
-        self._unreplayed_entries -= entries
+        self._unreplayed_changes -= count
 
     def close(self) -> None:
         bpf.close(self._program)
 
 
-def _journal_entries(offsets: Words, masks: Words | int, values: Words) -> Words:
-    entries = np.empty((len(offsets), _ENTRY_WORDS), dtype=np.uint64)
-    entries[:, 0], entries[:, 1], entries[:, 2] = offsets, masks, values
-    return entries
+def _make_changes(offsets: Words, masks: Words | int, values: Words) -> Words:
+    changes = np.empty((len(offsets), _CHANGE_WORDS), dtype=np.uint64)
+    changes[:, 0], changes[:, 1], changes[:, 2] = offsets, masks, values
+    return changes
