@@ -74,7 +74,8 @@ class SwitchPorts:
         check_ports(ports, cpu_port, impairments, shapes)
         if rps_cpu is not None:
             check_cpu(rps_cpu)
-        warm_tables()  # this is slow, and would delay the first program
+        # Compile or load the control plane's code for tables now, since it would delay the first program.
+        warm_tables()
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         self._has_queues = bool(shapes)
@@ -147,6 +148,7 @@ class SwitchPorts:
 
                 return TracedPipeline(program, self._trace, self._priority_queues, buffered)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
+        # A generation is the set of pinned objects of one pipeline.
         generation = None if self._pins is None else self._pins.begin()
         try:
             return AttachedPipeline(program, self._priority_queues, self._hook, generation=generation)
@@ -170,6 +172,7 @@ class SwitchPorts:
 
     @staticmethod
     def folder_of(pipeline: LivePipeline) -> Path | None:
+        """Return the folder of a pinned pipeline's journal; None if the pipeline is not pinned."""
         generation = pipeline.generation if isinstance(pipeline, AttachedPipeline) else None
         return None if generation is None else generation.folder
 
@@ -265,7 +268,7 @@ class SwitchPorts:
         if depth is not None and not 1 <= depth <= MAX_PACKETS:
             raise SwitchError(f"Error: depth: expected 1 to {MAX_PACKETS} packets, got {depth}")
         code, pipeline = None, self._running_pipeline
-        if pipeline is not None and not pipeline.queue_record_bytes:
+        if pipeline is not None and not pipeline.queue_record_bytes:  # it was compiled without queues
             compiled = _require_compiled(pipeline, "rates and depths of queues")
             code = MachineCode(compiled.program, self._priority_queues, buffered=True)
         self._has_queues = True
