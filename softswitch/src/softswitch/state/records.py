@@ -142,7 +142,8 @@ def free_record(state: Words, table: Row, number: int) -> None:
 
 @compiled
 def store_action(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
-    """Store action and run-time data; counter, meter and last hit, which lie between them, are unchanged."""
+    """Store `op[start:stop]`: the action, then its run-time data."""
+    # Counter, meter and last hit, which lie between them in the record, are unchanged.
     record = record_at(table, number)
     store_word(state, table, record + table.action, op[start])
     offset = record + table.parameters
