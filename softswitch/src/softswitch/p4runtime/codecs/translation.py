@@ -60,7 +60,8 @@ class Translation:
         return value
 
     def _number_for_text(self, value: bytes, location: str) -> int:
-        if value.isdigit() and len(value) <= self.width:  # a number has at most as many digits as bits
+        # No number has more digits than bits. Of long texts, int() would be slow, or raise ValueError.
+        if value.isdigit() and len(value) <= self.width:
             number = int(value)
             if value == b"%d" % number and not number >> self.width and number not in self._values_by_number:
                 return number
@@ -84,6 +85,7 @@ class Translation:
     def is_full_mask(self, mask: bytes) -> bool:
         if self.sdn_width is None:
             return bool(mask) and not mask.strip(b"\xff")
+        # P4Info states the program's width for match fields, so controllers may use that, too.
         return int.from_bytes(mask, "big") in ((1 << self.sdn_width) - 1, (1 << self.width) - 1)
 
     @property
