@@ -25,8 +25,8 @@ def source_digest() -> str:
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
-def source_inputs(*parts: object) -> tuple[str, ...]:
-    """Return inputs of `cached_object` for code that softswitch's sources generate from the parts."""
+def source_key_parts(*parts: object) -> tuple[str, ...]:
+    """Return `key_parts` of `cached_object` for code that softswitch's sources generate from the parts."""
     return (source_digest(), *map(repr, parts))
 
 
@@ -53,8 +53,8 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
-    digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:32]
+def cached_object(key_parts: Sequence[str], make: Callable[[], bytes]) -> bytes:
+    digest = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
     path = user_cache() / f"{digest}.o"
     with contextlib.suppress(OSError):
         return path.read_bytes()

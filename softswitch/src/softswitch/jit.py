@@ -10,7 +10,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from softswitch import ir
-from softswitch.cache import cached_object, source_inputs
+from softswitch.cache import cached_object, source_key_parts
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
@@ -45,9 +45,11 @@ class MachineCode:
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
-        inputs = source_inputs(_host_identity(), priority_queues, buffered, program, program.field_index)
+        key_parts = source_key_parts(
+            _host_identity(), priority_queues, buffered, program, program.field_index
+        )
         cached_record = cached_object(
-            inputs, lambda: self._compile_program(program, priority_queues, buffered, target)
+            key_parts, lambda: self._compile_program(program, priority_queues, buffered, target)
         )
         (packet_bytes,), code = _PACKET_SIZE.unpack_from(cached_record), cached_record[_PACKET_SIZE.size :]
         self.state_bytes: int = self.layout.work * WORD_BYTES

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.cache import cached_object, source_inputs
+from softswitch.cache import cached_object, source_key_parts
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.pipeline import MakeOutput, emit_process
 from softswitch.codegen.traffic import needs_queues, work_bytes
@@ -46,8 +46,8 @@ class Code:
 
 
 def cached_code(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
-    inputs = source_inputs(compiler.VERSION, options, program, program.field_index)
-    return Code.unpack(cached_object(inputs, lambda: build().pack()))
+    key_parts = source_key_parts(compiler.VERSION, options, program, program.field_index)
+    return Code.unpack(cached_object(key_parts, lambda: build().pack()))
 
 
 class Builder:
