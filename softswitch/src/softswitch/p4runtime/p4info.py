@@ -34,7 +34,10 @@ TABLE_AND_DEFAULT = p4i.ActionRef.TABLE_AND_DEFAULT
 TABLE_ONLY = p4i.ActionRef.TABLE_ONLY
 DEFAULT_ONLY = p4i.ActionRef.DEFAULT_ONLY
 GROUP_ACTION = cast("p4i.ActionRef.Scope.ValueType", 3)
-"""P4Runtime 1.6's scope of an action, which finsy's type hints lack."""
+"""Scope of the actions that run before those of a one-shot group's members (`group_actions`).
+
+finsy's type hints for P4Info lack this scope of P4Runtime 1.6.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +143,10 @@ class P4Info:
         }
         self.packet_in = headers.get("packet_in", FieldGroup("packet_in metadata", ()))
         self.packet_out = headers.get("packet_out", FieldGroup("packet_out metadata", ()))
-        ports = [field.translation for field in self.packet_in.fields if field.name == "ingress_port"]
-        self.port_translation = next(iter(ports), None)
+        port_translations = [
+            field.translation for field in self.packet_in.fields if field.name == "ingress_port"
+        ]
+        self.port_translation = next(iter(port_translations), None)
         """Translation of a packet-in's port, also used for replicas' ports, which have no type in P4Info."""
         self.registers = {r.preamble.id: self._make_register(r, register_widths) for r in message.registers}
         find_index_translation = translations.of_index
