@@ -34,7 +34,10 @@ HOOKS = (TCX, XDP, "xdp-generic")
 
 
 class FrameTransport(NamedTuple):
-    """A transport that replaces interfaces (`softswitch.frames`); `argument`: its address or a delay in s."""
+    """A transport that replaces interfaces (`softswitch.frames`).
+
+    `argument` is its address; for "files", the number of seconds to wait before reading them.
+    """
 
     kind: Literal["grpc", "nanomsg", "files"]
     argument: str
