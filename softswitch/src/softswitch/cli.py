@@ -99,7 +99,7 @@ from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
     type=click.Choice(HOOKS),
     default=TCX,
     show_default=True,
-    help="Hook in the kernel; xdp: in a NIC's driver, for programs that send one frame for each frame.",
+    help="Hook in the kernel; xdp: in a NIC's driver, for programs that send at most one frame per frame.",
 )
 @click.option(
     "--rps-cpu",
