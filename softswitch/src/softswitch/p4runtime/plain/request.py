@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.plain.scan import UPDATE_COLUMNS, VALUE_BYTES, VALUE_COLUMNS, count_updates, scan
+from softswitch.p4runtime.plain.scan import (
+    MIN_VALUE_BYTES,
+    UPDATE_COLUMNS,
+    VALUE_COLUMNS,
+    count_updates,
+    scan,
+)
 
 _MAX_SCANNED_BYTES = 1 << 24
 """Maximum bytes of a request that is scanned, which takes several times as much memory."""
@@ -45,7 +51,7 @@ class Request:
         if count <= 0:
             return None
         updates = np.empty((count, UPDATE_COLUMNS), dtype=np.int64)
-        values = np.empty((len(data) // VALUE_BYTES, VALUE_COLUMNS), dtype=np.int64)
+        values = np.empty((len(data) // MIN_VALUE_BYTES, VALUE_COLUMNS), dtype=np.int64)
         head = np.empty(len(data), dtype=np.uint8)
         head_length = scan(data, updates, values, head)
         if head_length < 0:

@@ -1,7 +1,8 @@
 """Scan a serialized `WriteRequest` for the positions of its updates' values (protobuf's wire format).
 
-`scan` accepts only updates of entries with exact matches and an action (a DELETE may omit the action), whose
-encoding has each field once, in ascending order of field numbers. Other requests are left to protobuf.
+`scan` accepts only *plain* updates: of entries with exact matches and an action (a DELETE may omit the
+action), whose encoding has each field once, in ascending order of field numbers. Other requests are left to
+protobuf.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ UPDATE_COLUMNS = 6
 IDENTITY, START, LENGTH = range(3)
 """Columns of a value: ID of match field or parameter, offset and length of its bytes."""
 VALUE_COLUMNS = 3
-VALUE_BYTES = 6
-"""Minimum bytes of a value in a request."""
+MIN_VALUE_BYTES = 6
+"""Bytes of a parameter with an empty value: its tag and length, tag and ID, and the value's tag and length."""
 NO_ACTION = -1
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5  # wire types
 _TYPE_BITS, _TYPE_MASK = 3, 7  # of a tag, which is field number << 3 | wire type
@@ -184,7 +185,7 @@ def count_updates(data: Bytes) -> int:
     offset, count, address, stop = int64(0), 0, data.ctypes.data, len(data)
     while offset < stop:
         tag, offset = _decode_varint(address, offset, stop)
-        if offset < 0 or tag < 1 << _TYPE_BITS:  # or a field number of 0
+        if offset < 0 or tag < 1 << _TYPE_BITS:  # no tag, one of 2^32 or more, or field number 0
             return -1
         if tag == _UPDATES_TAG:
             count += 1
