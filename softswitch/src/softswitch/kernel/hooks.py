@@ -24,8 +24,8 @@ class Hook(Enum):
         return Skb if self is Hook.TCX else XdpFrame
 
     @property
-    def tap_hook(self) -> Hook:
-        """The hook for the CPU port, whose driver passes few frames to XDP."""
+    def cpu_port_hook(self) -> Hook:
+        """The hook for the CPU port, a TAP device, whose driver passes few frames to XDP."""
         return Hook.XDP_GENERIC if self is Hook.XDP else self
 
     @property

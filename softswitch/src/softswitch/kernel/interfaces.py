@@ -89,7 +89,7 @@ class CpuInterface(Interface):
                 set_persistent(self.descriptor)
                 pins.save(CPU, name)
             _bring_up(name)
-            super().__init__(port, name, program_map, hook.tap_hook, pins)
+            super().__init__(port, name, program_map, hook.cpu_port_hook, pins)
         except OSError as error:
             os.close(self.descriptor)
             raise PortError(f"port {port} (CPU): no TAP device: {error.strerror}") from None

@@ -28,7 +28,7 @@ def probe(hook: Hook = Hook.TCX) -> str | None:
 
 def _try_arena() -> None:
     with (
-        contextlib.closing(Arena(WORD_BYTES, MAILBOX_BYTES, area_bytes=0)) as arena,
+        contextlib.closing(Arena(WORD_BYTES, MAILBOX_BYTES, cpu_area_bytes=0)) as arena,
         contextlib.closing(ArenaMemory(arena, WORD_BYTES)) as memory,
     ):
         with memory.locked():
@@ -40,6 +40,6 @@ def _try_arena() -> None:
 def _try_link(hook: Hook) -> None:
     program = hook.load_constant_program(hook.frame_type.pass_code, "probe")
     try:
-        bpf.close(hook.tap_hook.attach(program, _LOOPBACK))
+        bpf.close(hook.cpu_port_hook.attach(program, _LOOPBACK))
     finally:
         bpf.close(program)
