@@ -6,7 +6,7 @@ AREA_OF, PORT_OF           area by CPU; port by interface, a hash table without 
 INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
 STATE       the block of `memory.layout`
-mailbox     requests of the control plane and of the direct front end (`MAILBOX`)
+mailbox     requests of the control plane and of `conformance.direct` (`MAILBOX`)
 areas       one for each CPU: its number of frames by port (`Arena.program_runs`), and packets in processing
             (`Bpf.reserve`)
 """
@@ -47,7 +47,7 @@ COUNTER_BYTES = 64
 # Offsets of the words of a port's counters: numbers of frames, and the length of the last oversize arrival.
 RECEIVED, SENT, UNSENT, OVERSIZE_IN, LAST_OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
 PROGRAM_RUNS, PROGRAM_RUNS_BYTES = 0, 8 * PORT_NUMBERS
-"""Offset and size, in bytes, of the number of frames by port in each CPU's area; each is one run."""
+"""Offset and size, in bytes, of the number of runs by port in each CPU's area: one run for each frame."""
 CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
 CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + _PAGE - 1) // _PAGE * _PAGE
@@ -65,12 +65,16 @@ class Arena:
     """Memory for the state, a mailbox and areas, open until `close`; zeroed unless restored from a pin."""
 
     def __init__(
-        self, state_bytes: int, mailbox_bytes: int, area_bytes: int, generation: Generation | None = None
+        self,
+        state_bytes: int,
+        mailbox_bytes: int,
+        cpu_area_bytes: int,
+        generation: Generation | None = None,
     ) -> None:
         cpus = possible_cpus()
         self.mailbox = STATE + _round_to_pages(state_bytes)
         areas = self.mailbox + _round_to_pages(mailbox_bytes)
-        stride = _round_to_pages(area_bytes)
+        stride = _round_to_pages(cpu_area_bytes)
         self.size = areas + cpus * stride
         fixed_address = 0 if generation is None else generation.address
         create_map = partial(
@@ -116,8 +120,9 @@ class Arena:
         areas = self.view(self._areas, self._cpus * self._stride).reshape(self._cpus, self._stride // 8)
         return areas[:, PROGRAM_RUNS // 8 : (PROGRAM_RUNS + PROGRAM_RUNS_BYTES) // 8]
 
-    def connect(self, interfaces: dict[int, int]) -> None:
-        indices = np.array(list(interfaces.values()), dtype=np.uint64)
+    def connect(self, index_by_port: dict[int, int]) -> None:
+        """Store the index of each port's interface."""
+        indices = np.array(list(index_by_port.values()), dtype=np.uint64)
         # Draw odd multipliers until no two interfaces share a slot.
         generator = np.random.default_rng(seed=1)
         multiplier = np.uint64(1)
@@ -125,7 +130,7 @@ class Arena:
             multiplier = generator.integers(1 << 32, dtype=np.uint64) | np.uint64(1)
         port_entries = np.zeros(1 << SLOT_BITS, dtype=np.uint64)
         interface_indices = np.zeros(PORT_NUMBERS, dtype=np.uint64)
-        for (port, index), slot in zip(interfaces.items(), port_slots(indices, multiplier), strict=True):
+        for (port, index), slot in zip(index_by_port.items(), port_slots(indices, multiplier), strict=True):
             port_entries[int(slot)] = index << 32 | port
             interface_indices[port] = index
         words = self.words

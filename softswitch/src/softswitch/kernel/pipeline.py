@@ -30,14 +30,14 @@ class KernelPipeline(StatePipeline):
         program: ir.Program,
         build: Build,
         program_type: int,
-        mailbox_bytes: int = 0,
+        extra_mailbox_bytes: int = 0,
         priority_queues: int = 1,
         generation: Generation | None = None,
     ) -> None:
         layout = make_layout(program)
         code = build(program, layout, priority_queues)
-        total_mailbox_bytes = control.MAILBOX_BYTES + mailbox_bytes
-        self.arena = Arena(code.state_bytes, total_mailbox_bytes, code.area_bytes, generation)
+        total_mailbox_bytes = control.MAILBOX_BYTES + extra_mailbox_bytes
+        self.arena = Arena(code.state_bytes, total_mailbox_bytes, code.cpu_area_bytes, generation)
         constants = np.frombuffer(code.constants, dtype=np.uint64)
         self.arena.view(CONSTANTS, len(code.constants))[:] = constants
         self._kernel_memory = memory = control.ArenaMemory(self.arena, code.state_bytes)

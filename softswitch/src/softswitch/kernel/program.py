@@ -30,19 +30,19 @@ _HEADER = struct.Struct("<QQQ")  # sizes of area, state and constants in bytes; 
 @dataclass(frozen=True)
 class Code:
     instructions: bytes
-    area_bytes: int  # memory of each CPU (`Bpf.area`)
+    cpu_area_bytes: int  # memory of each CPU (`Bpf.area`)
     state_bytes: int
     constants: bytes
 
     def pack(self) -> bytes:
-        header = _HEADER.pack(self.area_bytes, self.state_bytes, len(self.constants))
+        header = _HEADER.pack(self.cpu_area_bytes, self.state_bytes, len(self.constants))
         return header + self.constants + self.instructions
 
     @staticmethod
     def unpack(data: bytes) -> Code:
-        area_bytes, state_bytes, constant_bytes = _HEADER.unpack_from(data)
+        cpu_area_bytes, state_bytes, constant_bytes = _HEADER.unpack_from(data)
         begin, end = _HEADER.size, _HEADER.size + constant_bytes
-        return Code(data[end:], area_bytes, state_bytes, data[begin:end])
+        return Code(data[end:], cpu_area_bytes, state_bytes, data[begin:end])
 
 
 def cached_code(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
@@ -118,5 +118,5 @@ class Builder:
         b.atomic_rmw("xchg", self.address_at(LOCK), integer(64, 0), "release")
 
     def finish(self) -> Code:
-        code, area_bytes = compile_module(str(self.module), self.target.area_bytes)
-        return Code(code, area_bytes, self.state_bytes, bytes(self.target.constants))
+        code, cpu_area_bytes = compile_module(str(self.module), self.target.area_bytes)
+        return Code(code, cpu_area_bytes, self.state_bytes, bytes(self.target.constants))
