@@ -46,7 +46,7 @@ _LOG_BYTES = 1 << 20
 _SKB_CONTEXT_BYTES, _XDP_CONTEXT_BYTES = 192, 24  # struct __sk_buff, struct xdp_md
 _PROGRAM_NAME_BYTES = 16
 _LOG_LINES = 3  # of the verifier's log that an error shows
-_DATA_OUT_BYTES = 1 << 16
+_FRAME_BUFFER_BYTES = 1 << 16
 _LINK_INFO_BYTES = 64
 
 
@@ -117,8 +117,8 @@ class TestRun:
     def __init__(self, program: int, program_type: int) -> None:
         self._program = program
         self._is_skb = program_type == SCHED_CLS
-        self._input_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
-        self._output_buffer = ctypes.create_string_buffer(_DATA_OUT_BYTES)
+        self._input_buffer = ctypes.create_string_buffer(_FRAME_BUFFER_BYTES)
+        self._output_buffer = ctypes.create_string_buffer(_FRAME_BUFFER_BYTES)
         self._context = ctypes.create_string_buffer(
             _SKB_CONTEXT_BYTES if self._is_skb else _XDP_CONTEXT_BYTES
         )
