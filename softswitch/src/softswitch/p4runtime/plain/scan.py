@@ -27,7 +27,7 @@ IDENTITY, START, LENGTH = range(3)
 """Columns of a value: ID of match field or parameter, offset and length of its bytes."""
 VALUE_COLUMNS = 3
 MIN_VALUE_BYTES = 6
-"""Bytes of a parameter with an empty value: its tag and length, tag and ID, and the value's tag and length."""
+"""Bytes of a parameter with an empty value: its tag and length, tag and ID, the value's tag and length."""
 NO_ACTION = -1
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5  # wire types
 _TYPE_BITS, _TYPE_MASK = 3, 7  # of a tag, which is field number << 3 | wire type
