@@ -18,13 +18,18 @@ from softswitch.v1model import Standard
 
 
 class Instance(NamedTuple):
+    """A header, or the element at a stack's position; if that is computed, `header` only gives the type."""
+
     header: int
     stack: int | None = None
     position: llvm.Value | None = None
 
 
 class Packet(Storage):
-    """The packet that a function handles; `parameters` are the run-time data of the action being compiled."""
+    """The packet that a function handles; `parameters` are the run-time data of the action being compiled.
+
+    With `in_struct`, the packet's fields are in one struct in memory (`Storage`).
+    """
 
     def __init__(self, b: llvm.IRBuilder, program: ir.Program, in_struct: bool) -> None:
         super().__init__(b, program, in_struct)
@@ -138,7 +143,7 @@ class Packet(Storage):
     # -- stores and validity
 
     def store(self, ref: ir.LValue, value: llvm.Value) -> None:
-        """Store an unsigned value, or one from `load_stored`."""
+        """Store an unsigned value of any width, or one as wide as `load_stored` returns it, sign-extended."""
         declared = self.type_of(ref)
         if declared.width == 0:
             return
@@ -196,6 +201,7 @@ class Packet(Storage):
 
     def _make_valid(self, instance: Instance) -> None:
         self.b.store(integer(8, 1), self._validity_slot(instance))
+        # The other members of its header union, if any, become invalid.
         for sibling_header in self.program.siblings.get(instance.header, ()):
             sibling = self.instance(sibling_header)
             if sibling.stack is not None:
@@ -230,14 +236,15 @@ class Packet(Storage):
         self._copy_slot(copy, original, target.field, source.field)
         self.b.store(self.b.load(self._length_slot(original), typ=I32), self._length_slot(copy))
 
-    def next_index(self, cursor: int) -> llvm.Value:
-        return self.b.load(self._next_index[cursor], typ=I32)
+    def next_index(self, stack_cursor: int) -> llvm.Value:
+        return self.b.load(self._next_index[stack_cursor], typ=I32)
 
-    def set_next_index(self, cursor: int, value: llvm.Value) -> None:
-        self.b.store(value, self._next_index[cursor])
+    def set_next_index(self, stack_cursor: int, value: llvm.Value) -> None:
+        self.b.store(value, self._next_index[stack_cursor])
 
     def shift(self, shift: ir.Shift) -> None:
         """Emit `push_front` or `pop_front` (P4_16 §8.18)."""
+        # A stack of unions is one stack for each member; these share the next index.
         for stack in shift.stacks:
             header = self.program.stacks[stack].headers[0]
             for number, slot in enumerate(self._stack_fields[stack]):
@@ -246,12 +253,12 @@ class Packet(Storage):
             for position in shift.invalid_positions:
                 instance = Instance(header, stack, integer(32, position))
                 self.b.store(integer(8, 0), self._validity_slot(instance))
-        cursor = self.program.stacks[shift.stacks[0]].cursor
-        new_index = self.b.add(self.next_index(cursor), integer(32, shift.count))
+        stack_cursor = self.program.stacks[shift.stacks[0]].cursor
+        new_index = self.b.add(self.next_index(stack_cursor), integer(32, shift.count))
         for comparison, bound in ((">", len(shift.sources)), ("<", 0)):
             limit = integer(32, bound)
             new_index = self.b.select(self.b.icmp_signed(comparison, new_index, limit), limit, new_index)
-        self.set_next_index(cursor, new_index)
+        self.set_next_index(stack_cursor, new_index)
 
     def _permute(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int, ...]) -> None:
         array = llvm.ArrayType(kind, len(sources))
@@ -281,7 +288,7 @@ class Packet(Storage):
         self._make_valid(instance)
 
     def _load_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        """Load fields of a header; store each run before reading the next, to keep the stack frame small."""
+        """Load fields of a header by runs (`wire.runs`); to keep the stack frame small, store each at once."""
         fields = self.program.headers[instance.header].fields
         for bits, run in runs([fields[n].width for n in numbers]):
             widths = [fields[numbers[position]].width for position in run]
