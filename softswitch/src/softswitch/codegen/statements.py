@@ -27,14 +27,14 @@ class ActionEmitter:
         layout: Layout,
         output: OutputWriter,
         now: llvm.Value,
-        drop_block: llvm.Block,
+        next_packet_block: llvm.Block,
     ) -> None:
         self.packet, self.b = packet, packet.b
         self.state = state
         self.layout = layout
         self.output = output
         self.now = now
-        self.drop_block = drop_block
+        self.next_packet_block = next_packet_block
         self.externs = Externs(packet, state, layout, now)
 
     def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> llvm.Value:
@@ -143,7 +143,7 @@ class ActionEmitter:
     def _fail_if(self, condition: llvm.Value, message: int) -> None:
         with self.b.if_then(condition, likely=False):
             self.output.write_log(message, ())
-            self.b.branch(self.drop_block)
+            self.b.branch(self.next_packet_block)
 
     def _truncate(self, length: ir.Expression) -> None:
         value, _ = self.packet.arithmetic.exact(length)

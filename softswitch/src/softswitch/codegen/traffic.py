@@ -43,7 +43,7 @@ class Traffic:
         self.priority_queues = priority_queues
         self.program = self.packet.program
         self.ingress, self.egress = ingress, egress
-        self.next_packet_block = actions.drop_block
+        self.next_packet_block = actions.next_packet_block
         self.has_queues = needs_queues(self.program)
         if self.has_queues:
             self.saved_packet = Packet(self.b, self.program, in_struct=True)

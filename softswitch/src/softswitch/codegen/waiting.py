@@ -19,7 +19,7 @@ def emit_enqueue(actions: ActionEmitter) -> None:
     payload_offset = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
     size = b.add(payload_offset, payload_bytes)
     start, fits = actions.output.reserve(size)
-    packet.require(fits, actions.drop_block)
+    packet.require(fits, actions.next_packet_block)
     head = {
         "port": packet.get("egress_port"),
         "priority": resize(b, packet.load_standard(Standard.PRIORITY), 32),
@@ -30,7 +30,7 @@ def emit_enqueue(actions: ActionEmitter) -> None:
     packet.copy_bytes(byte_offset(b, start, QUEUE_HEAD_BYTES), packet.memory, packet.size())
     actions.output.write_payload(start, byte_offset(b, start, payload_offset), payload_bytes)
     actions.output.finish_record(integer(32, WAITING), size)
-    b.branch(actions.drop_block)
+    b.branch(actions.next_packet_block)
 
 
 def _packet_length(packet: Packet) -> llvm.Value:
