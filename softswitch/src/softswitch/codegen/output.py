@@ -20,6 +20,7 @@ class OutputWriter:
         self.packet, self.b = packet, packet.b
         self.memory = memory
         self.capacity = resize(self.b, capacity, 64)
+        # The kernel's verifier does not track an `OpaqueVariable`.
         self._count = OpaqueVariable(self.b, I32, name="records")
         self._used_bytes = OpaqueVariable(self.b, I64, name="used")
 
@@ -34,6 +35,10 @@ class OutputWriter:
         return byte_offset(self.b, self.memory, self.b.add(used_bytes, integer(64, HEAD_BYTES))), fits
 
     def write_payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
+        """Write the payload of `size` bytes to `end`, where the record's headers end.
+
+        `start`, where they begin, is for subclasses (`kernel.front.FrontOutput`).
+        """
         packet, b = self.packet, self.b
         source = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
         packet.copy_bytes(end, source, size)
@@ -64,6 +69,7 @@ class OutputWriter:
             result, interval = arithmetic.exact(value)
             count = words_of(result.type.width)
             signed = interval.low < 0
+            # The value's number of words comes first, negated if the value is signed.
             words.append(integer(64, -count if signed else count))
             words += split(b, (sign_extend if signed else resize)(b, result, 64 * count))
         size = integer(64, WORD_BYTES * len(words))
