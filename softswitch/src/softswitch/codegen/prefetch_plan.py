@@ -20,6 +20,8 @@ Node = ir.Table | ir.Conditional
 
 @dataclass(frozen=True)
 class KnownLookup:
+    """A look-up, with its key expressed in the fields from which it is known at a node."""
+
     table: ir.Table
     key: tuple[ir.KeyField, ...]
 
@@ -37,6 +39,7 @@ def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[
     for name in graph.order:
         lookups = graph.lookup_by_node(name)
         if lookups:
+            # A group ends where no node knows all keys, or where the next look-up is on another branch.
             if not _common_node(lookups, groups[-1]) or not graph.leads_to(last_name, name):
                 groups.append([])
             groups[-1].append(lookups)
