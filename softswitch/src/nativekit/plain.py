@@ -62,7 +62,7 @@ class _Namespaces:
     def _plain_form(self, value: object) -> Function | None:
         if id(value) in self._replacements:
             return self._replacements[id(value)]
-        if hasattr(value, "plain"):  # of `llvm_intrinsic`
+        if hasattr(value, "plain"):  # an `llvm_intrinsic` has its plain form with it
             return cast(Function, value.plain)
         if isinstance(value, types.ExternalFunction):
             return _libc_function(value)
