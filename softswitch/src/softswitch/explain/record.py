@@ -193,7 +193,7 @@ class Recorder(Observer[Packet]):
         trace.table = table
         self._last_lookup, self._chosen_use = (key, entry), None
 
-    def chose(self, packet: Packet, use: UseMember | UseGroup, call: str | None) -> None:
+    def chose(self, packet: Packet, use: UseMember | UseGroup, action_name: str | None) -> None:
         self._chosen_use = use
 
     def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:

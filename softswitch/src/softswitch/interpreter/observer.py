@@ -43,7 +43,8 @@ class Observer(Generic[P]):
     def dropped(self, packet: P, reason: str) -> None:
         """Handle a dropped packet; it is the last event of that packet."""
 
-    def deparses(self, packet: P) -> None: ...
+    def deparses(self, packet: P) -> None:
+        """Handle the start of the deparser."""
 
     def deparsed(self, packet: P, frame: bytes) -> None:
         """Handle the deparsed frame, which is not truncated yet."""
@@ -74,8 +75,8 @@ class Observer(Generic[P]):
     def looked_up(self, packet: P, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None) -> None:
         """Handle the result of a table's look-up; `entry` None is a miss."""
 
-    def chose(self, packet: P, use: UseMember | UseGroup, call: str | None) -> None:
-        """Handle the action of an entry's member or group; `call` None is an empty group."""
+    def chose(self, packet: P, use: UseMember | UseGroup, action_name: str | None) -> None:
+        """Handle the action of an entry's member or group; `action_name` None is an empty group."""
 
     def applies(self, packet: P, table: ir.Table, invocation: ir.Invocation | None) -> None:
         """Handle a table's action before it runs; `invocation` None is no action."""
