@@ -32,6 +32,7 @@ class CellCommands(CommandGroup):
     def do_register_write(self, line: str) -> None:
         """Write register value: register_write <name> <index> <value>"""
         name, index, text = exact_words(line, 3)
+        # The message is BMv2's, verbatim.
         register, value = self.program.registers[name], parse_int(text, "value, must be an integer")
         self.switch.register_write(register.name, parse_int(index, "index"), f"{value:#x}")
 

@@ -20,7 +20,10 @@ class Target(Protocol):
     """A switch that runs one program. Names are full P4 names; methods are those of `Pipeline`."""
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Return the outputs of one frame, in order for each port."""
+        """Return the outputs of one frame, in order for each port.
+
+        `t_in` is its time of arrival and `now` its time in egress, both in µs since start.
+        """
         ...
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
