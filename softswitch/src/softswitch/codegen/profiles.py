@@ -35,7 +35,7 @@ def _select_member(actions: ActionEmitter, number: int, reference: llvm.Value) -
     layout = actions.layout.profiles[number]
     assert layout.profile.selector is not None
     entry_block = b.block
-    is_group = b.icmp_signed("<", reference, integer(WORD, 0))  # `GROUP` is the sign bit
+    is_group = b.icmp_signed("<", reference, integer(WORD, 0))  # `SELECTOR_GROUP` is the sign bit
     group_block, nonempty_block, end_block = (
         b.append_basic_block(name) for name in ("group", "some", "chosen")
     )

@@ -7,7 +7,7 @@ size, so that all offsets are constants of the compiled code:
     default   the default action as a record without key
     buckets   2 x size rounded up to a power of two (`memory.index`)
     records   key words | action | packets, bytes (with a direct counter) | the words of each parameter
-    groups    (ranked tables only) mask words | highest rank | entries
+    groups    (ranked tables only) of equal masks: mask words | highest rank | entries
     order     (ranked tables only) the groups in use, highest rank first
 
 A *ranked* table has matches other than exact ones. Its entries form groups with equal masks (tuple space
@@ -19,10 +19,11 @@ matches:
 
 After the action come packets and bytes (with a direct counter), a meter (with a direct meter), the time of
 the last hit (with an idle timeout), and the action's run-time data. In a table with an action profile the
-action is a reference instead: 0 for none, the slot of a member + 1, or `GROUP` | the slot of a group.
+action is a reference instead: 0 for none, the slot of a member + 1, or `SELECTOR_GROUP` | the slot of a
+group of the action selector.
 
     members   action | run-time data
-    groups    range of the pool of references to members: first << 32 | count
+    groups    of the selector: range of the pool of references to members: first << 32 | count
     meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | generated
 
 A token bucket's last word is the number of tokens that its rate had generated, from start to the last packet.
@@ -56,7 +57,7 @@ GAP_LINES = 13
 """Cache lines between arrays, so that cells of one index do not all fall into one set of a cache."""
 MAX_SMALL_ARRAY_WORDS = 64
 """Arrays of up to this many words are placed next to each other."""
-GROUP = 1 << 63  # bit of an action that is a reference to a group
+SELECTOR_GROUP = 1 << 63  # bit of an action that is a reference to a group of an action selector
 
 
 def meter_bucket(number: int) -> int:
@@ -69,7 +70,7 @@ def member_reference(slot: int) -> int:
 
 
 def group_reference(slot: int) -> int:
-    return GROUP | slot
+    return SELECTOR_GROUP | slot
 
 
 NO_ACTION = LOW_HALF_MASK
@@ -173,7 +174,7 @@ class TableLayout:
         return self.group_entries + 1
 
     @property
-    def head_words(self) -> int:
+    def header_and_default_words(self) -> int:
         return HEADER_WORDS + self.stride
 
     @property
@@ -358,7 +359,8 @@ def make_layout(program: ir.Program) -> Layout:
     }
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
-        headers[name] = allocator.take(TableLayout(table, parameter_words, header=0, body=0).head_words)
+        layout_at_0 = TableLayout(table, parameter_words, header=0, body=0)
+        headers[name] = allocator.take(layout_at_0.header_and_default_words)
     cells |= {
         array: cell_array
         for group in groups
