@@ -288,7 +288,7 @@ class Packet(Storage):
         self._make_valid(instance)
 
     def _load_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        """Load fields of a header by runs (`wire.runs`); to keep the stack frame small, store each at once."""
+        """Load fields of a header; store each run (`wire.runs`) before the next, for a small stack frame."""
         fields = self.program.headers[instance.header].fields
         for bits, run in runs([fields[n].width for n in numbers]):
             widths = [fields[numbers[position]].width for position in run]
