@@ -21,7 +21,7 @@ from simulator.state import QUANTILES, Costs, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
-_PS_PER_S = 10**12
+_PICOSECONDS_PER_S = 10**12
 _MAX_NS = 60 * _NS_PER_S
 _MAX_US = _MAX_NS // 1000
 _MAX_MS = 10**9
@@ -231,7 +231,7 @@ def uplinks_of(network: Network, workers: int) -> Records[Link]:
 
 def switch_times_of(network: Network) -> tuple[int, int]:
     """Return a frame's time through the switch, ns, and the minimum time between two frames, ps."""
-    gap_ps = round(_PS_PER_S / (network.switch_mpps * 1e6)) if network.switch_mpps else 0
+    gap_ps = round(_PICOSECONDS_PER_S / (network.switch_mpps * 1e6)) if network.switch_mpps else 0
     return round(network.switch_us * 1e3), gap_ps
 
 
@@ -254,7 +254,9 @@ def host_of(name: str, workers: int) -> int:
 def links_of(network: Network, hosts: int) -> Records[Link]:
     links = records(hosts, Link)
     links.delay = round(network.delay_us * 1e3)
-    links.ps_per_byte = 0 if network.rate_mbit == 0 else round(8 * _PS_PER_S / (network.rate_mbit * 1e6))
+    links.picoseconds_per_byte = (
+        0 if network.rate_mbit == 0 else round(8 * _PICOSECONDS_PER_S / (network.rate_mbit * 1e6))
+    )
     links.limit = round(network.queue_kb * 1024)
     links.ecn_threshold = NEVER if network.mark_kb is None else round(network.mark_kb * 1024)
     links.max_extra_delay_ns = round(network.extra_delay_us * 1e3)
@@ -264,7 +266,9 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
 
 def cables_of(network: Network, hosts: Hosts, workers: int, servers: int) -> Records[Link]:
     cables = links_of(network, workers + servers)
-    cables.ps_per_byte[workers:] = np.rint(cables.ps_per_byte[workers:] / hosts.server_share)
+    cables.picoseconds_per_byte[workers:] = np.rint(
+        cables.picoseconds_per_byte[workers:] / hosts.server_share
+    )
     return cables
 
 

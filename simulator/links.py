@@ -19,7 +19,7 @@ _UDP, _SOURCE_PORT, _DESTINATION_PORT, _UDP_LENGTH, _UDP_CHECKSUM = 34, 34, 36, 
 _MAC_BYTES, _IP_BYTES, _PORT_BYTES = 6, 4, 2
 _IPV4_AND_UDP_BYTES, _UDP_BYTES = 28, 8
 _ECN_BITS = 3  # all of them set mean *congestion experienced*
-_PS_PER_NS = 1000
+_PICOSECONDS_PER_NS = 1000
 _SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -77,7 +77,8 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
     link.frames += 1
     link.bytes += length
     begin = max(int64(link.free_at), now)
-    queued_bytes = 0 if link.ps_per_byte == 0 else (begin - now) * _PS_PER_NS // int64(link.ps_per_byte)
+    per_byte = int64(link.picoseconds_per_byte)
+    queued_bytes = 0 if per_byte == 0 else (begin - now) * _PICOSECONDS_PER_NS // per_byte
     if queued_bytes + length > link.limit:
         link.dropped += 1
         link.dropped_bytes += length
@@ -87,7 +88,7 @@ def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target
     link.waited += begin - now
     if queued_bytes > link.ecn_threshold and mark_congestion(frame.head):
         link.marked += 1
-    departure = begin + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // _PS_PER_NS
+    departure = begin + (length + WIRE_OVERHEAD) * per_byte // _PICOSECONDS_PER_NS
     link.free_at = departure
     link.carried += departure - begin
     arrival = departure + int64(link.delay)

@@ -79,7 +79,7 @@ class Link:
     """One direction of a cable and the queue before it."""
 
     delay: int  # propagation delay, ns
-    ps_per_byte: int  # 0 means unlimited bandwidth
+    picoseconds_per_byte: int  # 0 means unlimited bandwidth
     limit: int  # bytes that the queue has room for
     ecn_threshold: int  # bytes in the queue above which frames are marked
     max_extra_delay_ns: int  # of a reordered frame

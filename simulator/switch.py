@@ -25,7 +25,7 @@ from softswitch.queues.fifo import put, take_from
 from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS
 
-_NS_PER_US = _PS_PER_NS = 1000
+_NS_PER_US = _PICOSECONDS_PER_NS = 1000
 _PRIORITY = 0  # the only one: each port has one queue
 _record_bytes = compiled(record_bytes)
 
@@ -62,12 +62,14 @@ def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
 
 @compiled
 def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
-    header, arrival_ps = world.header, now * _PS_PER_NS
+    header, arrival_ps = world.header, now * _PICOSECONDS_PER_NS
     begin_ps = max(int64(header.switch_free_ps), arrival_ps)
     header.switch_free_ps = begin_ps + header.switch_interval_ps
-    header.switch_waited += begin_ps // _PS_PER_NS - now
+    header.switch_waited += begin_ps // _PICOSECONDS_PER_NS - now
     world.frames[f].arrival = now
-    push_event(world, begin_ps // _PS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f)
+    push_event(
+        world, begin_ps // _PICOSECONDS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f
+    )
 
 
 @compiled

@@ -75,7 +75,7 @@ def measure(
         workers=workers, servers=servers, values=values, chunk_size=values_per_packet, window=window_packets,
         seconds=float(end_ns.max()) / 1e9,
         limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
-        payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.ps_per_byte[0])),
+        payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.picoseconds_per_byte[0])),
         worker_up=float(up[:workers].mean()),
         worker_down=float(down[:workers].mean()),
         server_up=float(up[workers:].mean()),
@@ -125,8 +125,8 @@ def all_reduce_once(
     return end_ns
 
 
-def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_byte: int) -> float:
-    return subject.load(workers, servers) * values * VALUE_BYTES * ps_per_byte / 1e12
+def payload_s(subject: Subject, workers: int, servers: int, values: int, picoseconds_per_byte: int) -> float:
+    return subject.load(workers, servers) * values * VALUE_BYTES * picoseconds_per_byte / 1e12
 
 
 def largest_window(load: float, network: Network, chunk_size: int) -> int:

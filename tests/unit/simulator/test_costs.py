@@ -88,18 +88,19 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
     links = links_of(Network(rate_mbit=10_000, delay_us=2.5, queue_kb=64, mark_kb=16, loss=0.1), 3)
     assert len(links) == 3
     for link in links:
-        assert (link.ps_per_byte, link.delay, link.limit, link.ecn_threshold) == (800, 2_500, 65_536, 16_384)
+        assert (link.picoseconds_per_byte, link.delay) == (800, 2_500)
+        assert (link.limit, link.ecn_threshold) == (65_536, 16_384)
         assert link.impaired and link.loss == 0.1
     free = links_of(Network(rate_mbit=0), 1)[0]
-    assert (free.ps_per_byte, free.ecn_threshold, free.impaired) == (0, NEVER, 0)
+    assert (free.picoseconds_per_byte, free.ecn_threshold, free.impaired) == (0, NEVER, 0)
 
 
 def test_a_rack_has_all_that_its_workers_have_together_or_what_is_given() -> None:
     assert len(uplinks_of(Network(), 8)) == 0
     racks = uplinks_of(Network(rate_mbit=1_000, rack=4, loss=0.5), 9)
-    assert len(racks) == 3 and (racks.ps_per_byte == 2_000).all()
+    assert len(racks) == 3 and (racks.picoseconds_per_byte == 2_000).all()
     assert (racks.impaired == 0).all() and (racks.loss == 0).all()
-    assert uplinks_of(Network(rack=4, uplink_mbit=500), 4)[0].ps_per_byte == 16_000
+    assert uplinks_of(Network(rack=4, uplink_mbit=500), 4)[0].picoseconds_per_byte == 16_000
 
 
 def test_a_switch_takes_ns_of_a_frame_and_ps_between_two() -> None:

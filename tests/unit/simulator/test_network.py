@@ -373,7 +373,7 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     testbed.settle()
     check_conservation(testbed)
     for links, seen in ((world.up, on_cables[:n]), (world.down, on_cables[n:])):
-        sent = (links.bytes + 24 * links.frames) * links.ps_per_byte // 1000
+        sent = (links.bytes + 24 * links.frames) * links.picoseconds_per_byte // 1000
         stayed = links.waited + sent + links.frames * 3_000
         # Each frame's time on the wire is rounded down to ns.
         assert ((seen <= stayed) & (seen >= stayed - links.frames)).all()

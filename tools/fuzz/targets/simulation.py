@@ -17,7 +17,7 @@ def run(data: bytes) -> Hashable:
     config = load_config_as(SimulationConfig, [f"CONFIG={path}"])
     network, workers = config.network, config.workers
     links = links_of(network, workers + config.servers)
-    assert (links.delay >= 0).all() and (links.ps_per_byte >= 0).all() and (links.limit >= 0).all()
+    assert (links.delay >= 0).all() and (links.picoseconds_per_byte >= 0).all() and (links.limit >= 0).all()
     outages = outages_of(network, workers)
     assert (outages.host < workers + config.servers).all() and (outages.host >= 0).all()
     uplinks, shapes = uplinks_of(network, workers), shapes_of(network, workers, config.servers)
