@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.claims import Claim, Verdict, claims
 from analysis.metrics import metrics_of_subject
-from analysis.record import FAST, AgentCost, capacity_by_arm, min_capacity
+from analysis.record import COMPILED_CODEC, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
 from foundation.designs.arms import arms_by_reference
 
@@ -70,13 +70,13 @@ class Facts:
 
 
 def facts(summary: Summary) -> Facts:
-    compiled = summary.agents.get(FAST)
+    compiled = summary.agents.get(COMPILED_CODEC)
     checks = summary.capacity_checks
     return Facts(
         slow_agents=[
             SlowAgents(codec, cost, compiled)
             for codec, cost in summary.agents.items()
-            if compiled is not None and codec != FAST
+            if compiled is not None and codec != COMPILED_CODEC
         ],
         operations=[
             operations for load in summary.loads for operations in _operations_at_load(summary, load)

@@ -21,7 +21,7 @@ from foundation.renamed import FIELDS, find_old
 
 Json: TypeAlias = dict[str, Any]
 
-FAST = "fast"  # the codec of compiled agents
+COMPILED_CODEC = "fast"  # the codec of compiled agents
 
 
 class AnalysisError(HotlineError):
@@ -239,7 +239,7 @@ class RunRecord(_Model):
     seeds: dict[str, int]
     jobs: dict[str, int]
     agents: dict[str, AgentCost] = Field(default_factory=dict)
-    """Codec -> cost of an RPC; of the run's codec and `FAST` if these differ, else empty."""
+    """Codec -> cost of an RPC; of the run's codec and `COMPILED_CODEC` if these differ, else empty."""
     workload: Json = Field(default_factory=dict)
     phases_s: dict[str, float] = Field(default_factory=dict)
     capacity: dict[str, float] = Field(default_factory=dict)

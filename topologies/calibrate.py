@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 from typing import Literal
 
-from analysis.record import FAST, AgentCost, CapacityCheck, capacity_of_baseline
+from analysis.record import COMPILED_CODEC, AgentCost, CapacityCheck, capacity_of_baseline
 from experiment.config import Config
 from experiment.phases.measure import record_capacity
 from experiment.session import START_AHEAD_NS, PlannedBlock, Session
@@ -60,11 +60,11 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return codec -> cost of an RPC, for FAST and the run's codec; empty if servers need a switch."""
+    """Return the cost of an RPC by codec, the compiled and the run's; empty if servers need a switch."""
     chosen_design = design(config.design)
     warm(config.design)
     cost_by_codec: dict[str, AgentCost] = {}
-    for codec, steps in ((FAST, _COMPILED_STEPS), (config.codec, _SLOW_STEPS)):
+    for codec, steps in ((COMPILED_CODEC, _COMPILED_STEPS), (config.codec, _SLOW_STEPS)):
         cost = measure_rpc_cost(codec, chosen_design, config.window, steps)
         if cost is None:
             log.warning(

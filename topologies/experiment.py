@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from analysis.record import FAST, RunRecord
+from analysis.record import COMPILED_CODEC, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, log_cleanup_errors
 from experiment.liveness import Liveness
@@ -68,7 +68,7 @@ async def run_experiment(
             with reporter.phase("compile"):
                 await in_thread(warm, config.design)
         # In lockstep designs a single worker gets no answer, and cannot be measured.
-        if config.codec != FAST and not config.is_lockstep:
+        if config.codec != COMPILED_CODEC and not config.is_lockstep:
             with reporter.phase("slowness"):
                 record.agents = await in_thread(measure_agent_costs, config)
         with ExitStack() as stack:

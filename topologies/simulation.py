@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from analysis.record import FAST, RunRecord
+from analysis.record import COMPILED_CODEC, RunRecord
 from analysis.statistics import MIN_ROUNDS
 from foundation.designs.arms import lead_arm
 from hosts.config import ServerCost
@@ -25,13 +25,14 @@ def can_be_simulated(record: RunRecord) -> bool:
     config = record.config
     if not config["simulate_dedicated_switch"]:
         return False
-    is_fast_without_faults = config["codec"] == FAST and not any(config["faults"].values())
+    is_compiled_without_faults = config["codec"] == COMPILED_CODEC and not any(config["faults"].values())
     has_default_servers = (
         config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
     )
     lead = lead_arm(record.design)
     has_both_arms = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
-    return is_fast_without_faults and has_default_servers and has_both_arms and config["empty_rpcs"] > 0
+    has_idle_costs = config["empty_rpcs"] > 0  # empty RPCs measure the costs of idle cores
+    return is_compiled_without_faults and has_default_servers and has_both_arms and has_idle_costs
 
 
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:
