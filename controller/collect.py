@@ -33,7 +33,7 @@ async def _publish(controller: Controller, job: int) -> None:
     await controller.command_servers(job, Command.PUBLISH)
 
 
-async def _hold(controller: Controller, arm: Arm) -> None:
+async def _stop_exchanges(controller: Controller, arm: Arm) -> None:
     if arm.settings.aggregates:
         await controller.command_servers(arm.job, Command.HOLD)
 
@@ -42,4 +42,4 @@ async def _settle(controller: Controller, job: int, epoch: int) -> None:
     await controller.command_servers(job, Command.SETTLE, epoch)
 
 
-CONTROL = HOTSET._replace(rows=_rows, publish=_publish, hold=_hold, settle=_settle)
+CONTROL = HOTSET._replace(rows=_rows, publish=_publish, stop_exchanges=_stop_exchanges, settle=_settle)

@@ -71,14 +71,16 @@ class RealSession(Session):
         if not self._collects_from_switch(arm):
             yield
             return
-        # From `publish` to `hold`, servers exchange values with the switch without requests.
+        # From `publish` to `stop_exchanges`, servers exchange values with the switch without requests.
         await self._command_controller(lambda controller: self._controller_ops.publish(controller, arm.job))
         yield
         await self._stop_exchanges(arm)
 
     async def _stop_exchanges(self, arm: Arm) -> None:
         if self._collects_from_switch(arm):
-            await self._command_controller(lambda controller: self._controller_ops.hold(controller, arm))
+            await self._command_controller(
+                lambda controller: self._controller_ops.stop_exchanges(controller, arm)
+            )
 
     async def _command_controller(self, command: Callable[[Controller], Awaitable[None]]) -> None:
         async def work() -> None:
@@ -89,9 +91,10 @@ class RealSession(Session):
 
     def _collects_from_switch(self, arm: Arm) -> bool:
         """Return whether servers collect updates from the switch in this arm."""
-        # Designs with the default `hold` have no exchanges to stop.
+        # Designs with the default `stop_exchanges` have no exchanges to stop.
         return (
-            arm.settings.aggregates and self._controller_ops.hold is not ControllerOps._field_defaults["hold"]
+            arm.settings.aggregates
+            and self._controller_ops.stop_exchanges is not ControllerOps._field_defaults["stop_exchanges"]
         )
 
     @property

@@ -320,7 +320,7 @@ async def _publish_nothing(_controller: object, _job: int) -> None:
     pass
 
 
-async def _hold_nothing(_controller: object, _arm: Arm) -> None:
+async def _stop_nothing(_controller: object, _arm: Arm) -> None:
     pass
 
 
@@ -345,7 +345,7 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """(controller): return the number of additions in the switch that overflowed."""
     publish: Callable[[K_contra, int], Awaitable[None]] = _publish_nothing
     """(controller, job): make pulls return all updates acknowledged so far; most designs' pulls always do."""
-    hold: Callable[[K_contra, Arm], Awaitable[None]] = _hold_nothing
+    stop_exchanges: Callable[[K_contra, Arm], Awaitable[None]] = _stop_nothing
     """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently."""
     settle: Callable[[K_contra, int, int], Awaitable[None]] = _settle_nothing
     """(controller, job, epoch): have servers apply what workers have replayed; it is called after all of them
