@@ -6,6 +6,8 @@ from foundation.designs.interface import NOTHING
 from hosts.hotset.worker.state import Calls
 from nativekit.compile import compiled, int64
 
+NOT_REFUSED = 0  # number of refusals of a key that is sent for the first time
+
 
 @compiled
 def new_call(state: Calls, ps: int, refusals: int) -> int:

@@ -6,7 +6,7 @@ shares that the switch has not served. So:
 - Cold keys take the minimum number of RPCs to their PS. Hot keys fill the free lanes of these RPCs.
 - The remaining hot keys travel in RPCs with hot keys only, which the switch answers alone.
 - A PS gets one RPC more than its cold keys need if its free lanes save more than two RPCs with hot keys only:
-  an RPC costs a worker about as much as it costs a PS.
+  an RPC to a PS costs the worker and the PS about the same, one with hot keys only costs the worker alone.
 
 RPCs for servers are sent first, one for each PS in turn, because they take longest. `docs/design.md` has the
 savings.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import ps_of
-from hosts.hotset.worker.calls import drop_call, new_call, place_key, queue_call
+from hosts.hotset.worker.calls import NOT_REFUSED, drop_call, new_call, place_key, queue_call
 from hosts.hotset.worker.state import Calls, hash_lane, is_hinted
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
@@ -80,6 +80,7 @@ def _plan_rpcs(state: Calls) -> int:
         largest_bucket = max(largest_bucket, int64(state.buckets[lane].n_keys))
     best_hot_only, lowest_cost, best_extra, n_left_over = largest_bucket, largest_bucket, int64(0), int64(0)
     for hot_only_rpcs in range(largest_bucket - 1, -1, -1):
+        # With one RPC less, each bucket above `hot_only_rpcs` leaves over one key more.
         for lane in range(LANES):
             n_left_over += state.buckets[lane].n_keys > hot_only_rpcs
         n_extra = _count_rpcs(max(n_left_over - n_free_lanes, 0), lane_bits)
@@ -101,7 +102,7 @@ def _count_rpcs(n_keys: int, lane_bits: int) -> int:
 
 @compiled
 def _plan_extra_rpc(state: Calls) -> None:
-    """Plan one more RPC for the PS whose RPCs have least room, if some PS has enough cold keys."""
+    """Plan one more RPC for the PS whose RPCs have least room, if some PS has more cold keys than RPCs."""
     best = int64(NOTHING)
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
@@ -123,7 +124,7 @@ def _link_calls(state: Calls) -> int:
         has_more = False
         for ps in range(int64(state.header.n_ps)):
             if state.buckets[LANES + ps].n_calls > turn:
-                c = new_call(state, ps, 0)
+                c = new_call(state, ps, NOT_REFUSED)
                 if first == NOTHING:
                     first = c
                 else:
@@ -212,7 +213,8 @@ def _queue_hot_only_calls(state: Calls) -> None:
             i = int64(state.buckets[lane].first)
             if i != NOTHING:
                 if c == NOTHING:
-                    c = new_call(state, ps_of(state.keys[i], int64(state.header.n_ps)), 0)
+                    ps = ps_of(state.keys[i], int64(state.header.n_ps))
+                    c = new_call(state, ps, NOT_REFUSED)
                 _place_hot_key(state, lane, c)
         if c == NOTHING:
             return
