@@ -18,8 +18,8 @@ from hosts.worker.window import (
     Slot,
     WindowHeader,
     WindowState,
+    earliest_deadline,
     free_slot,
-    next_overdue,
     open_window,
     retransmit,
     take_slot,
@@ -208,8 +208,8 @@ def deadline(state: VectorState) -> int:
     if header.stalled:
         return NEVER
     if not (header.pending and header.last_arrival):
-        return next_overdue(state)
-    return min(next_overdue(state), int64(header.last_arrival + header.stall_timeout))
+        return earliest_deadline(state)
+    return min(earliest_deadline(state), int64(header.last_arrival + header.stall_timeout))
 
 
 @compiled

@@ -17,9 +17,9 @@ from hosts.worker.arrays import operand_arrays, window_arrays
 from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
 from hosts.worker.window import (
     Slot,
+    earliest_deadline,
     free_slot,
     log_answer,
-    next_overdue,
     next_resend,
     octets,
     open_window,
@@ -172,7 +172,7 @@ def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
 def wake(state: Requests, now: int) -> None:
     if now >= state.header.due:
         retransmit(state, now)
-        state.header.due = next_overdue(state)
+        state.header.due = earliest_deadline(state)
 
 
 @compiled
@@ -201,5 +201,5 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
 
 WORKER = register_worker_ops(
     Requests,
-    WorkerOps(start, transmit, octets, peer, wake, next_overdue, receive),
+    WorkerOps(start, transmit, octets, peer, wake, earliest_deadline, receive),
 )

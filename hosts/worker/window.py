@@ -37,7 +37,7 @@ class WindowHeader:
     malformed: int
     unexpected: int
     retransmissions: int
-    unreplayed: int
+    unreplayed: int  # 1 + the first position that may have unreplayed updates, or 0 for none
 
 
 class Slot:
@@ -48,11 +48,11 @@ class Slot:
     call: int  # index of the RPC in the operation
     t0: int  # time of the first transmission
     sent: int  # time of the last transmission
-    deadline: int
+    deadline: int  # time at which the RPC is to be retransmitted
     busy: Int32  # whether its RPC is outstanding
     queued: Int32  # whether it is in the ring of retransmissions
     length: Int32  # of the request, in bytes
-    attempts: Int32
+    attempts: Int32  # number of transmissions
 
 
 SLOT = dtype_of(Slot)
@@ -89,7 +89,8 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
     header.window = header.free = window
     header.timeout, header.due = INITIAL_TIMEOUT_NS, NEVER
     free = np.zeros(WINDOW, np.int64)
-    free[:window] = WINDOW + np.arange(window)[::-1]  # turn 1 of each slot, with slot 0 on top of the stack
+    # A slot's sequence numbers are slot + turn * WINDOW. Turn 1 is first, and slot 0 is on top of the stack.
+    free[:window] = WINDOW + np.arange(window)[::-1]
     return free
 
 
@@ -174,12 +175,12 @@ def queue_resend(state: WindowState, s: int, n_waiting: int) -> None:
 
 
 @compiled
-def next_overdue(state: WindowState) -> int:
-    due = int64(NEVER)
+def earliest_deadline(state: WindowState) -> int:
+    earliest = int64(NEVER)
     for s in range(WINDOW):
         if state.slots[s].busy:
-            due = min(due, int64(state.slots[s].deadline))
-    return due
+            earliest = min(earliest, int64(state.slots[s].deadline))
+    return earliest
 
 
 @compiled

@@ -5,17 +5,15 @@ from __future__ import annotations
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import REPLAY
 from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
-from hosts.hotset.worker.calls import new_call, queue_call
+from hosts.hotset.worker.calls import NOT_REFUSED, new_call, queue_call
 from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
 from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_resend_time, resend_refused_keys
 from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.rpcs import key_of, write_head
-from hosts.worker.window import next_overdue, next_resend, retransmit, take_slot
+from hosts.worker.window import earliest_deadline, next_resend, retransmit, take_slot
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
-
-_NOT_REFUSED = 0  # number of refusals of a key that is sent for the first time
 
 
 @compiled
@@ -25,7 +23,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     if op == EMPTY:
         header.op, header.iteration, header.calls = EMPTY, iteration, 0
         header.n_keys, header.pending = 0, 1
-        queue_call(state, new_call(state, n_keys, _NOT_REFUSED))
+        queue_call(state, new_call(state, n_keys, NOT_REFUSED))
         return
     header.op, header.iteration, header.calls = op, iteration, 0
     header.n_keys = header.pending = n_keys
@@ -43,7 +41,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         return
     clear_chains(state)
     for i in range(n_keys):
-        place_in_hash_lane(state, i, _NOT_REFUSED)
+        place_in_hash_lane(state, i, NOT_REFUSED)
     queue_chains(state)
 
 
@@ -91,4 +89,4 @@ def wake(state: Calls, now: int) -> None:
 
 @compiled
 def deadline(state: Calls) -> int:
-    return next_resend_time(state, next_overdue(state))
+    return next_resend_time(state, earliest_deadline(state))
