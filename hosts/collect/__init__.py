@@ -34,11 +34,11 @@ def configure(server: CollectServer, settings: RunSettings) -> None:
 
 # The type parameter is the type of an address, which differs between sockets and simulation.
 AGENTS: Agents[CollectClient, CollectServer, CollectStore, CollectingServer[Any]] = Agents(
-    CollectClient,
-    make_server,
-    CollectStore,
-    CollectingServer,
-    "foundation.protocol.scapy_layer",
-    warm,
-    configure,
+    client=CollectClient,
+    server=make_server,
+    store=CollectStore,
+    core=CollectingServer,
+    scapy="foundation.protocol.scapy_layer",
+    warm_server=warm,
+    configure=configure,
 )

@@ -57,6 +57,7 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     lanes, added_lanes = lanes_to_serve(h), int64(0)
     locate_lanes(server, rpc, h.count, lanes)  # sets `header.cell_indices`
     for lane in range(h.count):
+        # The place of the key in this PS's share; a key of another share has the place `places`.
         place = int64(server.header.cell_indices[lane]) // int64(server.header.width)
         if lanes >> lane & 1 and place < server.share.header.places:
             # The values follow `count` keys of two words.
@@ -68,13 +69,14 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
 
 @compiled
 def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
-    """Set values or words of state; the next collections of keys in the switch publish them."""
+    """Set values or words of optimiser state; the next collections of keys in the switch publish them."""
     j, lanes_in_switch = find_job(server, h.job), int64(0)
     if j < 0 or h.count > len(server.header.cell_indices):
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, rpc, h.count, lanes_to_serve(h))
     outside_index = int64(server.share.header.places) * int64(server.header.width)
-    # The handler sets only keys that this PS owns, so keys in the switch are marked as owned meanwhile.
+    # The handler sets only keys that this PS owns, so keys in the switch are marked as owned meanwhile:
+    # NOT_OWNED is the top bit of `updates`.
     for lane in range(h.count):
         cell_index = int64(server.header.cell_indices[lane])
         if cell_index < outside_index and server.cells[j, cell_index].updates >= NOT_OWNED:

@@ -45,5 +45,5 @@ SERVER = register_server_ops(
 
 # The parameter is the type of an address, which differs between sockets and simulation.
 AGENTS: Agents[HotsetClient, Server, HotsetStore, ParameterServer[Any]] = Agents(
-    HotsetClient, make_server, HotsetStore, ParameterServer, "foundation.protocol.scapy_layer"
+    HotsetClient, make_server, HotsetStore, ParameterServer, scapy="foundation.protocol.scapy_layer"
 )

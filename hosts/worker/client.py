@@ -165,7 +165,7 @@ class BaseClient:
 
     def replay(self) -> None:
         """Start to push the next unreplayed updates, if there are any; the client must be idle."""
-        n = self._machine.next_unreplayed(self.state)
+        n = self._machine.next_unreplayed(self.state)  # the first n positions and deltas of the state are set
         if n:
             assert self.log is not None
             # In this order, a crash at any point leaves each update either to replay or known as unanswered.

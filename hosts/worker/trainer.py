@@ -58,7 +58,7 @@ def spin_until(time_ns: int) -> None:
 
 
 class Trainer:
-    """One worker's block of steps of at least `cost.compute_ns`; call `wake` until it is `finished`."""
+    """One worker's block of steps, each computing for `cost.compute_ns` or more; `wake` it until `finished`."""
 
     def __init__(
         self,
@@ -96,6 +96,7 @@ class Trainer:
         """Continue the block if its next operation is due; call this when answers have come, too."""
         self._client.wake(now)
         while self._client.idle and self._due <= now and not self.finished:
+            # After a restart of the switch, push the updates that it has lost again before the next step.
             if self._client.has_unreplayed:
                 self._client.replay()
                 continue
@@ -148,7 +149,7 @@ class Trainer:
 
     @property
     def loss(self) -> float | None:
-        """Mean loss of the mini-batches before their updates; None without losses."""
+        """Mean loss of the mini-batches before their updates; None if there are none, or the model has no loss (NaN)."""
         mean = float(np.mean(self.losses)) if self.losses else float("nan")
         return None if np.isnan(mean) else mean
 

@@ -75,6 +75,7 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
 
 @compiled
 def next_unreplayed(state: Calls) -> int:
+    """Set positions and deltas to those of the next unreplayed updates; return their number."""
     header, n = state.header, int64(0)
     position = int64(header.unreplayed) - 1  # `unreplayed` is 1 + the position, or 0
     while position < state.replay_log.shape[1] and n < len(state.keys):
