@@ -52,7 +52,8 @@ from nativekit.reference import as_ref
 TIMED_OUT, COMMAND, SIGNAL, OWN_ANSWER, HAS_MARKS, NEEDS_ROOM, MUST_PERSIST = 0, 1, 2, 3, 4, 5, 6
 """Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
 marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
-ANSWERED, FOR_CONTROL, NEW_CALLER, FOREIGN = 0, 1, 2, 3  # marks of the datagrams of a burst
+ANSWERED, FOR_CONTROL, NEW_CALLER, FOREIGN = 0, 1, 2, 3
+"""Marks of the datagrams of a burst; FOREIGN ones are of another version of the wire format."""
 EVENTS = 64  # maximum number of ready descriptors that an epoll_wait returns
 _MAX_WAIT_NS = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -84,8 +85,8 @@ class _SourcesState:
     epoll: int
     commands: int
     signals: int
-    own_socket: int  # socket of the PS's own requests
-    data_socket: int  # socket for datagrams that are not answers
+    own_socket: int  # socket of the RPCs that the server's Python part makes, and of their answers
+    data_socket: int  # socket that receives new callers' requests, and sends the datagrams of `transmit`
     fd: int
     """Socket of the last burst, of which `n_received` datagrams were read."""
     n_received: int
@@ -130,7 +131,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
             wake(server, clock(udp, MONOTONIC))
             if server.header.journal_length:
                 return MUST_PERSIST
-        send_own_requests(server, udp, sources)
+        send_unrequested(server, udp, sources)
         timeout_ms = wait_ms(service, udp, min(deadline_ns, int64(server.header.due)))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
         if ready <= 0 and service.header.n_held == 0:  # held answers are sent at the start of the loop
@@ -173,7 +174,8 @@ def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None
 
 
 @compiled
-def send_own_requests(server: ServerState, udp: Udp, sources: Sources) -> None:
+def send_unrequested(server: ServerState, udp: Udp, sources: Sources) -> None:
+    """Send the datagrams of `transmit`, which are not the answer to a received datagram."""
     names, n_queued = int64(sources.peers.ctypes.data), int64(0)
     s = transmit(server, clock(udp, MONOTONIC))
     while s != NOTHING:
@@ -233,7 +235,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def prefetch_next_datagrams(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
-    # The values of a datagram are found by its index, which the previous call has prefetched.
+    # The values of a datagram are found by its keys' entries in the index, which the last call prefetched.
     if k + 2 < n:
         prefetch_index(server, inbox[k + 2])
     if k + 1 < n:
