@@ -28,8 +28,8 @@ class Member(Row):
     src_addr: Ipv4
     dst_addr: Ipv4
     src_port: int
-    receiver: int
-    group: int
+    receiver: int  # number of the worker among the receivers of all jobs (`receiver_of`)
+    group: int  # multicast group of the job
     worker: int
     """Bit of the worker in a slot's set."""
     worker_count: int

@@ -105,9 +105,11 @@ def send(rows: NDArray[np.void], path: Path) -> None:
 def _parse(octets: bytes) -> NDArray[np.void]:
     count = COUNT.unpack_from(octets)[0] if len(octets) >= COUNT.size else 0
     expected_bytes = COUNT.size + count * ROW.itemsize
-    if not count or len(octets) != expected_bytes:
+    if not count:
+        raise DataError(f"statistics: expected at least one row, got none in {len(octets):,} bytes")
+    if len(octets) != expected_bytes:
         raise DataError(
-            f"statistics of {len(octets):,} bytes; {pluralize(count, 'row')} would be {expected_bytes:,}"
+            f"statistics: expected {expected_bytes:,} bytes for {pluralize(count, 'row')}, got {len(octets):,}"
         )
     rows: NDArray[np.void] = np.frombuffer(octets, ROW, count, COUNT.size)
     if (rows["ps"] != rows["ps"][0]).any():

@@ -40,7 +40,7 @@ class LogisticRegression:
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         if batch.label is None or batch.sample is None or batch.column is None:
             raise ValueError("expected a mini-batch with samples, got a mini-batch without samples")
-        # Copies have one type for the compiler, wherever a trace's columns come from.
+        # Mapped and in-memory columns differ in type, for each of which numba would compile; copies do not.
         column = batch.column.astype(np.uint32)
         x = np.zeros(0) if batch.x is None else batch.x.astype(np.float64)
         logits, gradient = np.zeros(len(batch.label)), np.zeros(len(values))

@@ -69,10 +69,10 @@ GOOD = octets(rows(1, {(1, 2): 3}))
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        (b"", "statistics of 0 bytes; 0 rows would be 8"),
-        (octets(rows(1, {})), "statistics of 8 bytes; 0 rows would be 8"),
-        (GOOD[:-1], "statistics of 27 bytes; 1 row would be 28"),
-        (GOOD + GOOD, "statistics of 56 bytes; 1 row would be 28"),
+        (b"", "statistics: expected at least one row, got none in 0 bytes"),
+        (octets(rows(1, {})), "statistics: expected at least one row, got none in 8 bytes"),
+        (GOOD[:-1], "statistics: expected 28 bytes for 1 row, got 27"),
+        (GOOD + GOOD, "statistics: expected 28 bytes for 1 row, got 56"),
         (octets(np.concatenate([rows(3, {(1, 2): 3}), rows(2, {(1, 2): 3})])), "got those of PSs [2, 3]"),
         (octets(rows(1, {(1, 2): 4})), "PS 1 sent 4 updates, and 5 before: counts must not decrease"),
     ],
