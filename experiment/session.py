@@ -37,9 +37,9 @@ class PlannedBlock:
     round: int = -1  # -1, with load 0, outside of the measured rounds
     load: float = 0.0  # fraction of the capacity, as in `Config.loads`; 0 is a closed loop
     max_discarded_steps: int = AFTER_ALL_STEPS
-    """Maximum number of steps at the start of the block that each worker does not measure, within `discard_ms`;
-    by default there is no maximum. A closed loop may be faster than expected: without the maximum, it could
-    end before `discard_ms` has elapsed."""
+    """Maximum number of steps that each worker discards at the start of the block, in the first `discard_ms`;
+    by default there is none. A closed loop may be faster than expected: without the maximum, it could end
+    before `discard_ms` has elapsed."""
 
 
 class BlockResult(BaseModel):
@@ -141,7 +141,7 @@ class Session(ABC):
 
     @abstractmethod
     async def new_operations(self) -> pl.DataFrame:
-        """Return the operations logged since the last call; those of blocks that were run again are not `measured`."""
+        """Return the operations logged since the last call; blocks that were run again are not `measured`."""
 
     @abstractmethod
     async def server_use(self) -> dict[str, ServerUse]:

@@ -22,8 +22,8 @@ class Atp(Aggregating):
     ecn_depth: int = ECN_DEPTH
     """Minimum queue length of the switch, in packets, at which it marks packets."""
     published_timers: bool = False
-    """Whether workers resend after 50 ms without a packet and then every 0.2 ms; otherwise the timeout follows
-    round trips (RFC 6298), and is at least 20 ms."""
+    """Whether workers resend after 50 ms without a packet and then every 0.2 ms; otherwise the timeout
+    follows round trips (RFC 6298), and is at least 20 ms."""
 
 
 PUBLISHED = Arm(

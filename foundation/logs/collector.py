@@ -108,9 +108,8 @@ def _parse(octets: bytes) -> NDArray[np.void]:
     if not count:
         raise DataError(f"statistics: expected at least one row, got none in {len(octets):,} bytes")
     if len(octets) != expected_bytes:
-        raise DataError(
-            f"statistics: expected {expected_bytes:,} bytes for {pluralize(count, 'row')}, got {len(octets):,}"
-        )
+        rows_text = pluralize(count, "row")
+        raise DataError(f"statistics: expected {expected_bytes:,} bytes for {rows_text}, got {len(octets):,}")
     rows: NDArray[np.void] = np.frombuffer(octets, ROW, count, COUNT.size)
     if (rows["ps"] != rows["ps"][0]).any():
         raise DataError(f"expected statistics of one PS, got those of PSs {np.unique(rows['ps']).tolist()}")

@@ -86,7 +86,7 @@ class _SourcesState:
     commands: int
     signals: int
     own_socket: int  # socket of the RPCs that the server's Python part makes, and of their answers
-    data_socket: int  # socket that receives new callers' requests, and sends the datagrams of `transmit`
+    data_socket: int  # socket that receives requests, and sends the datagrams of `transmit`
     fd: int
     """Socket of the last burst, of which `n_received` datagrams were read."""
     n_received: int
