@@ -17,13 +17,14 @@ _HOW_TO_READ = (
     "each with a core of its own, and a dedicated switch.",
     "The learning rate and the hot set are chosen on half of each data set; losses are of the other half. "
     "Models begin with zeros, DLRM with seeded weights. The rate with the lowest loss in the last "
-    "fifth is used.",
+    "fifth of a training on the first half is used.",
     "With SGD, workers push steps, which servers or the switch (hotset) add; with Adagrad, they push "
     "gradients.",
     "Ratings from 4 on are clicks; a sample has its user, its item and a feature that all samples have. "
-    "DLRM has 4 numbers and 8 categories. The switch holds all keys of the ratings, and the 20,000 most "
+    "DLRM has 4 numeric and 8 categorical features. The switch holds all keys of the ratings, and the 20,000 most "
     "updated keys of the other data sets.",
 )
+_EDGE_MARK = " (lowest or highest tried)"
 
 
 def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
@@ -46,14 +47,14 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 
 def loss_table(data: DataName, numbers: Numbers) -> Table:
-    """Return the losses of a data set, with the age of published values in mini-batches of all workers."""
+    """Return the losses of a data set, with the age of published values, also in mini-batches of all workers."""
     rows: list[Row] = []
     for curve in numbers.curves_of(data):
         result, ages = curve.result, curve.result.ages
         age = "" if ages is None else f"{ages.p50:,.3g}, {ages.p99:,.3g}"
         batches = "" if ages is None else f"{ages.p50 * result.steps_per_s / 1e3:,.0f}"
         cells = (
-            f"{curve.learning_rate:g}{' (edge)' if curve.is_edge else ''}", f"{result.last_loss:.4f}",
+            f"{curve.learning_rate:g}{_EDGE_MARK if curve.is_edge else ''}", f"{result.last_loss:.4f}",
             f"{result.mean_loss:.4f}", f"{result.steps_per_s:,.0f}", f"{result.server_us_per_step:,.0f}", age,
             batches,
         )  # fmt: skip
@@ -61,7 +62,7 @@ def loss_table(data: DataName, numbers: Numbers) -> Table:
     first_result = numbers.curves_of(data)[0].result
     head = (
         "", "learning rate", "loss at the end", "mean loss", "steps/s", "servers, µs a step",
-        "age, median and p99, ms", "median in mini-batches",
+        "age, median and p99, ms", "median age in mini-batches",
     )  # fmt: skip
     return Table(
         f"{TITLES[data]}: {first_result.keys_per_step:,.0f} keys a step, of which "
@@ -83,7 +84,7 @@ def changes_table(numbers: Numbers) -> Table:
         )  # fmt: skip
         rows.append((f"{point.hit_share:.0%}", *map(plain, cells)))
     head = (
-        "hits", "budget", "servers' CPU", "packets to servers", "pulls", "pushes", "capacity",
-        "age, median and p99", "late",
+        "hits", "maximum age, share of servers' time", "servers' CPU", "packets to servers", "pulls", "pushes", "capacity",
+        "age, median and p99", "older than maximum age",
     )  # fmt: skip
     return Table("Changes against Adagrad at the servers, at half of their capacity", head, rows)

@@ -36,7 +36,8 @@ def optimisers(
 
     Simulates three trainings: a model of clicks, a small DLRM and, if given, a model of your ratings. Reports
     the loss against time and updates, with tuned learning rates, and maps the gain from offload by the share
-    of updates that hit and the share of server time for collections.
+    of updates that the switch adds, and by the share of their time that servers may spend on collecting them
+    from the switch.
     """
     from studies.optimisers.numbers import run_plan
     from studies.optimisers.page import write_page
