@@ -47,7 +47,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
     answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
     answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
     dropped_rows = sum(answer["dropped_rows"] for answer in answers)
-    changed_arms: list[str] = []
+    changed_arms: list[str] = []  # arms whose settings in the switch are not the configured ones
     control = CONTROL.for_design(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
@@ -69,21 +69,22 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
                 ]
                 sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
                 unknown_lanes += sum(each.lanes_unknown for each in ledgers)
-                unreplayed_sum, possibly_doubled = unreplayed_updates.read_job(arm.job, space.size)
-                # An acknowledged update that only its worker's replay log has is not missing.
+                unreplayed_sum, unknown_replays = unreplayed_updates.read_job(arm.job, space.size)
+                # Pushes without an answer may be among the values; replays without one may be missing.
                 uncertain_updates = [
                     *(each.unknown for each in ledgers),
-                    *(np.negative(each) for each in possibly_doubled),
+                    *(np.negative(each) for each in unknown_replays),
                 ]
                 switch_sum = values_at_switch(switch_values.get(arm.name, {}), space)
                 final_values = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
+                    # An acknowledged update that only its worker's replay log has is not missing.
                     final_values = [values_at_servers(dumps, arm.job, space) + switch_sum + unreplayed_sum]
                 sent_by_worker = [each.sent for each in ledgers]
                 mismatched_values += sum(
                     ledger.count_mismatches(sent_by_worker, uncertain_updates, each) for each in final_values
                 )
-                unknown_lanes += sum(int(np.count_nonzero(each)) for each in possibly_doubled)
+                unknown_lanes += sum(int(np.count_nonzero(each)) for each in unknown_replays)
                 lanes_at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done_count)
             overflows = await control.overflows(controller)
@@ -121,17 +122,17 @@ class UnreplayedUpdates:
         """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
 
     def read_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
-        """Return the sum of unreplayed updates [size], and by worker the possibly doubled [size]."""
-        total, possibly_doubled = np.zeros(size, np.uint32), []
+        """Return the sum of unreplayed updates [size], by worker those of replays without answer [size]."""
+        total, unknown_replays = np.zeros(size, np.uint32), []
         for name in self._dead_workers:
             certain_updates, possible_updates = replay.read_unacked(
                 self._parts / replay.file_name(name, job), self._switch_restarts
             )
             total += certain_updates
-            possibly_doubled.append(possible_updates)
+            unknown_replays.append(possible_updates)
             if keys := int(np.count_nonzero(certain_updates)):
                 self.keys_by_worker[name] = self.keys_by_worker.get(name, 0) + keys
-        return total, possibly_doubled
+        return total, unknown_replays
 
 
 def values_at_servers(

@@ -31,7 +31,7 @@ _RESTART_TIMEOUT_S = 300.0
 _CALL_TIMEOUT_S = 30.0
 _QUIT_TIMEOUT_S = 3.0
 _SETTLE_TIMEOUT_S = 30.0
-_GRACE_S = 0.5  # time for the death that has made the work fail to be noticed
+_GRACE_S = 0.5  # time to wait, after work has failed, for notice of the death that caused it
 _TICK_S = 1.0  # interval at which a wait checks whether all processes are up
 
 
@@ -48,7 +48,7 @@ class _AgentProcess:
         self.end_event = asyncio.Event()
         # Whether another process is started after the end of this one.
         self.has_successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.error: str | None = None  # message of the process that answers no command
+        self.error: str | None = None  # last line of the process that was not the answer to a command
         self._pending: deque[_PendingAnswer] = deque()
         self.first_answer = self.expect_answer()
         self._read_task = asyncio.ensure_future(self._read())

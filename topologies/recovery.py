@@ -51,5 +51,6 @@ class RecoverableRun:
 
     async def renew_workers(self, epoch: int) -> None:
         epochs = {str(job): epoch for job in self.jobs}
+        switch_restarts = epoch - EPOCH  # as in `start_switch`
         for worker in self._session.workers:
-            await worker.send({"cmd": "renew", "epochs": epochs, "switch": epoch - EPOCH})
+            await worker.send({"cmd": "renew", "epochs": epochs, "switch": switch_restarts})

@@ -62,7 +62,7 @@ class Terms:
     arm: str
     seed: int
     parts: str | None = None
-    """Folder of the workers' logs; None outside a run. A run also delays calls between blocks."""
+    """Folder of the workers' logs; None outside a run. In a run, workers hold back calls between blocks."""
 
 
 class ReportLog:
