@@ -81,10 +81,11 @@ class Figure:
     panels: Sequence[Panel]
     kind: Kind = "lines"
     """Kind of the drawing. Bars are horizontal and stacked, one for each name; spans are horizontal, begin at
-    `low` and are `y` long. On a map, series without z are marked by their names."""
+    `low` and are `y` long. Heights are a surface with contour lines, z from 0 to 1. On a map, series
+    without z are marked by their names."""
     caption: str = ""
     facts: Mapping[Fact, float] = field(default_factory=dict)
-    """Key of the figure, such as (arm, operation, quantity) -> value in the tables of a report."""
+    """Numbers in the tables of a report, by key, such as (arm, operation, quantity)."""
 
     @property
     def is_empty(self) -> bool:

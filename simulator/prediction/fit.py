@@ -42,6 +42,7 @@ RANGES: Mapping[str, CostRange] = {
     "noise_every_us": CostRange(500, 20_000, 500_000),
     "noise_us": CostRange(5, 1_000, 10_000),
 }
+"""Field of `simulator.costs.Hosts` -> range in which it is fitted."""
 WEIGHTS = {
     "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.7, "push_p99": 0.7,
     "worker_cpu": 1.0, "ps_cpu": 1.0,
@@ -70,7 +71,7 @@ class Target(NamedTuple):
     capacity: Mapping[str, float]  # steps/s, by arm
 
     def unexplained(self, observation: Observation) -> dict[str, float]:
-        """Return the CPU time that a simulation does not explain, µs a second, equal at all loads."""
+        """Return the CPU time a simulation does not explain, µs a second: a median over loads and arms."""
 
         def differences(metric: str) -> list[float]:
             return [

@@ -23,6 +23,7 @@ class MeasuredRun:
 
     @property
     def load(self) -> LoadSummary:
+        # Short runs have one load; of others, the first is shown.
         return next(iter(self.summary.loads.values()))
 
     def difference(self, metric: str) -> Comparison:

@@ -13,7 +13,8 @@ WRITES_PER_MOVE = 2
 DEFAULT_PERIOD_S = 10.0
 MIN_PERIODS = 20
 _MIN_STEPS = 2
-"""Steps of the shortest default period: the keys of a step are distinct, so no access hits within a step."""
+"""Steps of the shortest default period. The keys of a step are distinct, so a set that is cleared after each
+step could never hit."""
 WRITES_PER_S = 749_000.0
 """Table writes/s for a hot set over gRPC, measured at an otherwise idle softswitch in the kernel
 (docs/performance.md)."""
@@ -56,9 +57,10 @@ class Facts(Strict):
     scored_steps: int
     period: int  # steps
     half_life: float | None
-    """Steps after which the top k of a window have lost half of their lead; None without drift."""
+    """Steps after which the top k of a window have lost half of their lead in updates over k random keys
+    (`drift.py`); None without drift."""
     without: RpcMeans  # without offload
-    shift_at: int | None = None  # step of a generated log
+    shift_at: int | None = None  # step at which a generated log exchanges hot keys
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -75,8 +77,8 @@ class Outcome(Strict):
     policy: str
     title: str
     size: int
-    is_bound: bool
-    by_switch: bool
+    is_bound: bool  # whether the policy is an upper bound, which needs knowledge of the future
+    by_switch: bool  # whether the data plane makes the moves by itself
     updates: int
     hits: int
     pulls: int
@@ -85,7 +87,7 @@ class Outcome(Strict):
     evictions: int
     over_time: tuple[float, ...]  # share of the updates that hit, by section of the scored part
     packed: RpcMeans  # with this policy's keys in the switch
-    spared: float  # share of the packets without offload that servers are spared
+    spared: float  # packets that servers are spared, as a share of those without offload
     seconds: float  # duration of the scored part at the rate of `Settings`
     follows: bool | None  # result of `can_follow`
     updates_per_cpu_s: float

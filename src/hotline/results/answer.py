@@ -35,7 +35,7 @@ class Answer(ClusterAnswer):
         text = AnswerText(
             title=f"{cluster.workers:,} workers and {cluster.servers:,} servers",
             headline=self.headline,
-            is_trusted=True,
+            is_trusted=True,  # a prediction has no lost updates, which make a run's answer doubtful
             sentences=tuple(map(plain, self.sentences)),
         )
         return fragment(text, [table(self)])
