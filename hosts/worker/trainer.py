@@ -58,7 +58,7 @@ def spin_until(time_ns: int) -> None:
 
 
 class Trainer:
-    """One worker's block of steps, which compute for at least `cost.compute_ns`; `wake` it until `finished`."""
+    """One worker's block of steps, which each compute for `cost.compute_ns`; call `wake` until `finished`."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Trainer:
 
     @property
     def loss(self) -> float | None:
-        """Mean loss of the mini-batches before their updates; None without steps or a model's losses (NaN)."""
+        """Mean loss of the mini-batches before their updates; None without steps, or if losses are NaN."""
         mean = float(np.mean(self.losses)) if self.losses else float("nan")
         return None if np.isnan(mean) else mean
 
