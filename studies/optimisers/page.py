@@ -21,8 +21,8 @@ _HOW_TO_READ = (
     "With SGD, workers push steps, which servers or the switch (hotset) add; with Adagrad, they push "
     "gradients.",
     "Ratings from 4 on are clicks; a sample has its user, its item and a feature that all samples have. "
-    "DLRM has 4 numeric and 8 categorical features. The switch holds all keys of the ratings, and the 20,000 most "
-    "updated keys of the other data sets.",
+    "DLRM has 4 numeric and 8 categorical features. The switch holds all keys of the ratings, and the 20,000 "
+    "most updated keys of the other data sets.",
 )
 _EDGE_MARK = " (lowest or highest tried)"
 
@@ -47,7 +47,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 
 def loss_table(data: DataName, numbers: Numbers) -> Table:
-    """Return the losses of a data set, with the age of published values, also in mini-batches of all workers."""
+    """Return the losses of a data set, with ages of published values, also in mini-batches of all workers."""
     rows: list[Row] = []
     for curve in numbers.curves_of(data):
         result, ages = curve.result, curve.result.ages
@@ -84,7 +84,7 @@ def changes_table(numbers: Numbers) -> Table:
         )  # fmt: skip
         rows.append((f"{point.hit_share:.0%}", *map(plain, cells)))
     head = (
-        "hits", "maximum age, share of servers' time", "servers' CPU", "packets to servers", "pulls", "pushes", "capacity",
-        "age, median and p99", "older than maximum age",
+        "hits", "maximum age, share of server time", "servers' CPU", "packets to servers", "pulls", "pushes",
+        "capacity", "age, median and p99", "older than maximum age",
     )  # fmt: skip
     return Table("Changes against Adagrad at the servers, at half of their capacity", head, rows)

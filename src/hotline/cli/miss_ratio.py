@@ -26,7 +26,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--sample",
     type=Number(0, 1, min_open=True),
-    help="Share of the keys to sample (SHARDS), for large logs; prints the estimated error. [default: all keys]",
+    help="Share of the keys to sample (SHARDS), for large logs; prints the estimated error. "
+    "[default: all keys]",
 )
 @log_options
 @click.option(
