@@ -58,7 +58,7 @@ def spin_until(time_ns: int) -> None:
 
 
 class Trainer:
-    """One worker's block of steps, which each compute for `cost.compute_ns`; call `wake` until `finished`."""
+    """One worker's block of steps that compute for at least `cost.compute_ns`; `wake` it until `finished`."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Trainer:
         """Continue the block if its next operation is due; call this when answers have come, too."""
         self._client.wake(now)
         while self._client.idle and self._due <= now and not self.finished:
-            # After a restart of the switch, push the updates that it has lost again before the next step.
+            # Updates that a restart of the switch has lost are pushed again before the next step.
             if self._client.has_unreplayed:
                 self._client.replay()
                 continue
