@@ -89,6 +89,22 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("part", "text"), [("value", "0x0800aa"), ("value", "0x08"), ("mask", "0xff"), ("mask", "0x0fffff")]
+)
+def test_values_of_transitions_are_as_wide_as_the_key(part: str, text: str) -> None:
+    """BMv2 refuses others, too. An odd number of digits gets a leading zero."""
+    program = copy.deepcopy(TEXT)
+    case = state(program)["transitions"][0]
+    assert case["value"] == "0x0800"
+    case[part] = "0x800"
+    load_program(json.dumps(program))
+    case[part] = text
+    message = rf"parser state start: transition {part}: expected 2 bytes, got `{text}`"
+    with pytest.raises(ProgramError, match=message):
+        load_program(json.dumps(program))
+
+
 @pytest.mark.parametrize(("change", "message"), CHANGES)
 def test_unsupported_constructs_are_refused_by_name(change: Callable[[Any], object], message: str) -> None:
     text = copy.deepcopy(TEXT)

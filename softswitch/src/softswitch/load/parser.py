@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct, add_location
+from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import VALIDITY_FIELD, Json, Names, Scope, source_line
 from softswitch.load.statements import load_statement
+from softswitch.messages import pluralize
 
 _ALL_BITS = -1  # mask of a key of any width
 Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
@@ -50,11 +51,12 @@ def _load_state(scope: Scope, item: Json, state_index: dict[str, int]) -> ir.Par
     name = item["name"]
     expressions = Expressions(scope, f"parser state {name}")
     key = tuple(_load_key_part(expressions, part) for part in item["transition_key"])
+    key_bytes = sum((part_width(scope, part) + 7) // 8 for part in key)
     return ir.ParserState(
         name=name,
         operations=_load_operations(scope, item["parser_ops"], name),
         key=key,
-        cases=tuple(_load_case(scope, case, state_index, name) for case in item["transitions"]),
+        cases=tuple(_load_case(scope, case, state_index, name, key_bytes) for case in item["transitions"]),
     )
 
 
@@ -128,14 +130,25 @@ def _load_key_part(expressions: Expressions, item: Json) -> ir.KeyPart:
     raise UnsupportedConstruct(f"select on `{item['type']}`", expressions.location)
 
 
-def _load_case(scope: Scope, item: Json, state_index: dict[str, int], state: str) -> ir.Case:
+def _load_case(scope: Scope, item: Json, state_index: dict[str, int], state: str, key_bytes: int) -> ir.Case:
     target = state_index.get(item["next_state"])  # an unknown name accepts, as in BMv2
     mask = _ALL_BITS if item["mask"] is None else int(item["mask"], 16)
     match item["type"]:
         case "default":
             return ir.Case(value=0, mask=0, state=target)
         case "hexstr":
+            for part in ("value", "mask"):
+                _check_bytes(item[part], key_bytes, f"parser state {state}: transition {part}")
             return ir.Case(int(item["value"], 16) & mask, mask, target)
         case "parse_vset":
             return ir.Case(value=0, mask=mask, state=target, value_set=scope.value_set_index[item["value"]])
     raise UnsupportedConstruct(f"transition of type `{item['type']}`", f"parser state {state}")
+
+
+def _check_bytes(hexstr: str | None, expected: int, place: str) -> None:
+    """Check that a number is written with as many bytes as the key; None, no mask, needs none."""
+    if hexstr is None:
+        return
+    digits = len(hexstr.removeprefix("0x"))
+    if (digits + 1) // 2 != expected:
+        raise ProgramError(f"{place}: expected {pluralize(expected, 'byte')}, got `{hexstr}`")
