@@ -157,7 +157,7 @@ class SimulationConfig(Config):
         if lanes < LANES and self.design != DEFAULT:
             raise ValueError(
                 f"network.switch_lanes ({lanes}) and design {self.design}: expected {LANES}; only RPCs of "
-                f"design {DEFAULT} have less"
+                f"design {DEFAULT} have fewer"
             )
         if self.top_k > max_top_k:
             raise ValueError(

@@ -146,3 +146,17 @@ def test_an_impossible_network_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match=complaint):
         SimulationConfig.model_validate({"network": network, "hosts": hosts})
+
+
+@pytest.mark.parametrize(
+    ("lanes", "changes", "complaint"),
+    [
+        (12, {}, "network.switch_lanes"),
+        (16, {"top_k": 57_345}, r"top_k \(57345\) must be at most 57,344 with network.switch_lanes \(16\)"),
+        (8, {"design": "collect"}, r"network.switch_lanes \(8\) and design collect: expected 32"),
+    ],
+)
+def test_rpcs_of_few_lanes_have_limits(lanes: int, changes: dict[str, Any], complaint: str) -> None:
+    SimulationConfig.model_validate({"network": {"switch_lanes": 16}, "top_k": 57_344})
+    with pytest.raises(ValidationError, match=complaint):
+        SimulationConfig.model_validate({"network": {"switch_lanes": lanes}, **changes})
