@@ -27,34 +27,37 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 @compiled
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     _prefetch_caller(server, rpc)
-    share, j, unserved_lanes = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
+    share, unserved_lanes, cells = server.share, _unserved_bitmap(rpc), _first_cell_address(server, rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
+    parameter_bytes = int64(server.header.width) * _CELL_BYTES
     for lane in range(min(int64(rpc.count), LANES)):
         if unserved_lanes >> lane & 1:
             key = swap64(rpc.keys[lane])
             if len(share.table):  # without a collision the cell has the same index
                 slot = first_slot_of(share, key)
                 prefetch(table + slot * _KEY_BYTES)
-                _prefetch_parameter(server, j, slot)
+                prefetch(cells + slot * parameter_bytes)
             elif len(share.ranks):
                 prefetch(ranks + int64(key >> _LOG2_RANK_KEYS_U64) * _RANK_BYTES)
             else:
-                _prefetch_parameter(server, j, int64(key))
+                prefetch(cells + int64(key) * parameter_bytes)
 
 
 @compiled
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     if len(server.share.ranks) == 0:
         return
-    j, unserved_lanes = max(find_job(server, swap16(rpc.job)), 0), _unserved_bitmap(rpc)
+    unserved_lanes, cells = _unserved_bitmap(rpc), _first_cell_address(server, rpc)
+    parameter_bytes = int64(server.header.width) * _CELL_BYTES
     for lane in range(min(int64(rpc.count), LANES)):
         if unserved_lanes >> lane & 1:
-            _prefetch_parameter(server, j, locate(server.share, swap64(rpc.keys[lane])))
+            prefetch(cells + locate(server.share, swap64(rpc.keys[lane])) * parameter_bytes)
 
 
 @compiled
-def _prefetch_parameter(server: ValuesState, j: int, place: int) -> None:
-    prefetch(int64(server.cells[j].ctypes.data) + place * int64(server.header.width) * _CELL_BYTES)
+def _first_cell_address(server: ValuesState, rpc: Rpc) -> int:
+    j = max(find_job(server, swap16(rpc.job)), 0)
+    return int64(server.cells[j].ctypes.data)
 
 
 @compiled
