@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 
+from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
@@ -58,14 +59,19 @@ def lines(addresses: Any) -> set[int]:
     return {int(address) // LINE for address in addresses}
 
 
+@pytest.mark.parametrize("optimiser", [None, "adam"])
 @pytest.mark.parametrize("n_ps", [1, 3])
 @pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: int) -> None:
-    server = make_server(0, n_ps, space, [7, JOB])
+def test_a_server_has_its_cells_and_its_caller_fetched(
+    space: KeySpace, n_ps: int, optimiser: str | None
+) -> None:
+    tables = [] if optimiser is None else [TableOptimiser(first=0, scale=1.0, optimiser=parse(optimiser))]
+    server = make_server(0, n_ps, space, [7, JOB], tables=tables)
+    assert server.header.width == (1 if optimiser is None else 3)
     keys = space.all()[np.random.default_rng(2).choice(SIZE, LANES)]
     rpc = make_requests(Op.PUSH, keys[np.newaxis]).rpcs[0]
     places = places_of(server.share, keys)
-    cells = server.cells[1].ctypes.data + places * server.cells.itemsize
+    cells = server.cells[1].ctypes.data + places * int(server.header.width) * server.cells.itemsize
     own = cells[places < server.share.header.places]
     before = contents(server)
     first, then = (
