@@ -18,7 +18,7 @@ from softswitch.v1model import Standard
 
 
 class Instance(NamedTuple):
-    """A header, or the element at a stack's position; if that is computed, `header` only gives the type."""
+    """A header, or an element of a stack; if `position` is computed, `header` is the first, for its type."""
 
     header: int
     stack: int | None = None

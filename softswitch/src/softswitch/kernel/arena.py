@@ -32,7 +32,7 @@ _PAGE = 4096
 LOCK = 64  # in a cache line by itself
 START_NS = 128
 MULTIPLIER = 136  # of the hash of `PORT_OF` (`port_slots`)
-MAILBOX = 144  # offset of the mailbox
+MAILBOX = 144  # its word has the offset of the mailbox
 LOST_NOTICES = 152  # number of digests and log records that the ring buffer did not take
 NO_SUCH_PORT = 160  # number of frames sent to ports that do not exist
 APPLIED = 168  # number of changes that the control plane's program has applied (`kernel.control`)
@@ -45,6 +45,7 @@ INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
 # Offsets of the words of a port's counters: numbers of frames, and the length of the last oversize arrival.
+# Oversize frames are dropped: in, more than `MAX_FRAME_BYTES` or several segments; out, more than the MTU.
 RECEIVED, SENT, UNSENT, OVERSIZE_IN, LAST_OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
 PROGRAM_RUNS, PROGRAM_RUNS_BYTES = 0, 8 * PORT_NUMBERS
 """Offset and size, in bytes, of the number of runs by port in each CPU's area: one run for each frame."""
