@@ -53,6 +53,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
         is_lockstep = session.config.is_lockstep
         async with session.controller() as controller:
             for arm in session.config.every_arm:
+                # Servers no longer collect gradients from the switch, or publish values in it.
                 await control.stop_exchanges(controller, arm)
         session.record.staleness = await session.staleness()
         models = [await _read_dump(worker, "model", session) for worker in session.workers if is_lockstep]

@@ -49,7 +49,8 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
 
 @compiled
 def has_service_time(service: Service) -> bool:
-    return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0  # whether either is set
+    """Return whether a service time is configured, until whose end each answer is held."""
+    return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0
 
 
 @compiled
