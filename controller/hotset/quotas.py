@@ -86,6 +86,10 @@ def remaining_keys(
         quotas,
         np.maximum(slots - slots_of(orphaned_keys), 0),
     )
+    for other, keys in keys_by_job.items():
+        # Orphaned keys may leave too few slots for all quotas: jobs keep what they hold within theirs.
+        held_within_quota = np.minimum(slots_of(keys), quotas[other] // LANES)
+        shares[other] = np.maximum(shares[other], held_within_quota)
     remaining = {other: first_per_lane(keys, shares[other]) for other, keys in keys_by_job.items()}
     return {other: keys for other, keys in remaining.items() if len(keys) < len(keys_by_job[other])}
 

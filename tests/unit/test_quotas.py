@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.controller import Controller
@@ -97,6 +97,7 @@ keys = st.lists(st.integers(0, 600), unique=True, max_size=150)
 
 @settings(max_examples=examples(400))
 @given(st.dictionaries(st.sampled_from([2, 3, 9]), keys), keys, shared())
+@example({2: [12, 300], 9: [12, 300]}, [12], {1: 1, 2: 2, 3: 0})  # too few slots for all quotas
 def test_others_give_back_what_a_load_needs_of_its_quota_and_nothing_else(
     loaded: dict[int, list[int]], wanted: list[int], of_lane: dict[int, int]
 ) -> None:
