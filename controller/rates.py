@@ -21,7 +21,7 @@ class Reading:
     totals: dict[str, int]
     """Counts since the pipeline was committed."""
     hit_share: float | None
-    """Share of lanes that hit in the interval, or since the commit if it is None; None without lanes."""
+    """Share of lanes that hit in the interval, or since the commit without one; None without lanes."""
     interval_s: float | None = None  # time since the previous reading
     per_s: dict[str, float] | None = None
     """Counts per second over the interval; None for a first reading and after a reset."""

@@ -14,13 +14,19 @@ from foundation.protocol.header import LANES
 MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
 LANE_BITS = (LANES - 1).bit_length()
-LANE_SHIFT = 64 - LANE_BITS
 PS_SHIFT = 16
+
+
+def _lane_shift(lanes: int) -> int:
+    return 64 - (lanes - 1).bit_length()
+
+
+LANE_SHIFT = _lane_shift(LANES)
 
 
 def lane_of(key: int, lanes: int = LANES) -> int:
     """Return the lane (0..lanes-1) of a key in a switch with `lanes` lanes, a power of two."""
-    return (key * MULTIPLIER & _MASK64) >> 64 - (lanes - 1).bit_length()
+    return (key * MULTIPLIER & _MASK64) >> _lane_shift(lanes)
 
 
 def ps_of(key: int, n_ps: int) -> int:
@@ -36,8 +42,7 @@ def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
 
 def lanes_of(keys: ArrayLike, lanes: int = LANES) -> NDArray[np.uint8]:
     """Return `lane_of` each key."""
-    shift = np.uint64(64 - (lanes - 1).bit_length())
-    result: NDArray[np.uint8] = (_hashes(keys) >> shift).astype(np.uint8)
+    result: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(_lane_shift(lanes))).astype(np.uint8)
     return result
 
 

@@ -33,11 +33,15 @@ class Device(NamedTuple):
 
     @property
     def network(self) -> dict[str, float]:
-        """Settings of [network]."""
-        return {"switch_us": self.frame_us, "switch_mpps": self._mpps, "switch_lanes": self.lanes}
+        """The switch's settings in the table [network] of a simulated run (`simulator.costs.Network`)."""
+        return {
+            "switch_us": self.frame_us,
+            "switch_mpps": self._million_frames_per_s,
+            "switch_lanes": self.lanes,
+        }
 
     @property
-    def _mpps(self) -> float:
+    def _million_frames_per_s(self) -> float:
         if self.port_gbit is None:
             return _IDEAL_MPPS
         full_push = FRAME_OVERHEAD + layout(self.lanes).size + self.lanes * (KEY_BYTES + VALUE_BYTES)
@@ -48,7 +52,7 @@ class Device(NamedTuple):
         return 1 if self.port_gbit is None else math.ceil(uplink_mbit / (1e3 * self.port_gbit))
 
 
-def _chip(description: str, callers: int, port_gbit: int) -> Device:
+def _make_chip(description: str, callers: int, port_gbit: int) -> Device:
     lanes = 16
     hot_keys = MAX_TOP_K * lanes // LANES  # a lane has as many slots as in the simulated program
     return Device(description, 1.0, lanes, hot_keys, callers, ports=64, port_gbit=port_gbit)
@@ -57,6 +61,6 @@ def _chip(description: str, callers: int, port_gbit: int) -> Device:
 DeviceName = Literal["ideal", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
     "ideal": Device("a device", 1.0, lanes=LANES, hot_keys=MAX_TOP_K, callers=ROWS, ports=PORTS),
-    "tofino": _chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
-    "tofino2": _chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
+    "tofino": _make_chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
+    "tofino2": _make_chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
 }

@@ -177,12 +177,12 @@ def device(config: SimulationConfig, switch: Device) -> str:
     bandwidth = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
         "This is simulated: every worker and every server has a core of its own, and the switch is "
-        f"{switch.description} that takes {frame_time_and_rate}{_chip(switch)}; "
+        f"{switch.description} that takes {frame_time_and_rate}{_limits_of_chip(switch)}; "
         f"its cables have {bandwidth} and take {network.delay_us:g} µs."
     )
 
 
-def _chip(switch: Device) -> str:
+def _limits_of_chip(switch: Device) -> str:
     if switch.port_gbit is None:
         return ""
     return (
