@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from foundation.designs.interface import Agents, ServerOps, register_server_ops
 from hosts.collect import collector
-from hosts.collect.client import CollectClient
-from hosts.collect.core import CollectingServer
+from hosts.collect.moves import CollectClient, CollectMover
 from hosts.collect.rpc import handle
 from hosts.collect.state import CollectServer, make_server, needs_room
 from hosts.collect.store import CollectStore, warm
 from hosts.config import RunSettings
 from hosts.hotset import WORKER
+from hosts.hotset.ps.core import OffloadingServer
+from hosts.hotset.ps.moves import ReplyTo
 from hosts.ps.prefetch import prefetch_index, prefetch_values
 from hosts.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
 
-__all__ = ["AGENTS", "SERVER", "WORKER"]
+__all__ = ["AGENTS", "SERVER", "WORKER", "CollectingServer"]
 
 SERVER = register_server_ops(
     CollectServer,
@@ -25,6 +27,26 @@ SERVER = register_server_ops(
         collector.octets, collector.peer, collector.wake, prefetch_index, prefetch_values,
     ),
 )  # fmt: skip
+
+
+class CollectingServer(OffloadingServer[ReplyTo]):
+    """A server that restores its collections, too."""
+
+    stores: Mapping[int, CollectStore]
+    persisted_arrays = (
+        "cells", "collected", "unsettled", "copies", "collectors", "collections", "requests",
+    )  # fmt: skip
+    make_state = staticmethod(make_server)
+    make_store = CollectStore
+    make_mover = CollectMover
+
+    def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
+        self.server.state.header.is_restoring = 1
+        n_notes = super().recover(parts, journal)
+        self.server.state.header.is_restoring = 0
+        for store in self.stores.values():
+            store.restore_queues()
+        return n_notes
 
 
 def configure(server: CollectServer, settings: RunSettings) -> None:

@@ -10,15 +10,21 @@ import numpy as np
 from foundation.protocol.codec import Keys
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import SET
-from hosts.collect.client import CollectClient
 from hosts.collect.store import BY_COMMAND, BY_MOVE, CollectStore
 from hosts.hotset.ps.moves import BaseMover, ReplyTo
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
+from hosts.worker.client import NumberedPushes
 from hosts.worker.machine import COMPILED, Machine
 
 _POLL_NS = 200_000
 """Interval, in ns, of checks whether the collections that a command waits for have ended."""
+
+
+class CollectClient(HotsetClient, NumberedPushes):
+    """The calls of a worker, or of a mover, for one job whose servers own all parameters."""
+
+    servers_own_parameters = True
 
 
 class CollectMover(BaseMover[CollectStore, ReplyTo]):

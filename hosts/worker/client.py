@@ -17,6 +17,7 @@ from hosts.keys import KeySpace
 from hosts.worker.arrays import OperandState
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
+from hosts.worker.rpcs import RpcsHeader
 from nativekit.records import Records, records, with_arrays
 
 NO_ITERATION = 0  # iteration of an operation that is not part of a step
@@ -215,6 +216,23 @@ class BaseClient:
             larger_log = records(2 * len(log) + 1, Row)
             larger_log[: len(log)] = log
             self.state = with_arrays(self.state, log=larger_log)
+
+
+class NumberedPushes(BaseClient):
+    """A client that sends the number of a push to its table, for the servers' optimisers."""
+
+    _header: RpcsHeader
+    _push_number = 0  # number of the next push, which `prepare` sets for its table
+
+    def prepare(self, push_number: int, word_flags: int = 0) -> None:
+        self._push_number, self._header.word_flags = push_number, word_flags
+
+    def push(
+        self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
+    ) -> None:
+        self._header.push_number = self._push_number
+        self._push_number += 1
+        super().push(iteration, positions, deltas, answered)
 
 
 class DesignClient(BaseClient):

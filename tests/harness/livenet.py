@@ -26,7 +26,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
-from hosts.collect.core import CollectingServer
+from hosts.collect import CollectingServer
 from hosts.designs import AGENTS
 from hosts.hotset.ps.core import OffloadingServer, ParameterServer
 from hosts.hotset.worker.client import HotsetClient

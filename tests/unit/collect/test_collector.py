@@ -10,8 +10,7 @@ from foundation.protocol import codec, control
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import COLLECTOR_BASE, KEYS, REPLAY, VALUES, Op
-from hosts.collect import schedule
-from hosts.collect.core import CollectingServer
+from hosts.collect import CollectingServer, schedule
 from hosts.collect.state import AGES, IDLE, Collector
 from hosts.collect.store import CollectStore
 from hosts.keys import KeySpace
