@@ -1,4 +1,4 @@
-"""Views of a datagram's buffer as a record with the fields of a packet format, for compiled code."""
+"""Views of a datagram's buffer, for compiled code: as a record with a packet's fields, or in 2-byte units."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
-from foundation.protocol.rpc import Rpc
-from nativekit.compile import llvm_intrinsic
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from nativekit.bits import swap16
+from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
+from nativekit.records import Octets, check_field_names
 
 _numba: Module = numba
 R = TypeVar("R")
@@ -34,3 +37,41 @@ def view_as(_record: type[R], dtype: np.dtype[np.void]) -> Callable[[Rpc], R]:
         return kind(rpc), code
 
     return view
+
+
+HALFWORDS = check_field_names(
+    np.dtype(
+        {
+            "names": ["octets", "halfwords"],
+            "formats": [("u1", (BUFFER_BYTES,)), ("u2", (BUFFER_BYTES // 2,))],
+            "offsets": [0, 0],
+            "itemsize": BUFFER_BYTES,
+        }
+    )
+)
+"""Octets and halfwords in network order, of the same bytes: words of some packets begin at any even byte."""
+
+
+class Halfwords:
+    octets: Octets
+    halfwords: NDArray[np.uint16]
+
+
+as_halfwords = view_as(Halfwords, HALFWORDS)
+
+
+@compiled
+def write_word(rpc: Rpc, index: int, word: int) -> None:  # `index` counts halfwords, here and below
+    packet = as_halfwords(rpc)
+    packet.halfwords[index], packet.halfwords[index + 1] = swap16(word >> 16 & 0xFFFF), swap16(word & 0xFFFF)
+
+
+@compiled
+def word_at(rpc: Rpc, index: int) -> int:
+    packet = as_halfwords(rpc)
+    return int64(swap16(packet.halfwords[index]) << 16 | swap16(packet.halfwords[index + 1]))
+
+
+@compiled
+def as_signed(word: int) -> int:
+    return int64(word - ((word & 1 << 31) << 1))  # minus 2^32 if the sign bit is set

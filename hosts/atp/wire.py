@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foundation.protocol.rpc import Rpc
 from hosts.atp.packet import CELLS, HEADER, OCTETS, TAIL, VALUES
-from hosts.halfwords import as_halfwords, word_at, write_word
+from hosts.datagram_view import as_halfwords, word_at, write_word
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 

@@ -24,10 +24,10 @@ from hosts.atp.wire import (
     write_head,
     write_value,
 )
+from hosts.datagram_view import as_signed
 from hosts.dense.vector import begin_operation, finish_chunk, has_stalled, slot_of, take_next_slot
 from hosts.dense.vector import deadline as deadline_of_slots
 from hosts.dense.vector import wake as wake_slots
-from hosts.halfwords import as_signed
 from hosts.worker.window import next_resend, octets, queue_resend
 from nativekit.compile import compiled, int64
 

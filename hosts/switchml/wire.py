@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foundation.protocol.rpc import Rpc
-from hosts.halfwords import as_halfwords, as_signed, word_at, write_word
+from hosts.datagram_view import as_halfwords, as_signed, word_at, write_word
 from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
