@@ -44,7 +44,8 @@ def choose(
         return Hyperparameters(None, GRADIENT_SCALE / _feature_size(samples) if scale is None else scale)
     return Hyperparameters(
         learning_rate=_learning_rate(trace, samples) if learning_rate is None else learning_rate,
-        scale=_scale(samples) if scale is None else scale,
+        # Weights shrink as features grow, and so does their unit.
+        scale=SCALE * _feature_size(samples) if scale is None else scale,
     )
 
 
@@ -59,11 +60,6 @@ def _learning_rate(trace: Trace, samples: Samples) -> float:
     smoothness = (_largest_eigenvalue(trace) * (batch_size - 1) + _mean_square(samples)) / (4 * batch_size)
     # Without any feature every gradient is 0, so any rate will do.
     return 1 / (trace.workers * smoothness) if smoothness else 1.0
-
-
-def _scale(samples: Samples) -> float:
-    """Return `SCALE` for features of 1; weights shrink as features grow, and so does their unit."""
-    return SCALE * _feature_size(samples)
 
 
 def _feature_size(samples: Samples) -> float:

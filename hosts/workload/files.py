@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
@@ -24,7 +24,7 @@ from foundation.logs.access.steps import KEY, Steps, read_steps
 from foundation.logs.libsvm import read_samples
 from foundation.text import pluralize
 from hosts.keys import KeySpace
-from hosts.workload.trace import Samples, Trace
+from hosts.workload.trace import Samples, Trace, prefix_sums
 
 Note = Callable[[str], None]
 
@@ -60,7 +60,7 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
         raise DataError(f"{path}: expected at least one feature, no sample has a feature")
     keys, position = np.unique(np.array(indices, dtype=np.uint64), return_inverse=True)
     length = np.array(lengths, dtype=np.uint32)
-    entry_start = _start_indices(length)
+    entry_start = prefix_sums(length)
     x = np.array(values, dtype=np.float32)
 
     # The first sample of each mini-batch, worker by worker.
@@ -75,13 +75,13 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
         workers=workers,
         steps=steps,
         space=KeySpace(len(keys), keys),
-        key_start=_start_indices([len(positions) for positions, _ in parameters_of_batch]),
+        key_start=prefix_sums([len(positions) for positions, _ in parameters_of_batch]),
         position=np.concatenate([positions for positions, _ in parameters_of_batch]).astype(np.uint32),
         samples=Samples(
-            batch_start=_start_indices([samples_per_step] * len(batches)),
+            batch_start=prefix_sums([samples_per_step] * len(batches)),
             label=np.array(labels, dtype=np.uint8)[sample_order],
             length=length[sample_order],
-            entry_start=_start_indices([entries.stop - entries.start for entries in batches]),
+            entry_start=prefix_sums([entries.stop - entries.start for entries in batches]),
             column=np.concatenate([column for _, column in parameters_of_batch]).astype(np.uint32),
             x=np.concatenate([x[entries] for entries in batches]),
         ),
@@ -122,7 +122,7 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
         workers=workers,
         steps=steps,
         space=trace.space,
-        key_start=_start_indices(np.diff(key_start)[order]),
+        key_start=prefix_sums(np.diff(key_start)[order]),
         position=np.concatenate([trace.position[key_start[b] : key_start[b + 1]] for b in order]),
     )
 
@@ -131,8 +131,4 @@ def _without_operations(
     accesses: NDArray[np.uint32], key_start: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     steps = [np.unique(accesses[start:end] & KEY) for start, end in pairwise(key_start.tolist())]
-    return np.concatenate(steps), _start_indices([len(step) for step in steps])
-
-
-def _start_indices(sizes: ArrayLike) -> NDArray[np.int64]:
-    return np.append(0, np.cumsum(sizes, dtype=np.int64))
+    return np.concatenate(steps), prefix_sums([len(step) for step in steps])

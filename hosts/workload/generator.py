@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from foundation.errors import DataError
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
-from hosts.workload.trace import Samples, Trace, distinct_columns
+from hosts.workload.trace import Samples, Trace, distinct_columns, prefix_sums
 
 _SHIFT = 10.0
 """Shift that flattens the law's head, so that no feature is in every sample, as in cleaned click data."""
@@ -184,7 +184,7 @@ def generate(
         workers=workers,
         steps=steps,
         space=KeySpace(shape.parameters),
-        key_start=np.append(0, np.cumsum(np.concatenate([part.sizes for part in mini_batch_blocks]))),
+        key_start=prefix_sums(np.concatenate([part.sizes for part in mini_batch_blocks])),
         position=np.concatenate([part.positions for part in mini_batch_blocks]),
         samples=Samples(
             batch_start=batch_index * samples_per_batch,

@@ -7,6 +7,7 @@ samples as indices into them. Every arm of an experiment replays the same trace.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,13 @@ def _columns(samples: Samples) -> dict[str, NDArray[np.generic]]:
 
 def _map_column(directory: Path, name: str) -> NDArray[Any]:  # of the type that the file has
     return np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r"))
+
+
+def prefix_sums(counts: Sequence[int] | NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
+    """Return the sums of the first 0, 1, ... n counts: [n + 1]."""
+    sums = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, dtype=np.int64, out=sums[1:])
+    return sums
 
 
 def distinct_columns(
