@@ -31,7 +31,7 @@ from hosts.atp.wire import (
 )
 from hosts.dense.wire import add_words
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, share_cpu
+from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, needs_no_room, share_cpu
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled, int64
@@ -277,9 +277,4 @@ def charge(server: AtpServer, answer: Rpc, ns: int) -> None:
     server.jobs[find_job(server, app_of(answer))].proc_cpu_ns += ns
 
 
-@compiled
-def needs_room(_server: AtpServer, _datagrams: int) -> bool:
-    return False
-
-
-SERVER = register_server_ops(AtpServer, ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room))
+SERVER = register_server_ops(AtpServer, ServerOps(handle, lanes, stamp, charge, share_cpu, needs_no_room))

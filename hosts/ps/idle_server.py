@@ -8,7 +8,17 @@ from typing import NamedTuple
 from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, make_jobs
+from hosts.ps.rpcs import (
+    ConnectionRecord,
+    Job,
+    PsHeader,
+    charge,
+    make_jobs,
+    needs_no_room,
+    share_cpu,
+    stamp,
+    unserved_lanes,
+)
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled
@@ -42,26 +52,6 @@ def handle(server: IdleServer, rpc: Rpc, length: int, arrival: int, answer: Rpc)
     return NO_REPLY
 
 
-@compiled
-def lanes(_server: IdleServer, _rpc: Rpc) -> int:
-    return 0
-
-
-@compiled
-def stamp(_server: IdleServer, _answer: Rpc, _proc: int, _queue: int) -> None: ...
-
-
-@compiled
-def charge(_server: IdleServer, _answer: Rpc, _ns: int) -> None: ...
-
-
-@compiled
-def share_cpu(_server: IdleServer, _ns: int) -> None: ...
-
-
-@compiled
-def needs_room(_server: IdleServer, _datagrams: int) -> bool:
-    return False
-
-
-SERVER = register_server_ops(IdleServer, ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room))
+SERVER = register_server_ops(
+    IdleServer, ServerOps(handle, unserved_lanes, stamp, charge, share_cpu, needs_no_room)
+)

@@ -31,7 +31,16 @@ from hosts.dense.wire import (
     write_words,
 )
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, share_cpu
+from hosts.ps.rpcs import (
+    ConnectionRecord,
+    Job,
+    PsHeader,
+    charge,
+    find_job,
+    make_jobs,
+    needs_no_room,
+    share_cpu,
+)
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
@@ -273,17 +282,7 @@ def stamp(server: Adder, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
     server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_wall_ns += ps_proc
 
 
-@compiled
-def charge(server: Adder, answer: Rpc, ns: int) -> None:
-    server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_cpu_ns += ns
-
-
-@compiled
-def needs_room(_server: Adder, _datagrams: int) -> bool:
-    return False
-
-
 SERVER = register_server_ops(
     Adder,
-    ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer),
+    ServerOps(handle, lanes, stamp, charge, share_cpu, needs_no_room, transmit, address, octets, peer),
 )
