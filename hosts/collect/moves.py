@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import ClassVar
 
-import numpy as np
-
 from foundation.protocol.codec import Keys
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import SET
@@ -85,18 +83,12 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         store = self._store
         store.hold(BY_MOVE)
         yield from self._wait_for_zero("n_in_flight")
-        self._pull(keys)
-        yield
-        is_in_switch = self._switch.served
-        switch_keys, values = keys[is_in_switch], self._switch.values[is_in_switch].copy()
-        self._push(switch_keys, np.negative(values))
-        yield
-        is_removed = self._switch.served
-        places = store.locate(switch_keys[is_removed])
-        store.absorb(places, values[is_removed])
+        removed_keys, values = yield from self._take_out(keys)
+        places = store.locate(removed_keys)
+        store.absorb(places, values)
         store.reclaim(places)
         store.resume(BY_MOVE)
-        return Status.OK if is_removed.sum() == len(keys) else Status.NO_ENTRY
+        return Status.OK if len(removed_keys) == len(keys) else Status.NO_ENTRY
 
     def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
         store = self._store

@@ -219,6 +219,17 @@ class BaseMover(Generic[S, ReplyTo]):
         """Move keys out of the switch."""
         raise NotImplementedError  # every design implements its own
 
+    def _take_out(self, keys: Keys) -> Generator[None, None, tuple[Keys, Values]]:
+        """Add -v to the registers with the values v of keys; return the removed keys, and v."""
+        self._pull(keys)
+        yield
+        is_in_switch = self._switch.served
+        switch_keys, values = keys[is_in_switch], self._switch.values[is_in_switch]
+        self._push(switch_keys, np.negative(values))
+        yield
+        is_removed = self._switch.served
+        return switch_keys[is_removed], values[is_removed]
+
     def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
         """Execute PUBLISH, HOLD or SETTLE; designs without collections do nothing."""
         yield from ()
@@ -249,13 +260,6 @@ class Mover(BaseMover[HotsetStore, ReplyTo]):
         return Status.NO_ENTRY if is_missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
-        """Read the values v, then add -v to the registers and v to the store."""
-        self._pull(keys)
-        yield
-        is_in_switch = self._switch.served
-        switch_keys, values = keys[is_in_switch], self._switch.values[is_in_switch]
-        self._push(switch_keys, np.negative(values))
-        yield
-        is_removed = self._switch.served
-        self._store.reclaim(self._store.locate(switch_keys[is_removed]), values[is_removed])
-        return Status.OK if is_removed.sum() == len(keys) else Status.NO_ENTRY
+        removed_keys, values = yield from self._take_out(keys)
+        self._store.reclaim(self._store.locate(removed_keys), values)
+        return Status.OK if len(removed_keys) == len(keys) else Status.NO_ENTRY
