@@ -58,14 +58,12 @@ class AtpWorker(NamedTuple):
     log: Records[Row]
 
 
-def make_worker(
-    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
-) -> AtpWorker:
+def make_worker(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> AtpWorker:
     chunks = -(-space.size // VALUES)
     if chunks > MAX_SEQUENCE:
         raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")
     header = one(AtpHeader)
-    arrays = open_vector(header, caller, n_ps, chunks * VALUES, max_keys, window, rows)
+    arrays = open_vector(header, caller, n_ps, chunks * VALUES, max_keys, window)
     header.chunk_size, header.is_adaptive = VALUES, 1
     header.published_timers = settings_of_job(caller.job).published_timers
     places, declared = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)

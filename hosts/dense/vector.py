@@ -80,14 +80,13 @@ def open_vector(
     size: int,
     max_keys: int,
     window: int,
-    rows: int,
     more_datagrams: int = 0,
 ) -> VectorArrays:
     """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
     free = open_window(header, caller, window)
     header.n_ps, header.workers, header.chunk_size, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
     return {
-        **window_arrays(rows, more_datagrams),
+        **window_arrays(more_datagrams),
         **operand_arrays(max_keys),
         "free": free,
         "model": np.zeros(size, np.uint32),

@@ -70,9 +70,7 @@ class Requests(NamedTuple):
     log: Records[Row]
 
 
-def make_requests(
-    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
-) -> Requests:
+def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Requests:
     header = one(RequestsHeader)
     free = open_window(header, caller, window)
     header.n_ps = n_ps
@@ -84,7 +82,7 @@ def make_requests(
         unsent_keys=records(n_ps, UnsentKeys),
         keys=np.zeros(max_keys, np.uint64),
         space=space_of(space.sparse),
-        **window_arrays(rows),
+        **window_arrays(),
         **operand_arrays(max_keys),
     )
 

@@ -55,11 +55,9 @@ class Pusher(NamedTuple):
     log: Records[Row]
 
 
-def make_pusher(
-    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
-) -> Pusher:
+def make_pusher(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Pusher:
     header = one(VectorHeader)
-    return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, max_keys, window, rows))
+    return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, max_keys, window))
 
 
 @compiled

@@ -68,9 +68,7 @@ class Member(NamedTuple):
     log: Records[Row]
 
 
-def make_member(
-    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, rows: int = 1024
-) -> Member:
+def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Member:
     header = one(MemberHeader)
     # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values: up to N / (W MIN_SIZE) + 2.
     chunks = 2 * (space.size // MIN_SIZE + 2 * MAX_WORKERS)
@@ -80,5 +78,5 @@ def make_member(
         waiting_acks=records(MAX_ACKS, Ack),
         early_chunks=rpcs(WINDOW),
         early_lengths=records(WINDOW, EarlyLength),
-        **open_vector(header, caller, n_ps, space.size, max_keys, window, rows, ACK_BUFFERS),
+        **open_vector(header, caller, n_ps, space.size, max_keys, window, ACK_BUFFERS),
     )

@@ -13,6 +13,8 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hosts.worker.window import Slot
 from nativekit.records import Ints, Records, Words, records
 
+_ROWS = 1024  # initial size of the log
+
 
 class OperandState(Protocol):
     """The operands of an operation; B is its maximum number of keys."""
@@ -57,10 +59,10 @@ def operand_arrays(max_keys: int) -> OperandArrays:
     }
 
 
-def window_arrays(rows: int, more_datagrams: int = 0) -> WindowArrays:
+def window_arrays(more_datagrams: int = 0) -> WindowArrays:
     return {
         "slots": records(WINDOW, Slot),
         "sent": rpcs(WINDOW + more_datagrams),
         "resends": np.zeros(WINDOW, np.int64),
-        "log": records(rows, Row),
+        "log": records(_ROWS, Row),
     }

@@ -49,12 +49,11 @@ class ReplayLog:
         self.sums = sums
 
     @classmethod
-    def in_memory(cls, sums: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
+    def in_memory(cls, sums: NDArray[np.uint32], capacity: int) -> ReplayLog:
         # Without a section for sums: the caller's array has them.
         content = np.zeros(sum(_section_bytes(0, capacity)), np.uint8)
         head, _, part = _split_content(content, 0, capacity)
         head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
-        head["switch"] = switch
         return cls(head, sums, part)
 
     @classmethod

@@ -114,7 +114,6 @@ def make_calls(
     space: KeySpace,
     max_keys: int,
     window: int = WINDOW,
-    rows: int = 1024,
     *,
     uses_registers: bool = False,
     replay_log: NDArray[np.uint32] | None = None,
@@ -141,7 +140,7 @@ def make_calls(
         space=space_of(space.sparse),
         groups=records(max_keys, Group),
         next_key=np.zeros(max_keys, np.int32),
-        **window_arrays(rows),
+        **window_arrays(),
         **operand_arrays(max_keys),
     )
 
