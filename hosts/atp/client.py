@@ -22,10 +22,6 @@ class AtpClient(VectorClient):
     max_workers = WORKERS
     make_state = staticmethod(make_worker)
 
-    @property
-    def max_values(self) -> int:
-        return len(self.state.vector)
-
     def put(self, vector: Vector, workers: int) -> None:
         addends = self.state.floats if vector.dtype == np.float32 else self.state.vector.view(np.int32)
         if vector.dtype == np.float32:

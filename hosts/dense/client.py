@@ -48,10 +48,6 @@ class DenseClient(VectorClient):
             raise ValueError(f"expected chunks of {MIN_SIZE} to {MAX_SIZE} values, got {size}")
         self._header.chunk_size = size
 
-    @property
-    def max_values(self) -> int:
-        return len(self.state.vector)
-
     def put(self, vector: Vector, workers: int) -> None:
         if vector.dtype == np.float32:
             check_below(vector, limit := addend_limit(workers), f"{limit:g}")

@@ -12,10 +12,11 @@ import numpy as np
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
+from foundation.protocol.rpc import EMPTY, PUSH, Rpc
+from hosts.dense.vector import begin_operation, has_stalled, log_row
 from hosts.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
-from hosts.switchml.state import PacketSlot, Reducer
+from hosts.switchml.state import Reducer
 from hosts.switchml.wire import (
     chunk_of,
     exponent_of,
@@ -26,47 +27,34 @@ from hosts.switchml.wire import (
     write_value,
 )
 from hosts.worker.timer import back_off, sample_round_trip
-from hosts.worker.vectors import FLOATS
+from hosts.worker.window import octets
 from nativekit.compile import compiled, int64
 
 TIMEOUT_NS = 1_000_000
 """Retransmission timeout of the published SwitchML."""
+_SWITCH = 0  # as a peer: it has the first service address
 
 
 @compiled
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation as `hosts.dense.vector.begin_operation`, but an empty RPC sends a chunk of zeros."""
-    header = state.header
-    header.op, header.iteration, header.n_keys = op, iteration, n_keys
-    size = n_keys
-    if op == PULL:
-        header.calls = 0
-        for i in range(n_keys):
-            state.values[i] = state.model[state.positions[i]]
-        return
-    if op == PUSH:
-        size = len(state.addend)
-        state.addend[:] = 0
-        for i in range(n_keys):
-            state.addend[state.positions[i]] = np.int32(state.deltas[i])
-    elif op == EMPTY:
-        size, header.n_keys = VALUES, 0
-        state.addend[:VALUES] = 0
-    _begin_all_reduce(state, size)
+    """Begin an operation; an empty RPC sends a chunk of zeros."""
+    size = begin_operation(state, op, iteration, n_keys)
+    if op == EMPTY:
+        state.vector[:VALUES] = 0
+    if size:
+        _begin_all_reduce(state, size)
 
 
 @compiled
 def _begin_all_reduce(state: Reducer, size: int) -> None:
     header = state.header
-    header.is_float = header.op == FLOATS
     header.chunks = (size + VALUES - 1) // VALUES
     header.batch = min(int64(header.window), int64(header.chunks))
     header.n_packets = header.chunks + (header.batch if header.is_float else 0)
     header.calls = header.pending = header.n_packets
-    header.number += 1
     if header.published_timers:
         header.timeout = TIMEOUT_NS
-    header.last_arrival = header.stalled = header.next_ready = header.n_ready = 0
+    header.first_resend = header.queued_resends = 0
     for s in range(WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
     for packet in range(int64(header.batch)):
@@ -78,7 +66,7 @@ def _queue_packet(state: Reducer, packet: int) -> None:
     """Queue a packet for its first transmission, in the slot of the packet a batch before."""
     s = packet % int64(state.header.batch)
     slot = state.slots[s]
-    slot.busy, slot.packet, slot.attempts = 1, packet, 0
+    slot.busy, slot.call, slot.attempts = 1, packet, 0
     if not slot.queued:
         _queue_slot(state, s)
 
@@ -86,24 +74,24 @@ def _queue_packet(state: Reducer, packet: int) -> None:
 @compiled
 def _queue_slot(state: Reducer, s: int) -> None:
     header = state.header
-    state.ring[(header.next_ready + header.n_ready) % WINDOW] = s
-    header.n_ready += 1
+    state.resends[(header.first_resend + header.queued_resends) % WINDOW] = s
+    header.queued_resends += 1
     state.slots[s].queued = 1
 
 
 @compiled
 def transmit(state: Reducer, now: int) -> int:
     header = state.header
-    while header.n_ready:
-        s = int64(state.ring[header.next_ready])
-        header.next_ready = (header.next_ready + 1) % WINDOW
-        header.n_ready -= 1
+    while header.queued_resends:
+        s = int64(state.resends[header.first_resend])
+        header.first_resend = (header.first_resend + 1) % WINDOW
+        header.queued_resends -= 1
         slot = state.slots[s]
         slot.queued = 0
         if not slot.busy:  # its packet was answered in the meantime
             continue
         if slot.attempts == 0:
-            _encode_packet(state, int64(slot.packet), state.sent[s])
+            _encode_packet(state, int64(slot.call), state.sent[s])
             slot.t0 = slot.sent = now
             slot.attempts = 1
             slot.deadline = now + header.timeout
@@ -140,19 +128,13 @@ def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
             if header.is_float:
                 value = as_integer(float(state.floats[k]), float(state.scales[chunk]), workers)
             else:
-                value = int64(state.addend[k])
+                value = int64(state.vector[k])
         write_value(rpc, i, value)
 
 
 @compiled
-def octets(_state: Reducer, _slot: int) -> int:
-    return OCTETS
-
-
-@compiled
 def peer(_state: Reducer, _slot: int) -> int:
-    """Return 0, the switch: it has the first service address."""
-    return 0
+    return _SWITCH
 
 
 @compiled
@@ -160,8 +142,8 @@ def wake(state: Reducer, now: int) -> None:
     header = state.header
     if now < header.due:
         return
-    if header.pending and now - header.last_arrival >= header.stall_timeout:
-        header.stalled, header.stalled_at, header.n_ready, header.due = 1, now, 0, NEVER
+    if has_stalled(state, now):
+        header.queued_resends = 0
         return
     for s in range(WINDOW):
         slot = state.slots[s]
@@ -205,14 +187,15 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
         header.unexpected += 1
         return NOTHING
     slot = state.slots[packet % int64(header.batch)]
-    if not (slot.busy and slot.attempts and slot.packet == packet):
+    if not (slot.busy and slot.attempts and slot.call == packet):
         header.unexpected += 1
         return NOTHING
     if slot.attempts == 1 and not header.published_timers:
         sample_round_trip(header, read - slot.t0)
     header.incomplete += missing_of(rpc) > 0
     _store_result(state, rpc, packet)
-    row = _log_result(state, slot, arrival, read)
+    row = log_row(state, slot, _SWITCH, OCTETS, VALUES, arrival, read)
+    state.log[row].served = VALUES
     slot.busy = 0
     header.last_arrival = read
     header.pending -= 1
@@ -236,20 +219,6 @@ def _store_result(state: Reducer, rpc: Rpc, packet: int) -> None:
             state.sums[chunk * VALUES + i] = total
     if header.is_float and packet < header.chunks:
         state.scales[packet] = scale_of(exponent_of(rpc), int64(header.workers))
-
-
-@compiled
-def _log_result(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
-    """Write the log row of a result except `w_proc`; return its index. There must be room."""
-    r = int64(state.header.rows)
-    row = state.log[r]
-    row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
-    row.ps_proc, row.ps_queue, row.residence_us = 0, 0, 0
-    row.iteration, row.ps, row.op = state.header.iteration, 0, PUSH
-    row.request_bytes, row.response_bytes = OCTETS, OCTETS
-    row.lanes, row.served, row.attempts = VALUES, VALUES, slot.attempts
-    state.header.rows += 1
-    return r
 
 
 @compiled
