@@ -20,6 +20,7 @@ class AtpClient(VectorClient):
     _header: AtpHeader
     min_workers = 2
     max_workers = WORKERS
+    stall_causes = "another worker, or the server, is gone or waits for another all-reduce"
     make_state = staticmethod(make_worker)
 
     def put(self, vector: Vector, workers: int) -> None:
@@ -35,13 +36,6 @@ class AtpClient(VectorClient):
         sums = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
         result: Vector = sums[: self._header.n_keys]
         return result
-
-    def stall_message(self, waited_s: float) -> str:
-        header = self._header
-        return (
-            f"nothing has come for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} "
-            "packets to go: another worker, or the server, is gone or waits for another all-reduce"
-        )
 
 
 def _check_integers(vector: Vector, limit: int) -> None:

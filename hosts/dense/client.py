@@ -36,6 +36,7 @@ class DenseClient(VectorClient):
     state: VectorState
     _header: VectorHeader
     max_workers = MAX_WORKERS
+    stall_causes = "another worker, or a server, is gone"
 
     @property
     def chunk_size(self) -> int:
@@ -57,10 +58,3 @@ class DenseClient(VectorClient):
     def result(self) -> Vector:
         words = self.state.vector[: self._header.n_keys]
         return words.view(np.float32) if self._header.is_float else words.view(np.int32)
-
-    def stall_message(self, waited_s: float) -> str:
-        header = self._header
-        return (
-            f"nothing has come for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} "
-            "packets to go: another worker, or a server, is gone"
-        )

@@ -26,6 +26,7 @@ class StalledError(HotlineError):
 class LockstepHeader(ClientHeader, Protocol):
     worker: int
     workers: int
+    number: int  # number of the all-reduce
     stalled: int
     last_arrival: int
 
@@ -47,6 +48,7 @@ class VectorClient(DesignClient):
     _header: LockstepHeader
     min_workers: ClassVar[int] = 1
     max_workers: ClassVar[int]
+    stall_causes: ClassVar[str]  # the end of the message of `stall_message`
 
     @property
     def model(self) -> Values:
@@ -66,9 +68,12 @@ class VectorClient(DesignClient):
     def put(self, vector: Vector, workers: int) -> None:
         """Store the addends [n]; raise `ValueError` for a value that cannot be added."""
 
-    @abstractmethod
     def stall_message(self, waited_s: float) -> str:
         """Return the error message after `waited_s` seconds without any arrival."""
+        return (
+            f"nothing has come for {waited_s:.1f} s in all-reduce {self._header.number}, with "
+            f"{self._header.pending} packets to go: {self.stall_causes}"
+        )
 
     def set_worker_count(self, workers: int) -> None:
         """Set the number of workers that add up; call this before the first push."""
