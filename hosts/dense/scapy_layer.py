@@ -10,11 +10,11 @@ from scapy.packet import Packet as Layer
 from hosts.dense.packet import HEADER, VALUE_BYTES, DensePacket, parse
 
 
-class Dense(Layer):
+class Dense(Layer):  # the fields have the names of `DensePacket`'s
     name = "Dense"
     fields_desc: ClassVar = [
         ByteField("kind", 0),
-        ByteField("form", 0),
+        ByteField("is_float", 0),
         ByteField("worker", 0),
         ByteField("workers", 0),
         ShortField("job", 0),
@@ -27,20 +27,11 @@ class Dense(Layer):
 
 def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
-    return bytes(
-        Dense(
-            kind=packet.kind, form=packet.is_float, worker=packet.worker, workers=packet.workers,
-            job=packet.job, size=packet.size, round=packet.round, chunk=packet.chunk,
-            values=list(packet.values),
-        )
-    )  # fmt: skip
+    return bytes(Dense(**{**packet._asdict(), "values": list(packet.values)}))
 
 
 def decode_with_scapy(datagram: bytes) -> bytes:
     if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
         return b""
     packet = Dense(datagram)
-    return DensePacket(
-        packet.kind, packet.form, packet.worker, packet.workers, packet.job, packet.size, packet.round,
-        packet.chunk, tuple(packet.values),
-    ).build()  # fmt: skip
+    return DensePacket._make(getattr(packet, name) for name in DensePacket._fields).build()

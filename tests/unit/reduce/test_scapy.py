@@ -28,7 +28,7 @@ def test_scapy_and_the_codec_agree(packet: DensePacket) -> None:
     datagram = packet.build()
     assert encode_with_scapy(datagram) == decode_with_scapy(datagram) == datagram
     layer = Dense(datagram)
-    assert (layer.kind, layer.form, layer.worker, layer.workers) == packet[:4]
+    assert (layer.kind, layer.is_float, layer.worker, layer.workers) == packet[:4]
     assert (layer.job, layer.size, layer.round, layer.chunk) == packet[4:8]
     assert tuple(layer.values) == packet.values
 
