@@ -10,7 +10,7 @@ from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.calls import drop_call
 from hosts.hotset.worker.recovery import apply_push_status, log_acknowledged_delta
-from hosts.hotset.worker.refusals import queue_missed_key, queue_refused_key
+from hosts.hotset.worker.refusals import MISSED, queue_refused_key
 from hosts.hotset.worker.state import Call, Calls, hint
 from hosts.worker.rpcs import is_expected
 from hosts.worker.window import Slot, free_slot, log_answer, time_round_trip
@@ -81,7 +81,7 @@ def _correct_hints(state: Calls, call: Call, h: Header, now: int) -> None:
                 hint(state, position, is_served)
         elif ps_of(state.keys[i], int64(state.header.n_ps)) == call.ps:
             hint(state, position, True)
-            queue_refused_key(state, i, int64(call.refusals), now)
+            queue_refused_key(state, i, int64(call.refusals) + 1, now)
         else:
             hint(state, position, False)
-            queue_missed_key(state, i, now)
+            queue_refused_key(state, i, MISSED, now)

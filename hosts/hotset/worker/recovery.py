@@ -69,7 +69,7 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
                 state.answered[i] = True
                 state.served[i] = False
             else:
-                queue_refused_key(state, i, int64(call.refusals), now)
+                queue_refused_key(state, i, int64(call.refusals) + 1, now)
     state.header.pending -= popcount(added_lanes)
 
 

@@ -15,23 +15,12 @@ from nativekit.compile import compiled, int64
 
 FIRST_BACKOFF_NS = 250_000
 MAX_DOUBLINGS = 7
-_MISSED = 0  # number of refusals of a key that its own PS has not refused
+MISSED = 0  # number of refusals of a key that another PS refused, because the switch did not have it
 
 
 @compiled
 def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
-    """Queue key `i`, which its own PS has now refused `refusals` + 1 times."""
-    _add_to_group(state, i, refusals + 1, now)
-
-
-@compiled
-def queue_missed_key(state: Calls, i: int, now: int) -> None:
-    """Queue key `i`, which another PS refused because the switch did not have it."""
-    _add_to_group(state, i, _MISSED, now)
-
-
-@compiled
-def _add_to_group(state: Calls, i: int, refusals: int, now: int) -> None:
+    """Queue key `i`, which its own PS has now refused `refusals` times, or MISSED."""
     group = state.groups[_group_index(state, refusals, now)]
     state.next_key[i] = NOTHING
     if group.first == NOTHING:
@@ -68,7 +57,7 @@ def resend_refused_keys(state: Calls, now: int) -> None:
             )  # fmt: skip
             n_waiting += 1
             continue
-        if group.refusals != _MISSED:
+        if group.refusals != MISSED:
             _resend_in_hash_lanes(state, int64(group.first), int64(group.refusals))
         else:
             _resend_missed_keys(state, int64(group.first))
