@@ -56,25 +56,19 @@ class WorkerLogs:
         network_ns = columns["arrival"] - columns["t0"]
         worker_ns = columns["w_proc"] + columns["w_queue"]
         served, lanes = columns["served"], columns["lanes"]
+        unchanged = ("ps", "iteration", "request_bytes", "response_bytes", "lanes", "served")
+        durations = ("w_proc", "w_queue", "ps_proc", "ps_queue")
         self._rpcs.write(
             {
                 **_columns(origin),
-                "ps": columns["ps"],
-                "iteration": columns["iteration"],
+                **{name: columns[name] for name in unchanged},
+                **{f"{name}_us": columns[name] / _NS_PER_US for name in durations},
                 "op": np.array(("", *CALLS))[columns["op"]],  # the numbers of `Op` begin at 1
                 "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
                 "t_send_us": (columns["t0"] + self._clock_offset) // _NS_PER_US,
-                "request_bytes": columns["request_bytes"],
-                "response_bytes": columns["response_bytes"],
-                "w_proc_us": columns["w_proc"] / _NS_PER_US,
-                "w_queue_us": columns["w_queue"] / _NS_PER_US,
-                "ps_proc_us": columns["ps_proc"] / _NS_PER_US,
-                "ps_queue_us": columns["ps_queue"] / _NS_PER_US,
                 "n_tx_us": (network_ns - columns["ps_queue"] - columns["ps_proc"]) / _NS_PER_US,
                 "switch_us": columns["residence_us"],
                 "latency_us": (network_ns + worker_ns) / _NS_PER_US,
-                "lanes": lanes,
-                "served": served,
                 "attempts": np.minimum(columns["attempts"], _MAX_ATTEMPTS),
                 "measured": origin.measures(columns["t0"], columns["iteration"]),
             }
@@ -101,10 +95,4 @@ class WorkerLogs:
 
 
 def _columns(origin: Origin) -> dict[str, object]:
-    return {
-        "worker": origin.worker,
-        "job": origin.job,
-        "arm": origin.arm,
-        "round": origin.round,
-        "load": origin.load,
-    }
+    return {name: getattr(origin, name) for name in ("worker", "job", "arm", "round", "load")}
