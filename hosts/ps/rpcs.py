@@ -148,7 +148,9 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     )
     job.packets += 1
     job.bytes += length
-    add_connection_record(server, arrival, h)
+    connection = server.connection_records[header.connection_records]
+    connection.arrival, connection.worker, connection.job = arrival, h.worker, h.job
+    header.connection_records += 1
     if turn < last_turn or turn == 0:  # turns count from 1
         job.stale += 1
         return j, c, STALE
@@ -166,13 +168,6 @@ def record_result(server: PsState, j: int, c: int, h: Header, added_lanes: int, 
     caller.turns[slot] = h.seq >> WINDOW_BITS
     caller.added[slot] = added_lanes
     server.jobs[j].refused_lanes += popcount(refused_lanes & h.live)
-
-
-@compiled
-def add_connection_record(server: PsState, arrival: int, h: Header) -> None:
-    connection = server.connection_records[server.header.connection_records]
-    connection.arrival, connection.worker, connection.job = arrival, h.worker, h.job
-    server.header.connection_records += 1
 
 
 @compiled

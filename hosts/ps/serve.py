@@ -17,7 +17,6 @@ from hosts.ps.machine import server_states
 from hosts.ps.service import (
     Service,
     assign_core,
-    free_slots,
     has_service_time,
     hold_answer,
     next_slot,
@@ -75,10 +74,6 @@ class _Event:
     fd: int
 
 
-class _Mark:
-    kind: int
-
-
 class _SourcesState:
     """File descriptors, -1 for none, and the state of the last burst."""
 
@@ -109,7 +104,7 @@ def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
     for name in ("commands", "signals", "own_socket", "data_socket", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll
-    return Sources(state, records(EVENTS, _EVENT), records(BURST, _Mark).kind, socket_names(peers))
+    return Sources(state, records(EVENTS, _EVENT), np.zeros(BURST, np.int64), socket_names(peers))
 
 
 @loop(server_states)
@@ -208,7 +203,7 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 @compiled
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     # Processing time is measured for each datagram, but CPU time for the burst: it takes a system call.
-    n = take(udp, fd, free_slots(service))
+    n = take(udp, fd, BURST - int64(service.header.n_held))  # each needs a slot for its answer
     sources.state.fd, sources.state.n_received = fd, n
     if n == 0:
         return False

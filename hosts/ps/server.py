@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +16,11 @@ from hosts.ps.machine import COMPILED, plain_machine, replay_journal
 from hosts.ps.rpcs import JobsState, grow_state
 from nativekit.plain import plain
 
-_JOB = struct.Struct("!H")
 _JOB_AT = offset_of("job")
 
 
 def job_of(datagram: bytes) -> int:
-    return int(_JOB.unpack_from(datagram, _JOB_AT)[0])
+    return int.from_bytes(datagram[_JOB_AT : _JOB_AT + 2], "big")
 
 
 class RpcServer:

@@ -54,11 +54,6 @@ def has_service_time(service: Service) -> bool:
 
 
 @compiled
-def free_slots(service: Service) -> int:
-    return int64(BURST - service.header.n_held)
-
-
-@compiled
 def assign_core(service: Service, read_ns: int, lanes: int) -> None:
     """Assign an RPC read at `read_ns`, with `lanes` that the switch did not serve, to a core."""
     earliest_core = int64(0)
