@@ -13,7 +13,7 @@ from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_wor
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import EMPTY, PUSH, Rpc
-from hosts.dense.vector import begin_operation, has_stalled, log_row
+from hosts.dense.vector import begin_operation, deadline, has_stalled, log_row
 from hosts.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
 from hosts.switchml.state import Reducer
@@ -66,7 +66,7 @@ def _queue_packet(state: Reducer, packet: int) -> None:
     """Queue a packet for its first transmission, in the slot of the packet a batch before."""
     s = packet % int64(state.header.batch)
     slot = state.slots[s]
-    slot.busy, slot.call, slot.attempts = 1, packet, 0
+    slot.busy, slot.call, slot.attempts, slot.deadline = 1, packet, 0, NEVER
     if not slot.queued:
         _queue_slot(state, s)
 
@@ -147,7 +147,7 @@ def wake(state: Reducer, now: int) -> None:
         return
     for s in range(WINDOW):
         slot = state.slots[s]
-        if slot.busy and slot.attempts and slot.deadline <= now:
+        if slot.busy and slot.deadline <= now:
             if not header.published_timers:
                 back_off(header, int64(slot.sent), now)
             slot.sent = now
@@ -158,22 +158,9 @@ def wake(state: Reducer, now: int) -> None:
     # In a second loop, as in `hosts.worker.window.retransmit`.
     for s in range(WINDOW):
         slot = state.slots[s]
-        if slot.busy and slot.attempts and slot.deadline <= now:
+        if slot.busy and slot.deadline <= now:
             slot.deadline = now + header.timeout
     header.due = deadline(state)
-
-
-@compiled
-def deadline(state: Reducer) -> int:
-    header, due = state.header, int64(NEVER)
-    if header.stalled:
-        return due
-    for s in range(WINDOW):
-        if state.slots[s].busy and state.slots[s].attempts:
-            due = min(due, int64(state.slots[s].deadline))
-    if header.pending and header.last_arrival:
-        due = min(due, int64(header.last_arrival + header.stall_timeout))
-    return due
 
 
 @compiled
