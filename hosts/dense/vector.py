@@ -12,7 +12,7 @@ from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_valid, write_head, write_words
-from hosts.worker.arrays import OperandArrays, OperandState, WindowArrays, operand_arrays, window_arrays
+from hosts.worker.arrays import CallArrays, OperandState, open_calls
 from hosts.worker.vectors import FLOATS, STALL_TIMEOUT_NS
 from hosts.worker.window import (
     Slot,
@@ -20,14 +20,13 @@ from hosts.worker.window import (
     WindowState,
     earliest_deadline,
     free_slot,
-    open_window,
     retransmit,
     take_slot,
     time_round_trip,
 )
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Words
+from nativekit.records import Words
 
 
 class VectorHeader(WindowHeader):
@@ -67,8 +66,7 @@ class VectorState(WindowState, OperandState, Protocol):
 _MAX_LANES = np.iinfo(ROW["lanes"]).max
 
 
-class VectorArrays(WindowArrays, OperandArrays):
-    free: Ints
+class VectorArrays(CallArrays):
     model: Words
     vector: Words
 
@@ -83,12 +81,9 @@ def open_vector(
     more_datagrams: int = 0,
 ) -> VectorArrays:
     """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
-    free = open_window(header, caller, window)
     header.n_ps, header.workers, header.chunk_size, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
     return {
-        **window_arrays(more_datagrams),
-        **operand_arrays(max_keys),
-        "free": free,
+        **open_calls(header, caller, max_keys, window, more_datagrams),
         "model": np.zeros(size, np.uint32),
         "vector": np.zeros(size, np.uint32),
     }

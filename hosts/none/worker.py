@@ -13,7 +13,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
 from hosts.keys import KeySpace
-from hosts.worker.arrays import operand_arrays, window_arrays
+from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
 from hosts.worker.window import (
     Slot,
@@ -22,7 +22,6 @@ from hosts.worker.window import (
     log_answer,
     next_resend,
     octets,
-    open_window,
     retransmit,
     take_slot,
     time_round_trip,
@@ -72,18 +71,15 @@ class Requests(NamedTuple):
 
 def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Requests:
     header = one(RequestsHeader)
-    free = open_window(header, caller, window)
     header.n_ps = n_ps
     return Requests(
         header=header,
-        free=free,
         calls=records(max_keys // LANES + n_ps, PsCall),
         order=np.zeros(max_keys, np.int32),
         unsent_keys=records(n_ps, UnsentKeys),
         keys=np.zeros(max_keys, np.uint64),
         space=space_of(space.sparse),
-        **window_arrays(),
-        **operand_arrays(max_keys),
+        **open_calls(header, caller, max_keys, window),
     )
 
 

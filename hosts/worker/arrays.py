@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.columns import Row
+from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
-from hosts.worker.window import Slot
+from hosts.worker.window import Slot, WindowHeader, open_window
 from nativekit.records import Ints, Records, Words, records
 
 _ROWS = 1024  # initial size of the log
@@ -36,33 +37,30 @@ class OperandState(Protocol):
         """bool[>= B]: which deltas are known to be applied; the caller of a push passes the array."""
 
 
-class OperandArrays(TypedDict):
+class CallArrays(TypedDict):
+    slots: Records[Slot]
+    sent: Records[Rpc]
+    free: Ints
+    resends: Ints
     positions: Ints
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
-
-
-class WindowArrays(TypedDict):
-    slots: Records[Slot]
-    sent: Records[Rpc]
-    resends: Ints
     log: Records[Row]
 
 
-def operand_arrays(max_keys: int) -> OperandArrays:
+def open_calls(
+    header: WindowHeader, caller: Caller, max_keys: int, window: int, more_datagrams: int = 0
+) -> CallArrays:
+    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
     return {
+        "slots": records(WINDOW, Slot),
+        "sent": rpcs(WINDOW + more_datagrams),
+        "free": open_window(header, caller, window),
+        "resends": np.zeros(WINDOW, np.int64),
         "positions": np.zeros(max_keys, np.int64),
         "deltas": np.zeros(max_keys, np.uint32),
         "values": np.zeros(max_keys, np.uint32),
         "answered": np.zeros(max_keys, np.bool_),
-    }
-
-
-def window_arrays(more_datagrams: int = 0) -> WindowArrays:
-    return {
-        "slots": records(WINDOW, Slot),
-        "sent": rpcs(WINDOW + more_datagrams),
-        "resends": np.zeros(WINDOW, np.int64),
         "log": records(_ROWS, Row),
     }

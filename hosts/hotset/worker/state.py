@@ -18,9 +18,9 @@ from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeySpace
-from hosts.worker.arrays import operand_arrays, window_arrays
+from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
-from hosts.worker.window import Slot, open_window
+from hosts.worker.window import Slot
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, records
 
@@ -120,14 +120,12 @@ def make_calls(
     servers_own_parameters: bool = False,
 ) -> Calls:
     header = one(CallsHeader)
-    free = open_window(header, caller, window)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
     header.servers_own_parameters, header.lane_bits = servers_own_parameters, LANE_BITS
     header.first_unsent = header.last_unsent = NOTHING
     header.n_spare_calls = max_keys + 1
     return Calls(
         header=header,
-        free=free,
         calls=records(max_keys + 1, Call),
         spare_calls=np.arange(max_keys + 1)[::-1].copy(),
         buckets=records(LANES + n_ps, Bucket),
@@ -140,8 +138,7 @@ def make_calls(
         space=space_of(space.sparse),
         groups=records(max_keys, Group),
         next_key=np.zeros(max_keys, np.int32),
-        **window_arrays(),
-        **operand_arrays(max_keys),
+        **open_calls(header, caller, max_keys, window),
     )
 
 
