@@ -176,9 +176,7 @@ class WorkerProcess:
         """Send `count` empty RPCs to the PSs in turn, one at a time."""
         worker_job = self._job(job)
         origin = Origin(self._config.number, job, worker_job.arm, round, load, measured_from=0)
-        return self._run_driver(
-            EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin, _report_nothing
-        )
+        return self._run_driver(EmptyCalls(worker_job.client, self._config.n_ps, count), worker_job, origin)
 
     def ledger(self, file: str) -> dict[str, object]:
         """Write the sums of the pushes of each job to an .npz file, for the keys that were pushed."""
@@ -203,12 +201,8 @@ class WorkerProcess:
         # A `run` is answered after its rows are written, so only rows of these replays can be pending.
         for job, worker_job in self._jobs.items():
             if worker_job.client.has_unreplayed:
-                self._run_driver(
-                    Replay(worker_job.client),
-                    worker_job,
-                    Origin(self._config.number, job, worker_job.arm, _NO_ROUND, load=0.0, measured_from=0),
-                    _report_nothing,
-                )
+                origin = Origin(self._config.number, job, worker_job.arm, _NO_ROUND, 0.0, measured_from=0)
+                self._run_driver(Replay(worker_job.client), worker_job, origin)
         return {"dropped_rows": self._rpcs.dropped}
 
     def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
@@ -243,7 +237,7 @@ class WorkerProcess:
         return self._jobs[job]
 
     def _run_driver(
-        self, driver: Driver, worker_job: WorkerJob, origin: Origin, report: Callable[[], None]
+        self, driver: Driver, worker_job: WorkerJob, origin: Origin, report: Callable[[], None] = lambda: None
     ) -> dict[str, object]:
         client = worker_job.client
         cpu_start_s, run_queue_start_ns = time.thread_time(), run_queue_ns()
@@ -259,9 +253,6 @@ class WorkerProcess:
             "runqueue_ns": run_queue_ns() - run_queue_start_ns,
             **{name: count - counters_before[name] for name, count in client.counters.items()},
         }
-
-
-def _report_nothing() -> None: ...
 
 
 def serve(worker: WorkerProcess, commands: Commands) -> None:
