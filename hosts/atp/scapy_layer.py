@@ -10,7 +10,7 @@ from scapy.packet import Packet as Layer
 from hosts.atp.packet import CELLS, OCTETS, SERVER_SHIFT, VALUES, AtpPacket, parse
 
 
-class ATP(Layer):
+class ATP(Layer):  # but for the flags, the fields have the names of `AtpPacket`'s
     name = "ATP"
     fields_desc: ClassVar = [
         IntField("bitmap", 0),
@@ -40,14 +40,9 @@ _FLAGS = (  # field of the layer, its shift in the octet of flags, and its mask 
 
 def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
-    layer = ATP(
-        bitmap=packet.bitmap, workers=packet.workers, app=packet.app, sequence=packet.sequence,
-        cell=packet.cell, second_cell=packet.cell + CELLS, values=list(packet.values), key=packet.key,
-        length=packet.length,
-    )  # fmt: skip
-    for name, shift, mask in _FLAGS:
-        layer.setfieldval(name, packet.flags >> shift & mask)
-    return bytes(layer)
+    fields = {**packet._asdict(), "second_cell": packet.cell + CELLS, "values": list(packet.values)}
+    flags = fields.pop("flags")
+    return bytes(ATP(**fields, **{name: flags >> shift & mask for name, shift, mask in _FLAGS}))
 
 
 def decode_with_scapy(datagram: bytes) -> bytes:
@@ -55,7 +50,5 @@ def decode_with_scapy(datagram: bytes) -> bytes:
         return b""
     packet = ATP(datagram)
     flags = sum(getattr(packet, name) << shift for name, shift, _ in _FLAGS)
-    return AtpPacket(
-        packet.bitmap, packet.workers, packet.app, packet.sequence, packet.cell, tuple(packet.values),
-        packet.key, packet.length, flags,
-    ).build()  # fmt: skip
+    fields = {name: getattr(packet, name) for name in AtpPacket._fields if name != "flags"}
+    return AtpPacket(**fields, flags=flags).build()
