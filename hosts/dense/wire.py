@@ -14,17 +14,6 @@ from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Words, check_field_names
 
-PACKET = check_field_names(
-    np.dtype(
-        {
-            "names": ["kind", "form", "worker", "workers", "job", "full", "number", "chunk", "words"],
-            "formats": ["u1", "u1", "u1", "u1", "u2", "u2", "u4", "u4", ("u4", (MAX_SIZE,))],
-            "offsets": [0, 1, 2, 3, 4, 6, 8, 12, HEADER.size],
-            "itemsize": BUFFER_BYTES,
-        }
-    )
-)
-"""Fields in network order. `full` is `size` and `number` is `round`, which are numpy's own attributes."""
 HEADER_BYTES = HEADER.size
 _types: Module = types
 
@@ -41,9 +30,17 @@ class PacketRecord:
     words: Words
 
 
-assert tuple(PacketRecord.__annotations__) == PACKET.names
-
-
+PACKET = check_field_names(
+    np.dtype(
+        {
+            "names": list(PacketRecord.__annotations__),
+            "formats": ["u1", "u1", "u1", "u1", "u2", "u2", "u4", "u4", ("u4", (MAX_SIZE,))],
+            "offsets": [0, 1, 2, 3, 4, 6, 8, 12, HEADER.size],
+            "itemsize": BUFFER_BYTES,
+        }
+    )
+)
+"""Fields in network order. `full` is `size` and `number` is `round`, which are numpy's own attributes."""
 as_packet = view_as(PacketRecord, PACKET)
 
 

@@ -89,8 +89,4 @@ def make_agents(
         server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
         return Core(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
-    return Agents(client, make_state, _make_store, make_core, scapy_module)
-
-
-def _make_store(server: AgentState, job: int, has_replay_logs: bool = False) -> Store:
-    return Store(server, job)
+    return Agents(client, make_state, Store, make_core, scapy_module)

@@ -45,9 +45,9 @@ class SharedState(Protocol):
 
 
 class Store:
-    """The values of one job by place in a server's share."""
+    """The values of one job by place in a server's share; `has_replay_logs` matters to some designs only."""
 
-    def __init__(self, server: SharedState, job: int) -> None:
+    def __init__(self, server: SharedState, job: int, has_replay_logs: bool = False) -> None:
         self._share = server.share
         self._job_index = server.jobs["job"].tolist().index(job)
         cells = server.cells[self._job_index]
