@@ -27,7 +27,7 @@ def server() -> Adder:
     return make_adder(PS, N_PS, KeySpace(6 * MIN_SIZE), [JOB])
 
 
-def take(state: Adder, datagram: bytes) -> list[tuple[int, DensePacket]]:
+def take(state: Adder, datagram: bytes, first_peer: int = N_PS) -> list[tuple[int, DensePacket]]:
     """Return the answers to a datagram: receivers (workers from 0 on) and packets."""
     boxes = rpcs(2)
     octets = boxes.view(np.uint8).reshape(2, BUFFER_BYTES)
@@ -37,7 +37,7 @@ def take(state: Adder, datagram: bytes) -> list[tuple[int, DensePacket]]:
     found = [(packet.worker, packet) for packet in asked]
     while (s := _transmit(state, 0)) != NOTHING:
         packet = parse(state.sent[s].tobytes()[: _octets(state, s)])
-        assert _peer(state, s) == N_PS + packet.worker
+        assert _peer(state, s) == first_peer + packet.worker
         found.append((packet.worker, packet))
     return found
 
@@ -180,13 +180,6 @@ def test_a_second_job_s_sums_go_to_its_own_ports() -> None:
     """Peers are the servers, then the workers of each job in turn."""
     other = JOB + 1
     state = make_adder(PS, N_PS, KeySpace(6 * MIN_SIZE), [JOB, other])
-    boxes = rpcs(2)
-    for worker in range(2):
-        datagram = push(worker, job=other).build()
-        boxes.view(np.uint8)[: len(datagram)] = np.frombuffer(datagram, np.uint8)
-        length = _handle(state, boxes[0], len(datagram), 0, boxes[1])
-    answered = parse(boxes.view(np.uint8).reshape(2, BUFFER_BYTES)[1, :length].tobytes())
-    assert (answered.job, answered.worker) == (other, 1)
-    s = _transmit(state, 0)
-    sent = parse(state.sent[s].tobytes()[: _octets(state, s)])
-    assert (sent.job, sent.worker, _peer(state, s)) == (other, 0, N_PS + 2)
+    assert take(state, push(0, job=other).build()) == []
+    sums = take(state, push(1, job=other).build(), first_peer=N_PS + 2)
+    assert [(to, packet.job) for to, packet in sums] == [(1, other), (0, other)]
