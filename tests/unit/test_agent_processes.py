@@ -70,11 +70,8 @@ def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
 
 @pytest.fixture
 def worker(log_dir: Path, servers: list[Agent]) -> Iterator[Agent]:
-    agent = Agent("hosts.worker", worker_config(log_dir), log_dir)
-    try:
+    with closing(Agent("hosts.worker", worker_config(log_dir), log_dir)) as agent:
         yield agent
-    finally:
-        agent.close()
 
 
 def held(servers: list[Agent], directory: Path, job: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -221,13 +218,10 @@ def test_full_logs_are_written_while_a_block_runs(worker: Agent, servers: list[A
 
 @pytest.mark.soak
 def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path) -> None:
-    agent = Agent("hosts.worker", worker_config(log_dir, codec="scapy"), log_dir)
-    try:
+    with closing(Agent("hosts.worker", worker_config(log_dir, codec="scapy"), log_dir)) as agent:
         answer = agent.call(cmd="run", job=1, first_step=0, steps=3)
         assert answer["ok"] and answer["malformed"] == 0
         assert_sent(agent, servers, log_dir, 1)
-    finally:
-        agent.close()
     rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
     operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
     assert operations.filter(pl.col("op").cast(pl.String) == "step")["rpcs"].sum() == rpcs.height > 0
@@ -252,13 +246,11 @@ def test_word_of_another_switch_waits_for_no_block(log_dir: Path, blocks: int) -
         server.settimeout(PATIENCE_S)
         address, port = server.getsockname()
         services = [{"ps": 0, "address": address, "port": port}]
-        worker = Agent("hosts.worker", worker_config(log_dir, n_ps=1, services=services), log_dir)
-        try:
-            run: dict[str, object] = {"cmd": "run", "job": 1, "first_step": 0, "steps": 3}
+        config = worker_config(log_dir, n_ps=1, services=services)
+        run: dict[str, object] = {"cmd": "run", "job": 1, "first_step": 0, "steps": 3}
+        with closing(Agent("hosts.worker", config, log_dir)) as worker:
             worker.send_together(*[run] * blocks, {"cmd": "renew", "epochs": {"1": 7}, "switch": 1})
             assert codec.parse(server.recv(2048)).header.epoch == 7
-        finally:
-            worker.close()
 
 
 def test_what_a_killed_worker_sent_is_known(worker: Agent, servers: list[Agent], log_dir: Path) -> None:

@@ -78,14 +78,12 @@ class Kept:
     def standing(self) -> list[Any]:
         """Return the state that must survive a restart, except for turns of pulls."""
         state = self.core.server.state
-        known = state.callers[state.callers.known == 1]
-        turned = {
-            (int(c.job), int(c.worker), int(c.epoch)): list(
-                zip(c.turns.tolist(), c.added.tolist(), strict=True)
-            )
-            for c in known
+        turns = {
+            (int(c.job), int(c.worker), int(c.epoch), slot): turn
+            for c in state.callers[state.callers.known == 1]
+            for slot, turn in enumerate(zip(c.turns.tolist(), c.added.tolist(), strict=True))
         }
-        return [state.cells.tobytes(), state.at_switch.tobytes(), turned]
+        return [state.cells.tobytes(), state.at_switch.tobytes(), turns]
 
 
 def answered_by_switch(sent: bytes, random: Random) -> bytes:
@@ -96,14 +94,8 @@ def answered_by_switch(sent: bytes, random: Random) -> bytes:
 
 
 def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]:
-    cells, lent, turned = standing
-    stored = {
-        (*caller, slot): turn
-        for caller, slots in turned.items()
-        for slot, turn in enumerate(slots)
-        if turn != (0, 0) and (*caller, slot) not in pulls
-    }
-    return [cells, lent, stored]
+    *values, turns = standing
+    return [*values, {at: turn for at, turn in turns.items() if turn != (0, 0) and at not in pulls}]
 
 
 @settings(max_examples=examples(25), deadline=None)

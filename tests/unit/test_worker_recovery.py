@@ -53,10 +53,10 @@ class Bench:
         assert answer is not None
         return answer[1]
 
-    def by_switch(self, request: bytes, served: int | None = None) -> bytes:
-        """Return the switch's answer with all lanes served, or these."""
+    def by_switch(self, request: bytes) -> bytes:
+        """Return the switch's answer with all lanes served."""
         h = unpack(request)
-        return wire.reply(h, served=h.live if served is None else served)
+        return wire.reply(h, served=h.live)
 
     def take(self, answer: bytes) -> None:
         self.worker.receive(answer, self.now, self.now)
