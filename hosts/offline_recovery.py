@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -181,19 +181,14 @@ def _replay(
     replay_driver = Replay(client)
     while not replay_driver.finished:
         replay_driver.wake(time.monotonic_ns())
-        for ps, request in _take_datagrams(client):
+        for request, ps in iter(client.transmit, None):
             now = time.monotonic_ns()
-            client.receive(servers[ps].answer(request), now, now)
+            client.receive(servers[ps].answer(bytes(request)), now, now)
 
 
 def _new_epoch() -> int:
     # The time in ms: no agent of the run can have used this epoch.
     return time.time_ns() // 1_000_000 % 2**32
-
-
-def _take_datagrams(client: BaseClient) -> Iterator[tuple[int, bytes]]:
-    while (datagram_and_peer := client.transmit()) is not None:
-        yield datagram_and_peer[1], bytes(datagram_and_peer[0])
 
 
 def _load_configs(run: Path, files: str, model: type[M]) -> list[M]:

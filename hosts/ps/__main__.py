@@ -84,15 +84,11 @@ class PsProcess:
     def _peers(self) -> list[Address]:
         config, run_design = self._config, design(self._config.design)
         ports = [worker_udp_port(job.job) for job in config.jobs]
-        servers = [
-            (
-                addressing.service(number).address if run_design.has_services else address,
-                run_design.server_port,
-            )
-            for number, address in enumerate(config.servers, start=1)
-        ]
+        servers = config.servers
+        if run_design.has_services:
+            servers = tuple(addressing.service(ps + 1).address for ps in range(len(servers)))
         return [
-            *servers,
+            *((server, run_design.server_port) for server in servers),
             *((worker, port) for port in ports for worker in config.workers),
         ]
 

@@ -145,8 +145,7 @@ class OffloadingServer(Core[ReplyTo]):
 
     def transmit(self) -> Iterator[memoryview]:
         for mover in self._movers.values():
-            while (datagram := mover.transmit()) is not None:
-                yield datagram
+            yield from iter(mover.transmit, None)
 
     def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
         for mover in self._movers.values():
