@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES, Header
 from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, is_well_formed
+from hosts.worker.arrays import OperandState
 from hosts.worker.window import WindowHeader, WindowState, is_answered
 from nativekit.compile import compiled, inlined, int64
-from nativekit.records import Ints, Records
+from nativekit.records import Records
 
 
 class RpcsHeader(WindowHeader):
@@ -30,17 +31,13 @@ class RpcCall:
     ps: int
 
 
-class RpcsState(WindowState, Protocol):
+class RpcsState(WindowState, OperandState, Protocol):
     @property
     def header(self) -> RpcsHeader: ...
 
     @property
     def calls(self) -> Records[RpcCall]:
         """The RPCs of the operation; a slot's `call` is an index into them."""
-
-    @property
-    def positions(self) -> Ints:
-        """int64[B]: positions of the operation's keys in the key space."""
 
     @property
     def space(self) -> NDArray[np.uint64]:
