@@ -27,7 +27,7 @@ from hosts.switchml.wire import (
     write_value,
 )
 from hosts.worker.timer import back_off, sample_round_trip
-from hosts.worker.window import octets
+from hosts.worker.window import next_resend, octets, queue_resend
 from nativekit.compile import compiled, int64
 
 TIMEOUT_NS = 1_000_000
@@ -68,38 +68,24 @@ def _queue_packet(state: Reducer, packet: int) -> None:
     slot = state.slots[s]
     slot.busy, slot.call, slot.attempts, slot.deadline = 1, packet, 0, NEVER
     if not slot.queued:
-        _queue_slot(state, s)
-
-
-@compiled
-def _queue_slot(state: Reducer, s: int) -> None:
-    header = state.header
-    state.resends[(header.first_resend + header.queued_resends) % WINDOW] = s
-    header.queued_resends += 1
-    state.slots[s].queued = 1
+        queue_resend(state, s, int64(state.header.queued_resends))
 
 
 @compiled
 def transmit(state: Reducer, now: int) -> int:
-    header = state.header
-    while header.queued_resends:
-        s = int64(state.resends[header.first_resend])
-        header.first_resend = (header.first_resend + 1) % WINDOW
-        header.queued_resends -= 1
-        slot = state.slots[s]
-        slot.queued = 0
-        if not slot.busy:  # its packet was answered in the meantime
-            continue
-        if slot.attempts == 0:
-            _encode_packet(state, int64(slot.call), state.sent[s])
-            slot.t0 = slot.sent = now
-            slot.attempts = 1
-            slot.deadline = now + header.timeout
-            header.due = min(int64(header.due), int64(slot.deadline))
-            if header.last_arrival == 0:
-                header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
-        return s
-    return NOTHING
+    header, s = state.header, next_resend(state)
+    if s == NOTHING:
+        return NOTHING
+    slot = state.slots[s]
+    if slot.attempts == 0:
+        _encode_packet(state, int64(slot.call), state.sent[s])
+        slot.t0 = slot.sent = now
+        slot.attempts = 1
+        slot.deadline = now + header.timeout
+        header.due = min(int64(header.due), int64(slot.deadline))
+        if header.last_arrival == 0:
+            header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
+    return s
 
 
 @compiled
@@ -154,7 +140,7 @@ def wake(state: Reducer, now: int) -> None:
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
-                _queue_slot(state, s)
+                queue_resend(state, s, int64(state.header.queued_resends))
     # In a second loop, as in `hosts.worker.window.retransmit`.
     for s in range(WINDOW):
         slot = state.slots[s]
