@@ -6,8 +6,7 @@ import numpy as np
 
 from hosts.atp.packet import WORKERS
 from hosts.atp.state import AtpHeader, AtpWorker, make_worker
-from hosts.dense.client import addend_limit
-from hosts.worker.vectors import Vector, VectorClient, check_below
+from hosts.dense.client import Vector, VectorClient, addend_limit, check_below
 
 MAX_SUM = 2**31 - 2
 """Largest absolute sum of integers: a cell that holds 2^31 - 1 or -2^31 counts as saturated."""

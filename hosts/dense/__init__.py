@@ -1,1 +1,1 @@
-"""Common parts of designs in which hosts add up dense vectors without the switch's help."""
+"""Common parts of designs in which all workers add up dense vectors."""

@@ -13,7 +13,6 @@ from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_valid, write_head, write_words
 from hosts.worker.arrays import CallArrays, OperandState, open_calls
-from hosts.worker.vectors import FLOATS, STALL_TIMEOUT_NS
 from hosts.worker.window import (
     Slot,
     WindowHeader,
@@ -27,6 +26,11 @@ from hosts.worker.window import (
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Words
+
+INTEGERS, FLOATS = 5, 6  # after the numbers of `Op`
+"""Additional operations of the all-reduce designs: an all-reduce of integers, or of floats."""
+STALL_TIMEOUT_NS = 10_000_000_000
+"""Time without any arrival after which an operation counts as stalled, in ns."""
 
 
 class VectorHeader(WindowHeader):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from hosts.dense.client import Vector, VectorClient, check_below
 from hosts.switchml.floats import MAX_EXPONENT
 from hosts.switchml.packet import VALUES, WORKERS
 from hosts.switchml.state import Reducer, ReducerHeader, make_reducer
-from hosts.worker.vectors import Vector, VectorClient, check_below
 
 
 class SwitchMLClient(VectorClient):

@@ -13,7 +13,7 @@ from foundation.designs.interface import Arm
 from hosts.atp.client import AtpClient
 from hosts.atp.floats import MAX_MAGNITUDE, SCALE
 from hosts.atp.packet import CELLS, MAX_SEQUENCE, VALUES
-from hosts.worker.vectors import Vector, VectorClient
+from hosts.dense.client import Vector, VectorClient
 from simulator.dense.schedule import FAULTS, ScheduleRange
 from simulator.dense.subject import STALL_TIMEOUT_NS, Subject
 from simulator.dense.tally import table_command

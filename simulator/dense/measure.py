@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NEVER
 from foundation.protocol.header import WINDOW
 from foundation.settings import Strict
+from hosts.dense.client import VectorClient
 from hosts.dense.packet import HEADER, VALUE_BYTES
 from hosts.keys import KeySpace
-from hosts.worker.vectors import VectorClient
 from simulator.config import SimulationError
 from simulator.costs import Hosts, Network
 from simulator.dense.player import run_network

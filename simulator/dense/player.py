@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from foundation.designs.interface import NEVER
-from hosts.worker.vectors import Vector, VectorClient
+from hosts.dense.client import Vector, VectorClient
 from simulator.config import SimulationError
 from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject

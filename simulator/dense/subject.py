@@ -9,9 +9,8 @@ import numpy as np
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Arm, Design
-from hosts.dense.client import DenseClient, error_bound
+from hosts.dense.client import DenseClient, Vector, VectorClient, error_bound
 from hosts.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
-from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import ScheduleRange
 from simulator.simulated_switch import SimulatedSwitch
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from foundation.designs.interface import Arm
 from foundation.designs.switchml import DESIGN, settings_of
+from hosts.dense.client import Vector, VectorClient
+from hosts.dense.vector import STALL_TIMEOUT_NS
 from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import MIN_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
-from hosts.worker.vectors import STALL_TIMEOUT_NS, Vector, VectorClient
 from simulator.dense.schedule import ScheduleRange
 from simulator.dense.subject import Subject
 from simulator.dense.tally import table_command

@@ -33,9 +33,10 @@ from hosts.atp.packet import (
     parse,
 )
 from hosts.atp.server import make_server
+from hosts.dense.client import StalledError
+from hosts.dense.vector import STALL_TIMEOUT_NS
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
 from nativekit.plain import plain
 from simulator.atp.rules import HALF, MASK, SwitchModel
 from simulator.atp.server import ServerModel

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Design
-from hosts.dense.client import addend_limit, error_bound
+from hosts.dense.client import StalledError, addend_limit, error_bound
 from hosts.dense.packet import HEADER, MAX_SIZE, VALUE_BYTES
+from hosts.dense.vector import STALL_TIMEOUT_NS
 from hosts.worker.machine import COMPILED, plain_machine
-from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
 from switch_harness.effort import examples
 from tests.harness.dense import DenseTestbed, integers, total
 

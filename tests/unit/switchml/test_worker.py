@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
 from foundation.protocol.codec import Caller
+from hosts.dense.client import StalledError
+from hosts.dense.vector import STALL_TIMEOUT_NS
 from hosts.keys import KeySpace
 from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import MAX_FLOAT32, error_bound
 from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.vectors import STALL_TIMEOUT_NS, StalledError
 from simulator.switchml.rules import SwitchModel
 from simulator.switchml.window import WindowModel
 from switch_harness.effort import examples
