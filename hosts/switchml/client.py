@@ -25,7 +25,7 @@ class SwitchMLClient(VectorClient):
 
     @property
     def result(self) -> Vector:
-        values = self.state.floats if self._header.is_float else self.state.sums
+        values = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
         result: Vector = values[: self._header.n_keys]
         return result
 

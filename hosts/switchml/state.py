@@ -46,7 +46,6 @@ class Reducer(NamedTuple):
     answered: NDArray[np.bool_]
     model: Words  # [N]
     vector: Words  # [N]
-    sums: NDArray[np.int32]  # [N]
     floats: NDArray[np.float32]
     """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
     scales: NDArray[np.float64]  # float64[N / VALUES]: scale of each chunk, agreed on by all workers
@@ -61,7 +60,6 @@ def make_reducer(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, wind
     arrays["slots"].length = OCTETS
     return Reducer(
         header=header,
-        sums=np.zeros(padded_size, np.int32),
         floats=np.zeros(padded_size, np.float32),
         scales=np.zeros(padded_size // VALUES, np.float64),
         **arrays,

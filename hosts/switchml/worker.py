@@ -12,8 +12,8 @@ import numpy as np
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import EMPTY, PUSH, Rpc
-from hosts.dense.vector import begin_operation, deadline, has_stalled, log_row
+from foundation.protocol.rpc import EMPTY, Rpc
+from hosts.dense.vector import begin_operation, deadline, end_operation, has_stalled, log_row
 from hosts.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
 from hosts.switchml.state import Reducer
@@ -175,7 +175,9 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if packet + header.batch < header.n_packets:
         _queue_packet(state, packet + int64(header.batch))
     if header.pending == 0:
-        _end_all_reduce(state)
+        header.first_packet = (header.first_packet + header.n_packets) & MAX_U32
+        header.due = NEVER
+        end_operation(state)
     return row
 
 
@@ -189,21 +191,9 @@ def _store_result(state: Reducer, rpc: Rpc, packet: int) -> None:
         if header.is_float:
             state.floats[chunk * VALUES + i] = as_float(total, float(state.scales[chunk]))
         else:
-            state.sums[chunk * VALUES + i] = total
+            state.vector[chunk * VALUES + i] = np.uint32(total & MAX_U32)
     if header.is_float and packet < header.chunks:
         state.scales[packet] = scale_of(exponent_of(rpc), int64(header.workers))
-
-
-@compiled
-def _end_all_reduce(state: Reducer) -> None:
-    header = state.header
-    header.first_packet = (header.first_packet + header.n_packets) & MAX_U32
-    header.due = NEVER
-    if header.op == PUSH:
-        for k in range(len(state.sums)):
-            state.model[k] += np.uint32(state.sums[k])
-        for i in range(int64(header.n_keys)):
-            state.answered[i] = True
 
 
 WORKER = register_worker_ops(
