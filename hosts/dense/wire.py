@@ -114,16 +114,11 @@ def rounds_between(number: int, last: int) -> int:
 
 
 @compiled
-def octets_of(count: int) -> int:
-    return HEADER_BYTES + VALUE_BYTES * count
-
-
-@compiled
 def write_words(rpc: Rpc, words: Words, first: int, count: int) -> int:
     packet = as_packet(rpc)
     for i in range(count):
         packet.words[i] = swap32(int64(words[first + i]))
-    return octets_of(count)
+    return HEADER_BYTES + VALUE_BYTES * count
 
 
 @compiled
