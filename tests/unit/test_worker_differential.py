@@ -128,9 +128,6 @@ class Three:
             me = client.state.header
             waits = len(client.state.calls) - me.n_spare_calls, client.state.slots.busy.sum()
             assert not client.idle or waits == (0, 0), "calls or slots have leaked"
-        self.compare_twins()
-
-    def compare_twins(self) -> None:
         states: list[Any] = [self.compiled.state, self.plain.state]
         for name, compiled, plain in zip(states[0]._fields, *states, strict=True):
             assert compiled.tobytes() == plain.tobytes(), name
