@@ -10,7 +10,7 @@ from scapy.packet import Packet as Layer
 from hosts.switchml.packet import KIND, OCTETS, SIZE, VALUES, SwitchMLPacket, parse
 
 
-class SwitchML(Layer):
+class SwitchML(Layer):  # the fields have the names of `SwitchMLPacket`'s
     name = "SwitchML"
     fields_desc: ClassVar = [
         BitField("kind", KIND, 4),
@@ -18,35 +18,21 @@ class SwitchML(Layer):
         BitField("size", SIZE, 3),
         XByteField("job", 0),
         IntField("chunk", 0),
-        BitField("pool_set", 0, 1),
+        BitField("set", 0, 1),
         BitField("slot", 0, 15),
-        SignedByteField("e0", 0),
-        SignedByteField("e1", 0),
+        FieldListField("exponents", [], SignedByteField("exponent", 0), count_from=lambda _: 2),
         FieldListField("values", [], IntField("value", 0), count_from=lambda _: VALUES),
     ]
 
 
 def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
-    return bytes(
-        SwitchML(
-            size=packet.size, job=packet.job, chunk=packet.chunk, pool_set=packet.set, slot=packet.slot,
-            e0=packet.exponents[0], e1=packet.exponents[1], values=list(packet.values),
-        )
-    )  # fmt: skip
+    lists = {"exponents": list(packet.exponents), "values": list(packet.values)}
+    return bytes(SwitchML(**{**packet._asdict(), **lists}))
 
 
 def decode_with_scapy(datagram: bytes) -> bytes:
     if len(datagram) != OCTETS:
         return b""
     packet = SwitchML(datagram)
-    exponents = (packet.e0, packet.e1)
-    return SwitchMLPacket(
-        packet.chunk,
-        packet.slot,
-        packet.pool_set,
-        tuple(packet.values),
-        exponents,
-        packet.job,
-        packet.size,
-    ).build()
+    return SwitchMLPacket._make(getattr(packet, name) for name in SwitchMLPacket._fields).build()

@@ -26,8 +26,8 @@ def test_scapy_and_the_codec_agree(packet: SwitchMLPacket) -> None:
     datagram = packet.build()
     assert encode_with_scapy(datagram) == decode_with_scapy(datagram) == datagram
     layer = SwitchML(datagram)
-    assert (layer.kind, layer.size, layer.pool_set, layer.slot) == (1, 1, packet.set, packet.slot)
-    assert (layer.e0, layer.e1) == packet.exponents
+    assert (layer.kind, layer.size, layer.set, layer.slot) == (1, 1, packet.set, packet.slot)
+    assert tuple(layer.exponents) == packet.exponents
 
 
 def test_an_invalid_packet_is_decoded_as_empty() -> None:
