@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from foundation.designs.interface import Agents
 from foundation.optimisers import TableOptimiser
@@ -71,18 +71,15 @@ class Core(Generic[ReplyTo]):
 C = TypeVar("C", bound=BaseClient)
 
 
-class AgentState(JobsState, SharedState, Protocol): ...
-
-
 def make_agents(
-    client: Callable[..., C], make_state: Callable[..., AgentState], *, scapy_module: str
-) -> Agents[C, AgentState, Store, Core[tuple[str, int]]]:
+    client: Callable[..., C], make_state: Callable[..., SharedState], *, scapy_module: str
+) -> Agents[C, SharedState, Store, Core[tuple[str, int]]]:
     """Return the agents of a design whose servers have no journal; `scapy_module` has its Scapy layer."""
 
     def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
         as_plain: bool = False, *, journal_bytes: int = 0, has_replay_logs: bool = False,
-        state: AgentState | None = None, tables: Sequence[TableOptimiser] = (),
+        state: SharedState | None = None, tables: Sequence[TableOptimiser] = (),
     ) -> Core[tuple[str, int]]:  # fmt: skip
         # Servers of designs that do not optimise take no tables.
         table_arguments = {"tables": tables} if tables else {}

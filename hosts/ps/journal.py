@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.designs.interface import ServerState
 from foundation.protocol.header import HEADER_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from nativekit.compile import compiled, int64
@@ -34,14 +35,7 @@ PADDING = 7  # `length + PADDING & ~PADDING` is rounded up to 8 bytes, so that t
 JOURNAL_BYTES = 1 << 20  # size of the array `journal`: notes that are not persisted yet
 
 
-class JournalHeader(Protocol):
-    journal_length: int  # number of bytes used in the array `journal`
-
-
-class JournalState(Protocol):
-    @property
-    def header(self) -> JournalHeader: ...
-
+class JournalState(ServerState, Protocol):
     @property
     def journal(self) -> Octets:
         """uint8[m], of which the first `header.journal_length` bytes are in use."""

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Keys, Values
-from hosts.ps.rpcs import Job
+from hosts.ps.rpcs import JobsState
 from hosts.ps.share import Places, Share, places_and_keys, places_of
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, Cell
-from nativekit.records import Records, RecordTable
+from nativekit.records import RecordTable
 
 
 class ShareContents(NamedTuple):
@@ -33,10 +33,7 @@ class CopyAges(NamedTuple):
     rpcs: int  # number of RPCs from this server to the switch: three for each batch of up to 32 copies
 
 
-class SharedState(Protocol):
-    @property
-    def jobs(self) -> Records[Job]: ...
-
+class SharedState(JobsState, Protocol):
     @property
     def cells(self) -> RecordTable[Cell]: ...
 
