@@ -26,8 +26,7 @@ from hosts.switchml.wire import (
     write_head,
     write_value,
 )
-from hosts.worker.timer import back_off, sample_round_trip
-from hosts.worker.window import next_resend, octets, queue_resend
+from hosts.worker.window import back_off, next_resend, octets, queue_resend, time_round_trip
 from nativekit.compile import compiled, int64
 
 TIMEOUT_NS = 1_000_000
@@ -163,8 +162,8 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if not (slot.busy and slot.attempts and slot.call == packet):
         header.unexpected += 1
         return NOTHING
-    if slot.attempts == 1 and not header.published_timers:
-        sample_round_trip(header, read - slot.t0)
+    if not header.published_timers:
+        time_round_trip(state, slot, read)
     header.incomplete += missing_of(rpc) > 0
     _store_result(state, rpc, packet)
     row = log_row(state, slot, _SWITCH, OCTETS, VALUES, arrival, read)

@@ -1,4 +1,7 @@
-"""A worker's window of outstanding RPCs: slots, retransmission, matching of answers, and their log."""
+"""A worker's window of outstanding RPCs: slots, retransmission, matching of answers, and their log.
+
+The retransmission timeout is that of RFC 6298, §2. By Karn's rule, only RPCs that were sent once are timed.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,14 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
-from hosts.worker.timer import INITIAL_TIMEOUT_NS, back_off, sample_round_trip
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import Int32, Ints, Records, dtype_of
+
+NS_PER_MS = 1_000_000
+MIN_TIMEOUT_NS, MAX_TIMEOUT_NS = 20 * NS_PER_MS, 1000 * NS_PER_MS
+"""Bounds of the timeout. The minimum covers a descheduled process; RFC 6298 has a minimum of 1 s."""
+INITIAL_TIMEOUT_NS = 5 * MIN_TIMEOUT_NS  # before the first sample
 
 
 class WindowHeader:
@@ -28,10 +35,10 @@ class WindowHeader:
     free: int  # number of entries in the array `free`
     first_resend: int  # index of the first slot in the ring `resends`
     queued_resends: int  # number of slots in that ring
-    backed_off_at: int
+    backed_off_at: int  # time of the last back-off
     timeout: int  # retransmission timeout
     due: int  # time of the next `wake`
-    srtt: float
+    srtt: float  # of RFC 6298, as `rttvar`; 0 before the first sample
     rttvar: float
     rows: int  # number of rows in the log
     malformed: int
@@ -175,6 +182,14 @@ def queue_resend(state: WindowState, s: int, n_waiting: int) -> None:
 
 
 @compiled
+def back_off(header: WindowHeader, sent: int, now: int) -> None:
+    """Double the timeout after an RPC sent at `sent` timed out, once for all RPCs in flight together."""
+    if sent >= header.backed_off_at:
+        header.backed_off_at = now
+        header.timeout = min(2 * int64(header.timeout), MAX_TIMEOUT_NS)
+
+
+@compiled
 def earliest_deadline(state: WindowState) -> int:
     earliest = int64(NEVER)
     for s in range(WINDOW):
@@ -199,9 +214,17 @@ def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
 
 @compiled
 def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
-    """Sample the round trip of an RPC that was sent once (Karn's rule)."""
-    if slot.attempts == 1:
-        sample_round_trip(state.header, read - slot.t0)
+    """Update the timeout by the round trip of an RPC that was sent once; this ends a back-off."""
+    if slot.attempts != 1:
+        return
+    header, round_trip = state.header, int64(read - slot.t0)
+    if header.srtt != 0:
+        header.rttvar += (abs(header.srtt - round_trip) - header.rttvar) / 4
+        header.srtt += (round_trip - header.srtt) / 8
+    else:
+        header.srtt = round_trip
+        header.rttvar = round_trip / 2
+    header.timeout = min(max(int64(header.srtt + 4 * header.rttvar), MIN_TIMEOUT_NS), MAX_TIMEOUT_NS)
 
 
 @compiled
