@@ -11,6 +11,7 @@ from foundation.protocol.header import SET
 from hosts.collect.store import BY_COMMAND, BY_MOVE, CollectStore
 from hosts.hotset.ps.moves import BaseMover, ReplyTo
 from hosts.hotset.worker.client import HotsetClient
+from hosts.hotset.worker.state import CallsHeader
 from hosts.keys import KeySpace
 from hosts.worker.client import NumberedPushes
 from hosts.worker.machine import COMPILED, Machine
@@ -22,6 +23,7 @@ _POLL_NS = 200_000
 class CollectClient(HotsetClient, NumberedPushes):
     """The calls of a worker, or of a mover, for one job whose servers own all parameters."""
 
+    _header: CallsHeader
     servers_own_parameters = True
 
 

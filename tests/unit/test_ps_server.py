@@ -36,7 +36,7 @@ class Bench:
         """Return the PS's state of these keys of its share."""
         contents = self.ps.stores[1].contents()
         at = [contents.keys.tolist().index(key) for key in keys]
-        return ShareContents(*(column[at] for column in contents))
+        return ShareContents._make(column[at] for column in contents)
 
     def values(self, keys: list[int]) -> list[int]:
         return list(self.contents(keys).values)
