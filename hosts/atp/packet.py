@@ -54,9 +54,8 @@ class AtpPacket(NamedTuple):
         return bool(self.flags & flag)
 
     def build(self) -> bytes:
-        head = HEADER.pack(
-            self.bitmap, self.workers, self.flags, self.app, self.sequence, self.cell, self.cell + CELLS
-        )
+        cells = self.cell, self.cell + CELLS
+        head = HEADER.pack(self.bitmap, self.workers, self.flags, self.app, self.sequence, *cells)
         return head + _BODY.pack(*self.values) + TAIL.pack(self.key, self.length)
 
 

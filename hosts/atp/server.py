@@ -242,10 +242,8 @@ def _request_floats(rpc: Rpc, answer: Rpc) -> None:
 
 @compiled
 def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
-    app, sequence, cell = app_of(rpc), sequence_of(rpc), cell_of(rpc)
-    write_head(
-        answer, _ACKNOWLEDGEMENT_BITMAP, workers_of(rpc), flags, app, sequence, cell, key_of(rpc), length
-    )
+    app, sequence, cell, key = app_of(rpc), sequence_of(rpc), cell_of(rpc), key_of(rpc)
+    write_head(answer, _ACKNOWLEDGEMENT_BITMAP, workers_of(rpc), flags, app, sequence, cell, key, length)
 
 
 @compiled

@@ -58,11 +58,8 @@ def transmit(state: AtpWorker, now: int) -> int:
     if s != NOTHING:
         _encode_chunk(state, s, RESEND)
         return s
-    if (
-        header.unsent == header.calls
-        or header.unsent >= header.first_missing + header.window_size
-        or header.free == 0
-    ):
+    limit = header.first_missing + header.window_size
+    if header.unsent == header.calls or header.unsent >= limit or header.free == 0:
         return NOTHING
     s = take_next_slot(state, now)
     _encode_chunk(state, s, _NO_FLAGS)
@@ -126,9 +123,8 @@ def deadline(state: AtpWorker) -> int:
         return deadline_of_slots(state)
     if header.stalled or not (header.pending and header.last_arrival):
         return int64(NEVER)
-    return min(
-        int64(header.last_activity + _timeout(state)), int64(header.last_arrival + header.stall_timeout)
-    )
+    due = int64(header.last_activity + _timeout(state))
+    return min(due, int64(header.last_arrival + header.stall_timeout))
 
 
 @compiled

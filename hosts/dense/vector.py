@@ -183,12 +183,8 @@ def log_row(
 def has_stalled(state: VectorState, now: int) -> bool:
     """Return whether no packet arrived for `header.stall_timeout` ns; a stalled operation is given up."""
     header = state.header
-    if (
-        header.pending
-        and not header.stalled
-        and header.last_arrival
-        and now - header.last_arrival >= header.stall_timeout
-    ):
+    is_waiting = header.pending and header.last_arrival and not header.stalled
+    if is_waiting and now - header.last_arrival >= header.stall_timeout:
         header.stalled, header.stalled_at, header.due = 1, now, NEVER
     return bool(header.stalled)
 

@@ -144,9 +144,8 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
         job.duplicates += 1
         return _write_sum(server, r, int64(packet.worker), answer)
     else:
-        accumulate_words(
-            rpc, server.sums[_set_of(server, r)], _first_value(server, r), count, int64(row.form)
-        )
+        sums = server.sums[_set_of(server, r)]
+        accumulate_words(rpc, sums, _first_value(server, r), count, int64(row.form))
     job.rpcs += 1
     row.seen = int64(row.seen) | bit
     if not _is_complete(row):
@@ -162,14 +161,9 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows_per_set = len(server.rows) // len(server.sums)
     row_in_set = chunk // int64(header.n_ps)
-    is_for_this_server = (
-        j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps and count > 0
-    )
-    if (
-        not is_for_this_server
-        or row_in_set >= rows_per_set
-        or row_in_set * swap16(packet.full) + count > server.sums.shape[1]
-    ):
+    is_for_this_server = j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps
+    end = row_in_set * swap16(packet.full) + count  # end of the chunk's values in its set
+    if not is_for_this_server or count <= 0 or row_in_set >= rows_per_set or end > server.sums.shape[1]:
         return NOTHING
     return int64((_SETS_PER_JOB * j + (swap32(packet.number) & 1)) * rows_per_set + row_in_set)
 

@@ -111,9 +111,8 @@ def _value_count_of(state: Member, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
     offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
-    return max(
-        0, min(int64(header.chunk_size), int64(header.part_size) - offset_in_part, int64(header.n) - first)
-    )
+    remaining = min(int64(header.part_size) - offset_in_part, int64(header.n) - first)
+    return max(0, min(int64(header.chunk_size), remaining))
 
 
 @compiled
@@ -171,12 +170,8 @@ def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
         early_packet, packet = as_packet(state.early_chunks[chunk]), as_packet(rpc)
-        early_packet.kind, early_packet.form, early_packet.job, early_packet.full = (
-            packet.kind,
-            packet.form,
-            packet.job,
-            packet.full,
-        )
+        early_packet.kind, early_packet.form = packet.kind, packet.form
+        early_packet.job, early_packet.full = packet.job, packet.full
         early_packet.worker, early_packet.workers = packet.worker, packet.workers
         early_packet.number, early_packet.chunk = packet.number, packet.chunk
         for i in range(value_count(length)):

@@ -49,9 +49,8 @@ class SwitchMLPacket(NamedTuple):
 
 
 def parse(datagram: bytes) -> SwitchMLPacket:
-    first_octet, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
+    first_octet, job, chunk, pool_index, exponent, unused_exponent = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
     slot, set_ = pool_index & (1 << _SET_SHIFT) - 1, pool_index >> _SET_SHIFT
-    return SwitchMLPacket(
-        chunk, slot, set_, values, (exponents[0], exponents[1]), job, first_octet & _SIZE_MASK
-    )
+    exponents, size = (exponent, unused_exponent), first_octet & _SIZE_MASK
+    return SwitchMLPacket(chunk, slot, set_, values, exponents, job, size)
