@@ -75,11 +75,8 @@ def wake(server: CollectServer, now: int) -> None:
         return
     for s in range(len(server.collections)):
         collection = server.collections[s]
-        if (
-            collection.phase != IDLE
-            and collection.sent_time
-            and now >= collection.sent_time + collection.timeout
-        ):
+        is_sent = collection.phase != IDLE and collection.sent_time != 0
+        if is_sent and now >= collection.sent_time + collection.timeout:
             collection.sent_time = 0  # `transmit` sends it again
             collection.timeout = min(2 * int64(collection.timeout), _MAX_TIMEOUT_NS)
     for j in range(len(server.jobs)):
@@ -104,9 +101,8 @@ def next_due_time(server: CollectServer) -> int:
     for s in range(len(server.collections)):
         collection = server.collections[s]
         if collection.phase != IDLE:
-            due = min(
-                due, int64(collection.sent_time) + int64(collection.timeout) if collection.sent_time else 0
-            )
+            sent_time = int64(collection.sent_time)
+            due = min(due, sent_time + int64(collection.timeout) if sent_time else 0)
     for j in range(len(server.jobs)):
         collector = server.collectors[j]
         if not collector.hold_reasons and collector.epoch and collector.n_in_flight < COLLECTIONS:
@@ -304,10 +300,8 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
 
 @compiled
 def record_read_time(server: CollectServer, collection: Collection, lane: int) -> None:
-    collector, copy = (
-        server.collectors[collection.job],
-        server.copies[collection.job, collection.places[lane]],
-    )
+    collector = server.collectors[collection.job]
+    copy = server.copies[collection.job, collection.places[lane]]
     if collector.n_wanted and copy.read_time < collector.wanted_before <= collection.read_time:
         collector.n_wanted -= 1
     copy.read_time = collection.read_time
@@ -363,9 +357,8 @@ def absolute_change(server: CollectServer, collection: Collection, lane: int) ->
         units = int64(collection.sums[lane])
         return float(min(units, 2**32 - units))  # the magnitude of a sum in two's complement
     cell_index = int64(collection.places[lane]) * int64(server.header.width)
-    change = abs(
-        float(server.cells[collection.job, cell_index].number) - float(collection.previous_values[lane])
-    )
+    value = float(server.cells[collection.job, cell_index].number)
+    change = abs(value - float(collection.previous_values[lane]))
     return change if change >= 0 else 0.0  # 0 for NaN
 
 

@@ -132,9 +132,8 @@ def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
     start = max(int64(collector.next_start), now - _BURST_NS)
-    collector.next_start = start + int64(
-        _RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC) / collector.share
-    )
+    cost_ns = _RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC)
+    collector.next_start = start + int64(cost_ns / collector.share)
 
 
 @compiled
@@ -158,7 +157,6 @@ def bin_of(age: int) -> int:
 def upper_age_of(bins: Ints) -> NDArray[np.float64]:
     """Return the upper limits of histogram bins of ages, in ns."""
     octaves, mantissas = np.divmod(np.asarray(bins, np.int64), _BINS_PER_OCTAVE)
-    limits: NDArray[np.float64] = (mantissas + _BINS_PER_OCTAVE + 1) * 2.0 ** (
-        octaves - _LOG2_BINS_PER_OCTAVE
-    )
+    bin_widths = 2.0 ** (octaves - _LOG2_BINS_PER_OCTAVE)
+    limits: NDArray[np.float64] = (mantissas + _BINS_PER_OCTAVE + 1) * bin_widths
     return limits

@@ -128,9 +128,8 @@ class CollectStore(OffloadingStore):
 
     def _apply_gradients(self, places: Places, values: Values) -> None:
         step = max(int(self.collector.step), 1)
-        apply_all(
-            self._server, self._job_index, keys_at(self._share, places), np.array(values, np.uint32), step
-        )
+        keys, words = keys_at(self._share, places), np.array(values, np.uint32)
+        apply_all(self._server, self._job_index, keys, words, step)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""

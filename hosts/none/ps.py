@@ -79,17 +79,13 @@ def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rp
     j, c, request_kind = admit(server, h, length, arrival)
     if request_kind == STALE:
         return NO_REPLY
-    refused_lanes, added_lanes = int64(0), int64(0)
+    refused_lanes, added_lanes, is_new = int64(0), int64(0), request_kind == NEW
     if h.op == PULL:
         refused_lanes = pull(server, j, h, rpc, answer)
     elif h.op == PUSH:
-        added_lanes = (
-            push(server, j, h, rpc)
-            if request_kind == NEW
-            else int64(server.callers[c].added[h.seq & SLOT_MASK])
-        )
+        added_lanes = push(server, j, h, rpc) if is_new else int64(server.callers[c].added[h.seq & SLOT_MASK])
         refused_lanes = lanes_to_serve(h) & ~added_lanes
-    if request_kind == NEW:
+    if is_new:
         record_result(server, j, c, h, added_lanes, refused_lanes)
     return write_answer(answer, rpc, h, refused_lanes)
 

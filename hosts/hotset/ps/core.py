@@ -153,9 +153,8 @@ class OffloadingServer(Core[ReplyTo]):
                 yield mover.answers.popleft()
 
     def deadline(self) -> int | None:
-        return min(
-            (due for mover in self._movers.values() if (due := mover.deadline()) is not None), default=None
-        )
+        deadlines = (mover.deadline() for mover in self._movers.values())
+        return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
         for job, mover in self._movers.items():

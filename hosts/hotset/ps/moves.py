@@ -107,11 +107,9 @@ class BaseMover(Generic[S, ReplyTo]):
     def _is_new_command(self, control: Control) -> bool:
         # A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
         # compared by serial number arithmetic (RFC 1982).
-        if control.epoch != self._controller_epoch:
-            if (
-                self._controller_epoch is not None
-                and (control.epoch - self._controller_epoch) % 2**32 >= 2**31
-            ):
+        newest_epoch = self._controller_epoch
+        if control.epoch != newest_epoch:
+            if newest_epoch is not None and (control.epoch - newest_epoch) % 2**32 >= 2**31:
                 return False
             self._controller_epoch, self._latest_numbers = control.epoch, [-1] * SLOTS
         slot = control.seq % SLOTS

@@ -97,11 +97,9 @@ def _busiest_places(counts: Values, limit: int) -> Places:
     levels = np.minimum(counts, _HISTOGRAM_LEVELS - 1)
     keys_from_level = np.bincount(levels, minlength=_HISTOGRAM_LEVELS)[::-1].cumsum()[::-1]
     levels_with_enough = np.flatnonzero(keys_from_level >= limit)
-    busiest_places = np.flatnonzero(
-        levels >= max(1, levels_with_enough[-1] if len(levels_with_enough) else 0)
-    )
+    min_level = max(1, levels_with_enough[-1] if len(levels_with_enough) else 0)
+    busiest_places = np.flatnonzero(levels >= min_level)
     if limit < len(busiest_places):
-        busiest_places = busiest_places[
-            np.argpartition(counts[busiest_places], -limit)[len(busiest_places) - limit :]
-        ]
+        order = np.argpartition(counts[busiest_places], -limit)
+        busiest_places = busiest_places[order[len(busiest_places) - limit :]]
     return busiest_places[np.argsort(counts[busiest_places])[::-1]]

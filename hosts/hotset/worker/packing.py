@@ -106,9 +106,8 @@ def _plan_extra_rpc(state: Calls) -> None:
     best = int64(NOTHING)
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
-        if bucket.n_keys > bucket.n_calls and (
-            best == NOTHING or bucket.n_free_lanes < state.buckets[best].n_free_lanes
-        ):
+        is_fuller = best == NOTHING or bucket.n_free_lanes < state.buckets[best].n_free_lanes
+        if bucket.n_keys > bucket.n_calls and is_fuller:
             best = p
     if best != NOTHING:
         bucket = state.buckets[best]
@@ -143,9 +142,8 @@ def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
     while c != NOTHING and n_waiting:
         call = state.calls[c]
         cold_bucket = state.buckets[LANES + call.ps]
-        n_hot = min(
-            int64((cold_bucket.n_free_lanes + cold_bucket.n_calls - 1) // cold_bucket.n_calls), n_waiting
-        )
+        lanes_per_call = (cold_bucket.n_free_lanes + cold_bucket.n_calls - 1) // cold_bucket.n_calls
+        n_hot = min(int64(lanes_per_call), n_waiting)
         cold_bucket.n_free_lanes -= n_hot
         cold_bucket.n_calls -= 1
         _place_from_largest_buckets(state, c, n_hot)
@@ -194,10 +192,8 @@ def _place_cold_keys(state: Calls, first: int) -> None:
         while bucket.first != NOTHING and call.live != all_lanes:
             i, free_lanes = int64(bucket.first), ~int64(call.live)
             bucket.first = state.next_key[i]
-            first_free_lane = popcount(
-                (free_lanes & -free_lanes) - 1
-            )  # the number of 0 bits below the first 1
-            place_key(state, i, c, first_free_lane)
+            # The first free lane is the number of 0 bits below the first 1.
+            place_key(state, i, c, popcount((free_lanes & -free_lanes) - 1))
         if call.live:
             queue_call(state, c)
         else:

@@ -26,9 +26,8 @@ from nativekit.compile import compiled, int64
 @compiled
 def log_acknowledged_delta(state: Calls, i: int) -> None:
     position = int64(state.positions[i])
-    state.replay_log[ACKNOWLEDGED, position] = (
-        int64(state.replay_log[ACKNOWLEDGED, position]) + int64(state.deltas[i]) & MAX_U32
-    )
+    total = int64(state.replay_log[ACKNOWLEDGED, position]) + int64(state.deltas[i])
+    state.replay_log[ACKNOWLEDGED, position] = total & MAX_U32
 
 
 @compiled
@@ -37,11 +36,9 @@ def renew(state: Calls, epoch: int) -> None:
     previous_epoch, header.epoch = int64(header.epoch), epoch
     if header.has_replay_log:
         for position in range(state.replay_log.shape[1]):
-            state.replay_log[UNREPLAYED, position] = (
-                int64(state.replay_log[UNREPLAYED, position])
-                + int64(state.replay_log[ACKNOWLEDGED, position])
-                & MAX_U32
-            )
+            acknowledged = int64(state.replay_log[ACKNOWLEDGED, position])
+            total = int64(state.replay_log[UNREPLAYED, position]) + acknowledged
+            state.replay_log[UNREPLAYED, position] = total & MAX_U32
             state.replay_log[ACKNOWLEDGED, position] = 0
         header.unreplayed = 1
     header.first_resend = header.queued_resends = header.free = 0
