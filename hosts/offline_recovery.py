@@ -59,11 +59,8 @@ class CrashedRun:
         self.servers = _load_configs(run, "ps-*.json", PsConfig)
         self.workers = _load_configs(run, "worker-*.json", WorkerConfig)
         first_config = self.servers[0]
-        self.space = (
-            KeySpace(first_config.parameters)
-            if first_config.parameters
-            else KeySpace.load(self.folder / KEYS_FILE)
-        )
+        size = first_config.parameters
+        self.space = KeySpace(size) if size else KeySpace.load(self.folder / KEYS_FILE)
         self.jobs = [job.job for job in first_config.jobs]
 
     def unreplayed(self) -> list[UnreplayedCount]:
@@ -72,10 +69,9 @@ class CrashedRun:
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
-                unacked_updates = replay.read_unacked(
-                    self.folder / replay.file_name(name, job), replay.NO_SWITCH
-                )
-                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked_updates.lost))))
+                file = self.folder / replay.file_name(name, job)
+                lost_updates = replay.read_unacked(file, replay.NO_SWITCH).lost
+                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(lost_updates))))
         return [count for count in counts if count.keys]
 
     def recover(self) -> int:
@@ -128,9 +124,8 @@ class _OfflineServer:
             **({"tables": config.tables} if config.tables else {}),
         )  # fmt: skip
         durable = config.durable
-        self._file = DurableFile(
-            folder / durable.file.name, config.identity(), config.fsync, round(durable.checkpoint_mb * 2**20)
-        )
+        file, max_journal_bytes = folder / durable.file.name, round(durable.checkpoint_mb * 2**20)
+        self._file = DurableFile(file, config.identity(), config.fsync, max_journal_bytes)
         try:
             self._restore(epochs)
         except BaseException:

@@ -78,9 +78,8 @@ def _filter_source_port(sock: socket.socket, port: int) -> None:
         (_RETURN, 0, 0, 0xFFFF),  # number of bytes to accept
         (_RETURN, 0, 0, 0),  # drop the datagram
     )
-    program = ctypes.create_string_buffer(
-        b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
-    )
+    code = b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
+    program = ctypes.create_string_buffer(code)
     header = struct.pack("HP", len(instructions), ctypes.addressof(program))
     sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 

@@ -157,9 +157,8 @@ def flush(udp: Udp, fd: int) -> None:
 
 def socket_name(address: tuple[str, int]) -> bytes:
     host, port = address
-    return (socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(
-        NAME_BYTES, b"\0"
-    )
+    family = socket.AF_INET.to_bytes(2, "little")
+    return (family + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(NAME_BYTES, b"\0")
 
 
 def socket_names(addresses: Sequence[tuple[str, int]]) -> Octets:

@@ -111,9 +111,6 @@ class DurableFile:
         try:
             yield
         except sqlite3.Error as error:
-            error_class = (
-                DurabilityPaused
-                if any(text in str(error) for text in _FULL_DISK_MESSAGES)
-                else DurabilityError
-            )
+            is_full = any(text in str(error) for text in _FULL_DISK_MESSAGES)
+            error_class = DurabilityPaused if is_full else DurabilityError
             raise error_class(f"{self.file}: {error}") from error

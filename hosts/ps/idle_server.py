@@ -41,9 +41,8 @@ def make_idle_server(
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
-    return IdleServer(
-        header, make_jobs(jobs), make_cells(len(jobs), share), records(1, ConnectionRecord), share
-    )
+    cells = make_cells(len(jobs), share)
+    return IdleServer(header, make_jobs(jobs), cells, records(1, ConnectionRecord), share)
 
 
 @compiled

@@ -53,9 +53,8 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
         from hosts.scapy_udp import make_scapy_loop
 
         wire = AGENTS.for_design(design).wire
-        return CodecHooks(
-            make_scapy_loop(serving.serve, design), wire.encode_with_scapy, wire.decode_with_scapy
-        )
+        serve = make_scapy_loop(serving.serve, design)
+        return CodecHooks(serve, wire.encode_with_scapy, wire.decode_with_scapy)
     return CodecHooks()
 
 
@@ -181,9 +180,8 @@ class ServerSockets:
         return COMMAND if ready else TIMED_OUT
 
     def _run_loop(self, deadline_ns: int) -> int:
-        return self._codec_hooks.serve(
-            self._core.server.state, self._service_time, self._udp, self._sources, deadline_ns
-        )
+        state, serve = self._core.server.state, self._codec_hooks.serve
+        return serve(state, self._service_time, self._udp, self._sources, deadline_ns)
 
     def _handle_marked_datagrams(self) -> None:
         for k in range(self._sources.state.n_received):
@@ -212,8 +210,7 @@ class ServerSockets:
 
     def _send_own_datagrams(self) -> None:
         for datagram in self._core.transmit():
-            send(
-                self._own_socket, self._codec_hooks.encode_with_scapy(bytes(datagram)), self._service_address
-            )
+            request = self._codec_hooks.encode_with_scapy(bytes(datagram))
+            send(self._own_socket, request, self._service_address)
         for answer, controller in self._core.control_answers():
             send(self._data_socket, answer, controller)

@@ -154,12 +154,8 @@ def _apply_ftrl(rule: Rule, batch: Batch, n: int) -> None:
 
 @compiled
 def _apply_adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
-    unit, eps, one_minus_beta1, one_minus_beta2 = (
-        rule.unit,
-        rule.eps,
-        rule.one_minus_beta1,
-        rule.one_minus_beta2,
-    )
+    unit, eps = rule.unit, rule.eps
+    one_minus_beta1, one_minus_beta2 = rule.one_minus_beta1, rule.one_minus_beta2
     for k in range(n):
         gradient, mean, squares = np.float32(batch.units[k] * unit), batch.first[k], batch.second[k]
         mean += (gradient - mean) * one_minus_beta1

@@ -137,11 +137,8 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
         header.misdirected += 1
         return -1, -1, STALE
     c = find_caller(server, h.job, h.worker, h.epoch)
-    job, turn, last_turn = (
-        server.jobs[j],
-        h.seq >> WINDOW_BITS,
-        int64(server.callers[c].turns[h.seq & SLOT_MASK]),
-    )
+    job, turn = server.jobs[j], h.seq >> WINDOW_BITS
+    last_turn = int64(server.callers[c].turns[h.seq & SLOT_MASK])
     job.packets += 1
     job.bytes += length
     connection = server.connection_records[header.connection_records]
@@ -268,9 +265,8 @@ def grow_state(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]
     """Return a state with room for `datagrams` more, and the connection records [n] removed from it."""
     connection_records = server.connection_records[: server.header.connection_records]
     server.header.connection_records = 0
-    server = with_arrays(
-        server, connection_records=records(max(CONNECTION_RECORDS, datagrams), ConnectionRecord)
-    )
+    empty_log = records(max(CONNECTION_RECORDS, datagrams), ConnectionRecord)
+    server = with_arrays(server, connection_records=empty_log)
     while _is_full(int(server.header.callers) + 2 * datagrams, len(server.callers)):
         server = with_arrays(server, callers=_rehash(server.callers))
     return server, connection_records

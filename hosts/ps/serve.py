@@ -141,11 +141,8 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
                 return OWN_ANSWER
             has_marks = handle_burst(server, service, udp, sources, fd)
             if server.header.journal_length:
-                state.has_unsent, state.has_marks, state.persist_start_ns = (
-                    1,
-                    has_marks,
-                    clock(udp, MONOTONIC),
-                )
+                state.has_unsent, state.has_marks = 1, has_marks
+                state.persist_start_ns = clock(udp, MONOTONIC)
                 return MUST_PERSIST
             flush(udp, fd)
             if has_marks:

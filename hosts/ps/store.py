@@ -71,6 +71,5 @@ class Store:
         cells = self._cells[places]
         # With an optimiser, the first word of state after the value has the sum.
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
-        return ShareContents(
-            keys, cells.value, cells.updates < NOT_OWNED, cells.updates & np.uint32(UPDATE_COUNT_MASK), sums
-        )
+        updates = cells.updates & np.uint32(UPDATE_COUNT_MASK)
+        return ShareContents(keys, cells.value, cells.updates < NOT_OWNED, updates, sums)

@@ -193,11 +193,8 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     # The number of 0 bits below the first 1 is the first lane.
     batch, first_lane = server.batch, popcount((remaining_lanes & -remaining_lanes) - 1)
     rule_index = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
-    rule, first_key, last_key = (
-        server.rules[rule_index],
-        server.rules[rule_index].first,
-        last_key_of(server.rules, rule_index),
-    )
+    rule = server.rules[rule_index]
+    first_key, last_key = rule.first, last_key_of(server.rules, rule_index)
     kind, cells, cell_indices = int64(rule.kind), server.cells[j], server.header.cell_indices
     n, applied_lanes, overflow_bits = int64(0), int64(0), int64(0)
     for lane in range(h.count):
@@ -252,10 +249,8 @@ def _set_word(server: ValuesState, j: int, cell_index: int, word: int, key: Key,
     if server.header.width == 1:
         return
     if word == 0:
-        state_word = initial_state_word(
-            server.rules[rule_index_of(server.rules, key)], server.cells[j, cell_index].number
-        )
-        server.cells[j, cell_index + 1].number = state_word
+        rule = server.rules[rule_index_of(server.rules, key)]
+        server.cells[j, cell_index + 1].number = initial_state_word(rule, server.cells[j, cell_index].number)
         if server.header.width > 2:  # the optimiser has a second word of state
             server.cells[j, cell_index + 2].value = 0
     elif word == FIRST:

@@ -66,9 +66,8 @@ class WorkerJob:
             raise AgentConfigError(f"services: expected {config.n_ps} PSs, got PS {sorted(services)}")
         source_port = common_port(services.values()) if design(config.design).has_services else None
         sock = stack.enter_context(open_udp((config.address, job.udp_port), source_port=source_port))
-        peers = [services[ps] for ps in range(config.n_ps)] + [
-            (host, job.udp_port) for host in config.workers
-        ]
+        peers = [services[ps] for ps in range(config.n_ps)]
+        peers += [(host, job.udp_port) for host in config.workers]
         self.socket = JobSocket(sock, peers, context)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
@@ -79,9 +78,8 @@ class WorkerProcess:
         clock_offset_ns = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
         operate = make_operate(config.codec, design(config.design))
-        context = LoopContext(
-            make_udp(clock_offset_ns), commands, signals, operate, self.handle_urgent_commands
-        )
+        udp = make_udp(clock_offset_ns)
+        context = LoopContext(udp, commands, signals, operate, self.handle_urgent_commands)
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -92,11 +90,9 @@ class WorkerProcess:
         self._jobs = {job.job: WorkerJob(config, job, self._trace, context, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.number, clock_offset_ns)
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
-        self._model: Model = (
-            SyntheticGradient(config.seed)
-            if self._trace.samples is None
-            else LogisticRegression(config.scale, config.learning_rate)
-        )
+        self._model: Model = SyntheticGradient(config.seed)
+        if self._trace.samples is not None:
+            self._model = LogisticRegression(config.scale, config.learning_rate)
         self.done = False
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:

@@ -92,9 +92,8 @@ class BaseClient:
 
     @property
     def counters(self) -> dict[str, int]:
-        return {
-            name: int(getattr(self._header, name)) for name in ("retransmissions", "malformed", "unexpected")
-        }
+        names = ("retransmissions", "malformed", "unexpected")
+        return {name: int(getattr(self._header, name)) for name in names}
 
     @property
     def records(self) -> Records[Row]:

@@ -23,12 +23,8 @@ from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
-_HEAD = np.dtype(
-    [
-        (name, np.int64)
-        for name in ("magic", "job", "epoch", "size", "capacity", "lanes", "open_lanes", "lanes_before")
-    ]
-)
+_FIELDS = ("magic", "job", "epoch", "size", "capacity", "lanes", "open_lanes", "lanes_before")
+_HEAD = np.dtype([(name, np.int64) for name in _FIELDS])
 
 
 class LedgerError(HotlineError):

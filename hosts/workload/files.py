@@ -64,12 +64,10 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
     x = np.array(values, dtype=np.float32)
 
     # The first sample of each mini-batch, worker by worker.
-    order = [
-        (step * workers + worker) * samples_per_step for worker in range(workers) for step in range(steps)
-    ]
+    order = np.arange(steps * workers).reshape(steps, workers).T.ravel() * samples_per_step
     batches = [slice(entry_start[first], entry_start[first + samples_per_step]) for first in order]
     parameters_of_batch = [np.unique(position[entries], return_inverse=True) for entries in batches]
-    sample_order = (np.array(order)[:, None] + np.arange(samples_per_step)).ravel()
+    sample_order = (order[:, None] + np.arange(samples_per_step)).ravel()
     return Trace(
         name=path.name,
         workers=workers,

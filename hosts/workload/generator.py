@@ -109,10 +109,8 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
     draws = draws_for(law)
     expected_keys = float(law.updates(draws, edges).sum())
-    if (
-        abs(expected_keys - target_keys) > _TOLERANCE * target_keys
-        or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE
-    ):
+    is_reached = abs(expected_keys - target_keys) <= _TOLERANCE * target_keys
+    if not is_reached or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE:
         raise DataError(
             f"{shape.keys_per_step} keys per step are too many for workload {shape.name}, whose hottest "
             f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; {shape.hot // 2} are possible"
