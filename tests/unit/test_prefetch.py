@@ -74,10 +74,8 @@ def test_a_server_has_its_cells_and_its_caller_fetched(
     cells = server.cells[1].ctypes.data + places * int(server.header.width) * server.cells.itemsize
     own = cells[places < server.share.header.places]
     before = contents(server)
-    first, then = (
-        touched(of_server.prefetch_index, server, rpc),
-        touched(of_server.prefetch_values, server, rpc),
-    )
+    first = touched(of_server.prefetch_index, server, rpc)
+    then = touched(of_server.prefetch_values, server, rpc)
     if space is DENSE:
         assert lines(own) <= lines(first + then)
         assert bool(then) == (n_ps > 1)
@@ -118,10 +116,8 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
     written = calls.sent.ctypes.data + s * BUFFER_BYTES
     assert lines(range(written, written + int(calls.slots[s].length))) <= lines(seen)
     answer = calls.sent[s]
-    first, then = (
-        touched(of_worker.prefetch_index, calls, answer),
-        touched(of_worker.prefetch_values, calls, answer),
-    )
+    first = touched(of_worker.prefetch_index, calls, answer)
+    then = touched(of_worker.prefetch_values, calls, answer)
     assert lines([calls.slots.ctypes.data + s * SLOT.itemsize]) <= lines(first)
     assert lines([calls.sent.ctypes.data + s * BUFFER_BYTES]) <= lines(first)
     record = calls.calls.ctypes.data + int(calls.slots[s].call) * calls.calls.itemsize

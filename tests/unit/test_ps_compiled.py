@@ -197,10 +197,9 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
 def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
     """It is the last row of the table, so that probing wraps around."""
     twins = Twins(DENSE, as_plain)
-    rows, find = len(twins.server.state.callers), plain(row_of)
-    first = next(
-        worker for worker in range(1, rows) if find(twins.server.state.callers, 4, worker, 1) == rows - 1
-    )
+    callers, find = twins.server.state.callers, plain(row_of)
+    rows = len(callers)
+    first = next(worker for worker in range(1, rows) if find(callers, 4, worker, 1) == rows - 1)
     key = DENSE.all()[ps_ids_of(DENSE.all(), N_PS) == PS][:1].tolist()
     for _ in range(2):
         for worker in range(first, 2**16, rows):

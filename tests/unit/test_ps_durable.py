@@ -136,9 +136,8 @@ def check_restart(
             asked = Control(command, JOBS[0], PS, epoch=9, seq=step, keys=keys)
             ps.core.handle(control.build(asked), 0, 0, "controller")
         elif chance < 0.97 and waiting:
-            ps.core.receive_rpc_answer(
-                answered_by_switch(waiting.pop(random.randrange(len(waiting))), random), 0
-            )
+            sent = waiting.pop(random.randrange(len(waiting)))
+            ps.core.receive_rpc_answer(answered_by_switch(sent, random), 0)
         elif ps.core.is_idle:
             ps.keep()
             ps.durable.checkpoint(ps.core.checkpoint())

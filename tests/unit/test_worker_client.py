@@ -23,9 +23,8 @@ DELTAS = np.arange(SIZE, dtype=np.uint32)
 class Bench:
     def __init__(self, window: int = 64, machine: Machine = COMPILED) -> None:
         self.now = 0
-        self.client = HotsetClient(
-            Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine
-        )
+        caller, space = Caller(1, 2, 3), KeySpace(SIZE)
+        self.client = HotsetClient(caller, 1, space, lambda: self.now, window, machine=machine)
         self.answered = np.zeros(SIZE + 1, dtype=np.bool_)
 
     def push(self) -> list[Message]:

@@ -78,9 +78,8 @@ def test_there_is_something_to_learn_in_r1_and_nothing_overflows() -> None:
 
 @given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 30), st.integers(0, 28), st.integers(0, 2**32))
 def test_distinct_columns(batches: int, draws: int, size: int, low_bits: int, seed: int) -> None:
-    drawn = (
-        np.random.default_rng(seed).integers(0, min(size, 2 ** (32 - low_bits)), (batches, draws)) << low_bits
-    )
+    limit = min(size, 2 ** (32 - low_bits))
+    drawn = np.random.default_rng(seed).integers(0, limit, (batches, draws)) << low_bits
     sizes, distinct, column = distinct_columns(drawn)
     starts = np.append(0, np.cumsum(sizes))
     for b in range(batches):

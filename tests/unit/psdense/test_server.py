@@ -45,9 +45,8 @@ def take(state: Adder, datagram: bytes, first_peer: int = N_PS) -> list[tuple[in
 def push(
     worker: int, workers: int = 2, number: int = 1, chunk: int = PS, *values: int, **other: Any
 ) -> DensePacket:
-    packet = DensePacket(
-        ADDEND, 0, worker, workers, JOB, MIN_SIZE, number, chunk, values or (worker + 1,) * 3
-    )
+    words = values or (worker + 1,) * 3
+    packet = DensePacket(ADDEND, 0, worker, workers, JOB, MIN_SIZE, number, chunk, words)
     return packet._replace(**other)
 
 
