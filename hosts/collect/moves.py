@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import ClassVar
 
 from foundation.protocol.codec import Keys
@@ -12,9 +12,7 @@ from hosts.collect.store import BY_COMMAND, BY_MOVE, CollectStore
 from hosts.hotset.ps.moves import BaseMover, ReplyTo
 from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.state import CallsHeader
-from hosts.keys import KeySpace
 from hosts.worker.client import NumberedPushes
-from hosts.worker.machine import COMPILED, Machine
 
 _POLL_NS = 200_000
 """Interval, in ns, of checks whether the collections that a command waits for have ended."""
@@ -33,13 +31,6 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
     client: ClassVar[type[HotsetClient]] = CollectClient
     _awaited_counter: str = ""
     """Name of the collector's counter that must be 0 before the command resumes; empty for none."""
-
-    def __init__(
-        self, job: int, ps: int, n_ps: int, epoch: int, space: KeySpace, store: CollectStore,
-        clock: Callable[[], int], machine: Machine = COMPILED,
-    ) -> None:  # fmt: skip
-        super().__init__(job, ps, n_ps, epoch, space, store, clock, machine)
-        store.renew(epoch)
 
     @property
     def _is_waiting(self) -> bool:
@@ -61,11 +52,9 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         return poll if due is None else min(due, poll)
 
     def _renew(self, epoch: int) -> None:
-        is_new_epoch = epoch != self._caller.epoch
-        super()._renew(epoch)
-        if is_new_epoch:
+        if epoch != self._caller.epoch:
             self._awaited_counter = ""
-        self._store.renew(epoch)
+        super()._renew(epoch)
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         store = self._store

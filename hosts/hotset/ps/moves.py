@@ -76,6 +76,7 @@ class BaseMover(Generic[S, ReplyTo]):
         self._ranking: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller with their destinations; the mover's owner sends and removes them."""
+        store.renew(epoch)
 
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
         """Handle a command of the controller, unless it is in progress; repeat the answer of a finished one.
@@ -99,6 +100,7 @@ class BaseMover(Generic[S, ReplyTo]):
             self._execution = None
             self._queue.clear()
             self._store.restore()
+        self._store.renew(epoch)
 
     def _answer(self, answer: bytes, reply_to: ReplyTo | None) -> None:
         if reply_to is not None:

@@ -39,6 +39,9 @@ class OffloadingStore(Store):
         """Make `busiest` count only updates after this call; called when a PS has restarted."""
         self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT_MASK)
 
+    def renew(self, epoch: int) -> None:
+        """Continue with this epoch of the PS as a caller of the switch; only collections use it."""
+
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
         self._cells.updates[: self._share.header.places] &= UPDATE_COUNT_MASK
