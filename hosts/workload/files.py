@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
@@ -98,7 +97,9 @@ def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.in
 def _trace_of(steps: Steps) -> Trace:
     accesses, key_start = np.array(steps.accesses), np.array(steps.starts)
     if steps.has_pulls:
-        accesses, key_start = _without_operations(accesses, key_start)
+        # The accesses without their operations: a key is once in a step that pulls and pushes it.
+        batches = [np.unique(accesses[start:end] & KEY) for start, end in pairwise(key_start.tolist())]
+        accesses, key_start = np.concatenate(batches), prefix_sums([len(batch) for batch in batches])
     space = KeySpace(len(steps.keys), steps.keys)
     return Trace(
         name=steps.name, workers=1, steps=len(steps), space=space, key_start=key_start, position=accesses
@@ -123,10 +124,3 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
         key_start=prefix_sums(np.diff(key_start)[order]),
         position=np.concatenate([trace.position[key_start[b] : key_start[b + 1]] for b in order]),
     )
-
-
-def _without_operations(
-    accesses: NDArray[np.uint32], key_start: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    steps = [np.unique(accesses[start:end] & KEY) for start, end in pairwise(key_start.tolist())]
-    return np.concatenate(steps), prefix_sums([len(step) for step in steps])
