@@ -220,7 +220,7 @@ class BaseMover(Generic[S, ReplyTo]):
         raise NotImplementedError  # every design implements its own
 
     def _take_out(self, keys: Keys) -> Generator[None, None, tuple[Keys, Values]]:
-        """Add -v to the registers with the values v of keys; return the removed keys, and v."""
+        """Read the values v of keys, then add -v to their registers; return the removed keys and v."""
         self._pull(keys)
         yield
         is_in_switch = self._switch.served
