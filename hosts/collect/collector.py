@@ -56,7 +56,7 @@ from hosts.collect.state import (
     Collection,
     CollectServer,
 )
-from hosts.ps.journal import FROM_WORKER, append_note
+from hosts.ps.journal import append_note
 from hosts.ps.rpcs import find_job
 from hosts.ps.share import locate
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, push
@@ -130,7 +130,7 @@ def begin_collection(server: CollectServer, j: int, now: int) -> None:
     collector.n_in_flight += 1
     prepare_rpc(server, s, READING, int64(collection.live))
     if server.header.is_durable:
-        append_note(server, FROM_WORKER, server.requests[s], int64(collection.length))
+        append_note(server, server.requests[s], int64(collection.length))
 
 
 @compiled
@@ -211,7 +211,7 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
         header.misdirected += 1
         return
     if header.is_durable:
-        append_note(server, FROM_WORKER, rpc, length)
+        append_note(server, rpc, length)
     server.collectors[j].rpcs += 1
     collection.seq += WINDOW  # the next turn of the same slot
     if collection.phase == READING:

@@ -8,7 +8,7 @@ from foundation.protocol.rpc import PUSH, Rpc, decode
 from hosts.collect.collector import receive
 from hosts.collect.state import CHANGED, CollectServer
 from hosts.hotset.ps.rpc import handle as handle_request
-from hosts.ps.journal import FROM_WORKER, append_note
+from hosts.ps.journal import append_note
 from hosts.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, lanes_to_serve, locate_lanes
 from nativekit.bits import popcount, swap32
@@ -47,7 +47,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
         added_lanes = add_unsettled(server, j, h, rpc)
         record_result(server, j, c, h, added_lanes, lanes_to_serve(h) & ~added_lanes)
         if server.header.is_durable:
-            append_note(server, FROM_WORKER, rpc, length)
+            append_note(server, rpc, length)
     return write_answer(answer, rpc, h, lanes_to_serve(h) & ~added_lanes)
 
 

@@ -42,12 +42,12 @@ class JournalState(ServerState, Protocol):
 
 
 @compiled
-def append_note(server: JournalState, source: int, rpc: Rpc, length: int) -> None:
-    """Append a datagram to the journal; there must be room."""
+def append_note(server: JournalState, rpc: Rpc, length: int) -> None:
+    """Append a datagram of a worker to the journal; there must be room."""
     header, journal = server.header, server.journal
     offset = int64(header.journal_length)
     head = journal[offset : offset + NOTE_HEAD_BYTES].view(np.int64)
-    head[0], head[1] = source, length
+    head[0], head[1] = FROM_WORKER, length
     begin = offset + NOTE_HEAD_BYTES
     # The datagram begins a header before its keys: a record has no address, but its arrays have.
     memcpy(int64(journal.ctypes.data) + begin, int64(rpc.keys.ctypes.data) - HEADER_BYTES, length)

@@ -16,7 +16,7 @@ from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL_LANES, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import OffloadingState
-from hosts.ps.journal import FROM_WORKER, append_note
+from hosts.ps.journal import append_note
 from hosts.ps.rpcs import (
     NEW,
     SAME_VERSION,
@@ -54,7 +54,7 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
     if is_new:
         record_result(server, j, c, h, added_lanes, refused_lanes)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
-        append_note(server, FROM_WORKER, rpc, length)
+        append_note(server, rpc, length)
     return write_answer(answer, rpc, h, refused_lanes)
 
 
