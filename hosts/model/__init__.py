@@ -22,10 +22,9 @@ class Model(Protocol):
 class SyntheticGradient:
     """Small random deltas, for access logs without samples; they depend on seed and order of steps."""
 
-    def __init__(self, seed: int, largest: int = 1000) -> None:
+    def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
-        self._largest = largest
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
-        deltas = self._random.integers(-self._largest, self._largest, len(values), np.int32, endpoint=True)
+        deltas = self._random.integers(-1000, 1000, len(values), np.int32, endpoint=True)
         return deltas.view(np.uint32), float("nan")

@@ -20,7 +20,7 @@ from foundation.protocol.addressing import worker_udp_port
 from hosts.agent import Commands, execute, load_config, prepare_process, print_json, run_queue_ns
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
-from hosts.ps.config import PsConfig
+from hosts.ps.config import DurableConfig, PsConfig
 from hosts.ps.core import Core
 from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
@@ -47,15 +47,13 @@ class PsProcess:
             **({"tables": config.tables} if config.tables else {}),
         )
         AGENTS.for_design(design(config.design)).configure(self.core.server.state, config)
-        self._durable_file = self._open_durable_file() if config.durable else None
+        self._durable_file = self._open_durable_file(config.durable) if config.durable else None
         self._sockets: ServerSockets | None = None
         self._logs = PsLogs(config.log_dir, config.ps, clock_offset_ns, config.collector)
         self.done = False
 
-    def _open_durable_file(self) -> DurableFile:
-        settings, config = self._config.durable, self._config
-        assert settings is not None
-        max_journal_bytes = round(settings.checkpoint_mb * 2**20)
+    def _open_durable_file(self, settings: DurableConfig) -> DurableFile:
+        config, max_journal_bytes = self._config, round(settings.checkpoint_mb * 2**20)
         durable = DurableFile(settings.file, config.identity(), config.fsync, max_journal_bytes)
         try:
             self.n_replayed_notes = self.core.recover(durable.parts(), durable.notes())

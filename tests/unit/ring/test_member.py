@@ -64,12 +64,11 @@ def test_what_is_sent_is_that_of_the_textbook(
     assert len(found) == workers * 2 * (workers - 1) * in_part
 
 
-def alone(window: int = 64) -> tuple[DenseTestbed, Any]:
+def alone() -> Any:
     """Return worker 2 of 3 before any packet; its vector of 192 ones has a chunk in each part."""
-    testbed = DenseTestbed(DESIGN, 3, window=window)
-    client = testbed.clients[1]
+    client = DenseTestbed(DESIGN, 3, window=64).clients[1]
     client.all_reduce(np.ones(192, np.int32), 3)
-    return testbed, client
+    return client
 
 
 def outgoing(client: Any) -> list[tuple[int, DensePacket]]:
@@ -84,7 +83,7 @@ def chunk(number: int = 1, at: int = 0, value: int = 5, **other: Any) -> DensePa
 
 
 def test_a_chunk_leaves_when_that_of_the_step_before_has_come() -> None:
-    _, client = alone()
+    client = alone()
     [(to, first)] = outgoing(client)
     assert (to, first.chunk, first.values) == (3, 0, (1,) * 64)  # peer 0 is the server
     client.receive(chunk(at=1).build(), 0, 0)
@@ -96,7 +95,7 @@ def test_a_chunk_leaves_when_that_of_the_step_before_has_come() -> None:
 
 
 def test_a_chunk_that_comes_again_is_acknowledged_again_and_not_added() -> None:
-    _, client = alone()
+    client = alone()
     outgoing(client)
     for _ in range(3):
         client.receive(chunk().build(), 0, 0)
@@ -155,7 +154,7 @@ def test_no_more_than_a_window_is_on_the_way() -> None:
     ],
 )
 def test_an_unexpected_packet_changes_nothing(packet: DensePacket, counter: str) -> None:
-    _, client = alone()
+    client = alone()
     outgoing(client)
     before = client.state.vector.tolist()
     client.receive(packet.build(), 0, 0)
