@@ -39,7 +39,7 @@ from hosts.udp import (
     take,
 )
 from nativekit.bits import swap32
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled, inlined, int64
 from nativekit.libc import EPOLL_EVENT, epoll_wait
 from nativekit.records import Ints, Octets, Records, check_field_names, one, records
 from nativekit.reference import as_ref
@@ -225,7 +225,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
     return has_marks
 
 
-@compiled
+@inlined
 def prefetch_next_datagrams(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
     # The values of a datagram are found by its keys' entries in the index, which the last call prefetched.
     if k + 2 < n:

@@ -118,13 +118,13 @@ def locate_lanes(server: ValuesState, rpc: Rpc, count: int, lanes: int) -> None:
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write the values of all lanes, including the switch's values; return the bitmap of refused lanes."""
     switch_lanes = h.served if h.flags & VALUES else int64(0)
-    refused_lanes = int64(0)
+    refused_lanes, cells, cell_indices = int64(0), server.cells[j], server.header.cell_indices
     locate_lanes(server, rpc, h.count, ~switch_lanes)
     for lane in range(h.count):
         if switch_lanes >> lane & 1:
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
-            cell = server.cells[j, server.header.cell_indices[lane]]
+            cell = cells[cell_indices[lane]]
             answer.words[lane] = swap32(cell.value)
             if cell.updates >= NOT_OWNED:
                 refused_lanes |= 1 << lane
@@ -152,8 +152,9 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
         return _set_words(server, j, h, rpc)
     if len(server.rules):
         return _apply_optimisers(server, j, h, rpc)
+    cells, cell_indices = server.cells[j], server.header.cell_indices
     for lane in range(h.count):
-        cell = server.cells[j, server.header.cell_indices[lane]]
+        cell = cells[cell_indices[lane]]
         if cell.updates < NOT_OWNED:
             # The deltas follow `count` keys of two words.
             overflow_bits |= _add_delta(cell, swap32(rpc.words[2 * h.count + lane]))
