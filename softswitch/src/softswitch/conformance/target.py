@@ -24,11 +24,9 @@ class Target(Protocol):
 
         `t_in` is its time of arrival and `now` its time in egress, both in µs since start.
         """
-        ...
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply table updates in order; return an error or None for each."""
-        ...
 
     def set_default(self, table: str, action: EntryAction | None) -> None: ...
 
@@ -48,4 +46,3 @@ class Target(Protocol):
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         """Create or replace a clone session; without replicas it makes no copies, `length` 0 is unlimited."""
-        ...

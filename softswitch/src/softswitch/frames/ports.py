@@ -29,11 +29,9 @@ class Transport(Protocol):
 
     def open(self, ports: FramePorts) -> None:
         """Receive frames from now on; raises SwitchError."""
-        ...
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
         """Send an output frame, with the tag of the input frame; return whether it was sent."""
-        ...
 
     def close(self) -> None: ...
 

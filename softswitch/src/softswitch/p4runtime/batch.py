@@ -20,7 +20,6 @@ V = TypeVar("V")
 class Restorable(Protocol):
     def snapshot(self) -> Callable[[], None]:
         """Copy the state; return a function that restores it."""
-        ...
 
 
 class Batch:

@@ -45,11 +45,9 @@ class EntityKind(Protocol):
     # `Any`, because the type of messages depends on the kind.
     def write(self, update_type: int, message: Any, batch: Batch) -> None:
         """Check one update and add it to the batch; raises `Refusal`, and then changes nothing."""
-        ...
 
     def read(self, query: Any) -> Iterator[p4r.Entity]:
         """Check a query and return the entities that it selects, in their current state; raises `Refusal`."""
-        ...
 
 
 class ControlledPipeline(Generic[PL]):

@@ -46,16 +46,13 @@ class Ports(Protocol[PL_contra]):
     @property
     def cpu_socket(self) -> socket.socket:
         """The controller's end of the CPU port: a datagram for each frame, in both directions."""
-        ...
 
     @property
     def notice_socket(self) -> socket.socket:
         """Socket from which the notices of the running pipeline are read, one per datagram."""
-        ...
 
     def now(self) -> int:
         """Return the time that packets are stamped with, in µs since start."""
-        ...
 
     def start(self, pipeline: PL_contra) -> None: ...
 

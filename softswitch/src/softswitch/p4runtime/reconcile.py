@@ -52,7 +52,6 @@ class State(Protocol):
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
         """Return the entities that a batch of queries selects, and a result for each query."""
-        ...
 
 
 def carry_over(old_state: State, new_control: ControlledPipeline[PL]) -> list[Refusal]:

@@ -55,27 +55,22 @@ class NativePipeline(Protocol):
     @property
     def process_address(self) -> int:
         """Address of the packet function, whose signature is `native.PROCESS`."""
-        ...
 
     @property
     def state_address(self) -> int:
         """Address of the state, the first argument of the packet function."""
-        ...
 
     @property
     def mutex_address(self) -> int:
         """Address of the pthread_mutex_t that guards the state."""
-        ...
 
     @property
     def queue_record_bytes(self) -> int:
         """Bytes of a waiting packet's record besides its payload (`memory.waiting`); 0 without queues."""
-        ...
 
     @property
     def waiting_address(self) -> int:
         """Address of the number of threads that wait for the mutex, a uint32."""
-        ...
 
 
 class PortLoop:

@@ -42,7 +42,6 @@ class NamedArray(Protocol):
     @property
     def size(self) -> int:
         """Number of cells, or maximum number of members."""
-        ...
 
 
 N = TypeVar("N", bound=NamedArray)

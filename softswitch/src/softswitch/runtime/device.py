@@ -26,7 +26,6 @@ class Ports(Protocol):
 
     def now(self) -> int:
         """Return the time of the packets' clock, µs since start."""
-        ...
 
     def names(self) -> dict[int, str]: ...
 
@@ -38,7 +37,6 @@ class Ports(Protocol):
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
         """Set rates and depths of queues (`Runtime.queue_set`)."""
-        ...
 
     def set_crc(self, calculation: str, crc: CrcFunction) -> None: ...
 

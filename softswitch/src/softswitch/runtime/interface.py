@@ -47,10 +47,8 @@ class Member(TypedDict):
 
 
 class Group(TypedDict):
-    """A group of an action profile, with the handles of its members."""
-
     handle: int
-    members: list[int]
+    members: list[int]  # handles
 
 
 class Count(TypedDict):
@@ -75,15 +73,11 @@ class Node(TypedDict):
 
 
 class McGroup(TypedDict):
-    """A multicast group with its nodes, in the order of the copies."""
-
     group: int
-    nodes: list[Node]
+    nodes: list[Node]  # in the order of the copies
 
 
-class Lag(TypedDict):
-    """A link aggregation group."""
-
+class Lag(TypedDict):  # a link aggregation group
     lag: int
     ports: list[int]
 
@@ -94,10 +88,8 @@ class Multicast(TypedDict):
 
 
 class Mirror(TypedDict):
-    """Destination of a mirroring session: a port or a multicast group."""
-
     port: int | None
-    group: int | None
+    group: int | None  # a multicast group, if there is no port
 
 
 class Port(TypedDict):
@@ -114,8 +106,6 @@ class Time(TypedDict):
 
 
 class Crc(TypedDict):
-    """The parameters of a CRC of 16 or 32 bits."""
-
     polynomial: int
     initial: int
     final: int
@@ -130,7 +120,11 @@ class Info(TypedDict):
 
 
 class Runtime(Protocol):
-    """The calls on a switch. A call that fails raises SwitchError and changes nothing."""
+    """The calls on a switch. A call that fails raises SwitchError and changes nothing.
+
+    Calls that add or create return the handle of the new object, lists are in the order of handles, and an
+    index or handle of None selects all.
+    """
 
     # -- the program
 
@@ -138,29 +132,21 @@ class Runtime(Protocol):
 
     def config(self) -> str:
         """Return the BMv2 JSON of the program that calls refer to."""
-        ...
 
     def load_config(self, config: str) -> None:
         """Load a program, given as BMv2 JSON, without running it; from now on calls refer to it."""
-        ...
 
     def swap_configs(self) -> None:
         """Run the program that was loaded last."""
-        ...
 
-    def reset_state(self) -> None:
-        """Reset all state to the state after loading the program."""
-        ...
+    def reset_state(self) -> None: ...
 
     def state(self) -> str:
         """Return all P4Runtime entities as protobuf text of a `p4.v1.ReadResponse`."""
-        ...
 
     # -- tables
 
-    def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
-        """Insert an entry; return its handle."""
-        ...
+    def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int: ...
 
     def table_modify(self, table: str, handle: int, doing: TableAction) -> None: ...
 
@@ -168,11 +154,8 @@ class Runtime(Protocol):
 
     def table_clear(self, table: str) -> None:
         """Delete all entries except the default entry."""
-        ...
 
-    def table_entries(self, table: str) -> list[Entry]:
-        """Return all entries, ordered by handle."""
-        ...
+    def table_entries(self, table: str) -> list[Entry]: ...
 
     def table_entry(self, table: str, handle: int) -> Entry: ...
 
@@ -180,91 +163,63 @@ class Runtime(Protocol):
 
     def table_size(self, table: str) -> int: ...
 
-    def table_default(self, table: str) -> TableAction | None:
-        """Return the default action; None if there is none."""
-        ...
+    def table_default(self, table: str) -> TableAction | None: ...
 
     def table_set_default(self, table: str, doing: TableAction | None) -> None:
         """Replace the default action; None restores the program's default action."""
-        ...
 
     def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:
         """Notify controllers when an entry has been idle for `timeout` ms; 0 for never."""
-        ...
 
     # -- action profiles
 
-    def member_create(self, profile: str, action: str, data: list[str]) -> int:
-        """Add a member; return its handle."""
-        ...
+    def member_create(self, profile: str, action: str, data: list[str]) -> int: ...
 
     def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None: ...
 
     def member_delete(self, profile: str, member: int) -> None:
         """Remove a member that is not in use."""
-        ...
 
-    def members(self, profile: str) -> list[Member]:
-        """Return all members, ordered by handle."""
-        ...
+    def members(self, profile: str) -> list[Member]: ...
 
-    def group_create(self, profile: str) -> int:
-        """Add a group without members; return its handle."""
-        ...
+    def group_create(self, profile: str) -> int: ...
 
     def group_delete(self, profile: str, group: int) -> None:
         """Remove a group that is not in use."""
-        ...
 
     def group_add(self, profile: str, group: int, member: int) -> None: ...
 
     def group_remove(self, profile: str, group: int, member: int) -> None: ...
 
-    def groups(self, profile: str) -> list[Group]:
-        """Return all groups, ordered by handle."""
-        ...
+    def groups(self, profile: str) -> list[Group]: ...
 
     # -- registers, counters, meters, value sets; direct counters and meters by table and handle
 
-    def register_read(self, register: str, index: int | None) -> list[str]:
-        """Return the values of one cell, or of all cells."""
-        ...
+    def register_read(self, register: str, index: int | None) -> list[str]: ...
 
-    def register_write(self, register: str, index: int | None, value: str) -> None:
-        """Write a value to one cell, or to all cells."""
-        ...
+    def register_write(self, register: str, index: int | None, value: str) -> None: ...
 
     def counter_read(self, counter: str, index: int) -> Count: ...
 
-    def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
-        """Write counts to one cell, or to all cells."""
-        ...
+    def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None: ...
 
     def entry_counter_read(self, table: str, handle: int) -> Count: ...
 
-    def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
-        """Write counts to one entry, or to all entries."""
-        ...
+    def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None: ...
 
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
         """Return the committed and the peak rate of a cell; an empty list if it is not configured."""
-        ...
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
         """Set both rates of one cell, or of all cells, and fill the buckets."""
-        ...
 
     def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
         """Return both rates of an entry's meter; an empty list if it is not configured."""
-        ...
 
-    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
-        """Set both rates of the meter of one entry, or of all entries."""
-        ...
+    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None: ...
 
     def value_set(self, name: str) -> list[str]:
         """Return the members of a parser value set, each the concatenation of its fields without padding."""
-        ...
 
     def value_set_write(self, name: str, values: list[str]) -> None: ...
 
@@ -274,33 +229,23 @@ class Runtime(Protocol):
 
     def mc_group_destroy(self, group: int) -> None:
         """Remove a group; its nodes remain, in no group."""
-        ...
 
-    def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
-        """Create a node that is in no group; return its handle."""
-        ...
+    def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int: ...
 
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None: ...
 
     def mc_node_destroy(self, node: int) -> None:
         """Remove a node, also from its group."""
-        ...
 
-    def mc_node_associate(self, group: int, node: int) -> None:
-        """Append a node to a group."""
-        ...
+    def mc_node_associate(self, group: int, node: int) -> None: ...
 
     def mc_node_dissociate(self, group: int, node: int) -> None: ...
 
     def mc_set_lag(self, lag: int, ports: list[int]) -> None: ...
 
-    def multicast(self) -> Multicast:
-        """Return all groups with their nodes, and all LAGs."""
-        ...
+    def multicast(self) -> Multicast: ...
 
-    def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
-        """Set the destination of a mirroring session: a port or a multicast group."""
-        ...
+    def mirror_set(self, session: int, port: int | None, group: int | None) -> None: ...
 
     def mirror_delete(self, session: int) -> None: ...
 
@@ -310,7 +255,6 @@ class Runtime(Protocol):
 
     def ports(self) -> list[Port]:
         """Return all ports, ordered by number."""
-        ...
 
     def port_add(self, port: int, interface: str) -> None: ...
 
@@ -321,10 +265,8 @@ class Runtime(Protocol):
 
         A `port` or `priority` of None selects all.
         """
-        ...
 
     def time(self) -> Time: ...
 
-    def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
-        """Set the parameters of a calculation that uses a custom CRC of `width` bits, 16 or 32."""
-        ...
+    # The width is 16 or 32 bits.
+    def crc_set(self, calculation: str, width: int, crc: Crc) -> None: ...

@@ -36,7 +36,6 @@ class OperationTarget(Protocol):
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
         """Apply operations as one batch, unless one is invalid or a key recurs; return whether applied."""
-        ...
 
 
 class PlainWriter:
