@@ -19,7 +19,7 @@ from foundation.protocol.rpc import BUFFER_BYTES, RPC, Rpc
 from nativekit.generic import Generic
 from nativekit.records import Int32, Ints, Octets, Records, check_field_names, dtype_of
 from nativekit.reference import write_words
-from softswitch.queues import Queues
+from softswitch.queues.state import Queues
 
 HEAD_BYTES = FRAME_OVERHEAD
 (

@@ -57,7 +57,7 @@ from simulator.state import (
 )
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
-from softswitch.queues import make_queues
+from softswitch.queues.state import make_queues
 from softswitch.v1model import PORT_NUMBERS
 
 push_event = plain(compiled_push_event)

@@ -101,7 +101,6 @@ def move_burst(loop: Loop, port: Port) -> None:
 
 @entry_point
 def move(loop: Loop) -> None:
-    """Move frames until the stop event."""
     while True:
         ready = epoll_wait(loop.epoll, loop.events.ctypes.data, _MAX_PORTS, _NO_TIMEOUT)
         for k in range(ready):
@@ -184,5 +183,4 @@ def port_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[N
 
 
 def interfaces(ports: range) -> dict[int, str]:
-    """Return the switch's interfaces of the bench's network, by port."""
     return {port: switch_interface(port) for port in ports}

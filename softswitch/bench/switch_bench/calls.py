@@ -23,7 +23,6 @@ _NS_PER_S = 1_000_000_000
 
 
 def install_program(setup: Setup) -> CompiledPipeline:
-    """Return a compiled pipeline of the program, with its table entries."""
     control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, clock=lambda: 0)
     if any(control.write(p4r.WriteRequest(updates=setup.updates))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")

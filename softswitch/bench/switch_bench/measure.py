@@ -33,7 +33,6 @@ class ThroughputTest:
         self._scale = scale
 
     def figures(self) -> Figures:
-        """Return the rate and latencies."""
         at_low_rate, at_steady_rate = self._latency(LOW_RATE), self._latency(STEADY_RATE)
         rate = self.highest_loss_free_rate()
         return Figures(rate, at_low_rate, at_steady_rate, self._latency(rate / 10))

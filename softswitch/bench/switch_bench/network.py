@@ -17,12 +17,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def switch_interface(port: int) -> str:
-    """Return the name of the switch's end of a pair."""
     return f"hb-s{port}"
 
 
 def host_interface(port: int) -> str:
-    """Return the name of the end in the namespace."""
     return f"hb-h{port}"
 
 

@@ -110,7 +110,6 @@ def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
 
 
 def deletions_of(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
-    """Return updates that delete the entries which `updates` insert."""
     deletions = []
     for update in updates:
         deletion = p4r.Update(type=p4r.Update.DELETE)

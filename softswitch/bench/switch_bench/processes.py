@@ -11,8 +11,6 @@ from switch_bench.errors import BenchError
 
 
 class Cores(NamedTuple):
-    """Cores: of the generator and sink, of the softswitch, and of BMv2."""
-
     generator: int
     softswitch: int
     bmv2: tuple[int, ...]
@@ -49,5 +47,4 @@ def thread_cpu_seconds(thread: int) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

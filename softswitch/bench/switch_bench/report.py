@@ -15,7 +15,6 @@ from switch_bench.results import Result, Targets
 
 
 def machine() -> str:
-    """Return name, processor, cores and kernel of this machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
     cores = pluralize(os.cpu_count() or 1, "core")
@@ -25,7 +24,6 @@ def machine() -> str:
 def describe_placement(
     cores: Cores, generators: str = "generator and sink", targets: str = "softswitch and C loop"
 ) -> str:
-    """Describe which cores the generators of traffic, the targets and BMv2 run on."""
     bmv2 = " and ".join(map(str, cores.bmv2))
     return f"{generators} on core {cores.generator}, {targets} on {cores.softswitch}, BMv2 on {bmv2}"
 
@@ -52,7 +50,6 @@ def _table(results: Sequence[Result], targets: Targets) -> Table:
 
 
 def as_json(results: Sequence[Result], placement: str) -> dict[str, Any]:
-    """Return all rounds of all lines, with the ratios and whether the goals are met."""
     return {
         "machine": machine(),
         "placement": placement,

@@ -33,15 +33,12 @@ class Goal:
     reference: str | None = None  # the other target; None for a bound on the value itself
 
     def text(self) -> str:
-        """Format the goal for the table."""
         factor = "" if self.reference is None else f" × {self.reference}"
         return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{factor}"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A line of the table."""
-
     section: str
     what: str
     unit: str
@@ -70,12 +67,10 @@ class Result:
 
 
 def at_least(bound: float, reference: str | None = None) -> Goal:
-    """Return a goal that a figure must not fall below."""
     return Goal(at_least=True, bound=bound, reference=reference)
 
 
 def at_most(bound: float, reference: str | None = None) -> Goal:
-    """Return a goal that a figure must not exceed."""
     return Goal(at_least=False, bound=bound, reference=reference)
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """Sizes and durations of the measurements of one bench."""
-
     rounds: int
     trial_seconds: float
     latency_seconds: float

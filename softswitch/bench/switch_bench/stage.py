@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The resources that a section runs with."""
-
     cores: Cores
     scale: Scale
     order: random.Random  # draws the order of the targets in each round
@@ -37,7 +35,6 @@ class Stage:
             yield from self.order.sample(targets, len(targets))
 
     def switches(self) -> list[str]:
-        """Return the names of the switches that can run here."""
         return switches()
 
     @contextmanager
@@ -57,7 +54,6 @@ class Stage:
 
     @contextmanager
     def switch(self, name: str, ports: int, setup: Setup) -> Iterator[RunningSwitch]:
-        """Run a switch with a program and its entries."""
         with running_switch(name, range(1, ports + 1), self.cores) as switch:
             install(switch.client, setup)
             yield switch

@@ -38,7 +38,6 @@ def switches() -> list[str]:
 
 @contextmanager
 def running_switch(name: str, ports: Sequence[int], cores: Cores) -> Iterator[RunningSwitch]:
-    """Run a switch until the block ends."""
     with running_process(name, ports, cores) as switch, P4RuntimeClient(switch.address) as client:
         yield RunningSwitch(switch.process.pid, client)
 
@@ -73,13 +72,11 @@ def running_process(
 
 
 def install(client: P4RuntimeClient, setup: Setup) -> None:
-    """Commit a program and insert its entries."""
     client.set_pipeline(pipeline_config(setup.program.json))
     client.send(encode_writes(setup.updates))
 
 
 def seconds_to_write(client: P4RuntimeClient, requests: Sequence[bytes]) -> float:
-    """Send encoded requests; returns the seconds until all were answered."""
     begin = time.monotonic()
     client.send(requests)
     return time.monotonic() - begin

@@ -65,8 +65,6 @@ Sink = Any  # a _SINK record
 
 
 class Trial(NamedTuple):
-    """The result of a run of paced frames."""
-
     sent: int
     received: int
     misrouted: int  # frames from another port than their stamp's
@@ -95,7 +93,6 @@ class Generator:
             record["slots"], record["slot_size"] = sink.slots, sink.slot_size
 
     def load(self, workload: Workload) -> None:
-        """Send these frames from now on."""
         traffic = self._traffic
         self._frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
         count, size = self._frames.shape
@@ -124,7 +121,6 @@ class Generator:
 
 @compiled
 def now_ns(traffic: Traffic, clock: int) -> int:
-    """Read a clock."""
     timespec = traffic.clock
     clock_gettime(clock, timespec.ctypes.data)
     ns: int = timespec[0] * 1_000_000_000 + timespec[1]
@@ -190,7 +186,6 @@ def receive_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> 
 
 @compiled
 def pause(traffic: Traffic) -> None:
-    """Sleep for a moment, so that other threads can use the core."""
     timespec = traffic.clock
     timespec[0], timespec[1] = 0, _PAUSE_NS
     nanosleep(timespec.ctypes.data, 0)

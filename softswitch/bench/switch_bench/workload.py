@@ -43,8 +43,6 @@ class CompiledProgram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A program with table entries."""
-
     program: CompiledProgram
     updates: Sequence[p4r.Update]
 

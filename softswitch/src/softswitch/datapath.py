@@ -26,10 +26,9 @@ from softswitch.messages import pluralize
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
 from softswitch.ports.qdiscs import DELAY_KIND, shaped_interfaces
-from softswitch.ports.report import SwitchCounters, add_counters, describe
+from softswitch.ports.report import SwitchCounters, add_counters
 from softswitch.ports.sockets import ControlSockets
-from softswitch.queues import Shape
-from softswitch.queues.shape import MAX_PACKETS, MAX_RATE
+from softswitch.queues.shape import MAX_PACKETS, MAX_RATE, Shape
 from softswitch.settings import Datapath
 from softswitch.warm import warm_tables
 
@@ -44,7 +43,7 @@ _UP_AND_RUNNING = _IFF_UP | _IFF_RUNNING
 LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 
 
-class SwitchPorts:
+class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) in the kernel or on packet sockets.
 
     With `shapes`, or if an interface is shaped when the switch starts (`softswitch.ports.backpressure`), all
@@ -128,9 +127,6 @@ class SwitchPorts:
             name = self._names[min(self._backpressure)]
             return f"{name} is shaped (tc qdisc), and packets wait for it in the sockets' queues"
         return probe(self._hook)
-
-    def __enter__(self) -> SwitchPorts:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -315,9 +311,6 @@ class SwitchPorts:
 
     def counters(self) -> SwitchCounters:
         return add_counters(self._replaced_counters, self._active_ports.counters())
-
-    def describe(self) -> list[str]:
-        return describe(self.counters())
 
     def describe_datapath(self) -> str:
         if self._kernel is not None:

@@ -25,7 +25,7 @@ from softswitch.p4runtime.loaded_config import read_file, read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
-from softswitch.ports.report import SwitchCounters, describe
+from softswitch.ports.report import SwitchCounters
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.settings import Datapath, FrameTransport, Settings
 from softswitch.warm import is_cold, warm
@@ -62,7 +62,7 @@ class Machine:
 
     def report(self) -> None:
         counters = self.counters()
-        for line in describe(counters):
+        for line in counters.describe():
             print(f"softswitch: {line}", file=sys.stderr)
         sys.stderr.flush()
         try:
@@ -73,7 +73,7 @@ class Machine:
     def close(self) -> None:
         try:
             self.ports.stop()
-            for line in describe(self.counters()):
+            for line in self.counters().describe():
                 _LOG.info("%s", line)
             self._write_counters(self.counters())
         finally:
@@ -138,7 +138,7 @@ class Machine:
         try:
             config = p4r.ForwardingPipelineConfig(p4info=p4info_message, p4_device_config=program_data)
             if p4info_message is not None:
-                self._server.load(config)
+                self._server.pipelines.load(config)
             else:
                 self._server.pipelines.load_bare(program_data)
         except (ProgramError, Refusal) as error:
@@ -162,7 +162,7 @@ class Machine:
                 f"{p4info}: expected the P4Info pinned in {folder.parent}: omit --p4info; {unpin_hint}"
             )
         try:
-            self._server.resume(journal, ports.make_pinned)
+            self._server.pipelines.resume(journal, ports.make_pinned)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
         _print_status(f"resumed the program pinned in {folder.parent}")

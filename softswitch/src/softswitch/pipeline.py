@@ -235,8 +235,6 @@ class ControlPlane(Protocol):
 
 
 class Pipeline(ControlPlane, Protocol):
-    """A loaded program that processes packets when called."""
-
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame; return the frames that leave.
 

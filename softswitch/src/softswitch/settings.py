@@ -15,7 +15,7 @@ from softswitch.errors import SwitchError
 
 if TYPE_CHECKING:  # they import numpy, which would delay listening
     from softswitch.ports.impairment import Direction, Impairment
-    from softswitch.queues import Shape
+    from softswitch.queues.shape import Shape
 
 
 K = TypeVar("K")

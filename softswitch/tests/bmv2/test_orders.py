@@ -30,7 +30,6 @@ Both = tuple[P4RuntimeClient, P4RuntimeClient]
 
 
 def named(alias: str) -> int:
-    """The ID of what has this alias."""
     groups: list[Any] = [*P4INFO.tables, *P4INFO.actions, *P4INFO.action_profiles]
     return next(int(each.preamble.id) for each in groups if each.preamble.alias == alias)
 

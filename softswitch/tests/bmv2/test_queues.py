@@ -17,8 +17,7 @@ from softswitch.conformance.bmv2 import Bmv2
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.dataplane import Dataplane
 from softswitch.pipeline import ControlPlane
-from softswitch.queues import Rate
-from softswitch.queues.shape import packet_depth
+from softswitch.queues.shape import Rate, packet_depth
 from switch_harness import ecn
 from switch_harness.bmv2_queues import Bmv2Queues
 from switch_harness.constructs import PROGRAMS, compiled

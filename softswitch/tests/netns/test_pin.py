@@ -75,8 +75,6 @@ class Traffic:
 
 
 class Lines:
-    """The lines of a process's output."""
-
     def __init__(self, stream: IO[str] | None) -> None:
         assert stream is not None
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()

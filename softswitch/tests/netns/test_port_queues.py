@@ -13,7 +13,7 @@ import pytest
 from softswitch import processes
 from softswitch.datapath import SwitchPorts
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
-from softswitch.queues import Shape
+from softswitch.queues.shape import Shape
 from softswitch.settings import Datapath
 from switch_harness import ecn
 from switch_harness.constructs import PROGRAMS, compiled

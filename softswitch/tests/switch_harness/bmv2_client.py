@@ -19,18 +19,15 @@ PATIENCE_S = 300
 
 
 def varint(number: int) -> bytes:
-    """A number as protobuf has it."""
     low, rest = number & 0x7F, number >> 7
     return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
 
 
 def device_config(program: bytes) -> bytes:
-    """Encode p4.tmp.P4DeviceConfig with `reassign` and `device_data`."""
     return b"\x08\x01\x1a" + varint(len(program)) + program
 
 
 def main(address: str, program: str, p4info: str) -> None:
-    """Become primary and set the program."""
     arbitration = p4r.StreamMessageRequest()
     arbitration.arbitration.device_id = 0
     arbitration.arbitration.election_id.low = 1

@@ -33,14 +33,12 @@ CLONE_PORTS = (4, 5)
 
 @cache
 def compiled(name: str) -> Program:
-    """A program of `tests/programs` by name."""
     return load_program((PROGRAMS / f"{name}.json").read_bytes())
 
 
 def insert(
     pipeline: ControlPlane, table: str, key: tuple[int | Masked, ...], action: EntryAction, priority: int = 0
 ) -> EntryKey:
-    """Add an entry, which has to succeed."""
     results = pipeline.write_entries([EntryWrite(Change.INSERT, table, key, action, priority)])
     assert results == [None], results
     return EntryKey(table, key, priority)
@@ -139,7 +137,6 @@ def tail(random: Random) -> bytes:
 
 
 def cut(random: Random, frame: bytes) -> bytes:
-    """The frame, or sometimes only its start."""
     return frame[: random.randrange(len(frame))] if frame and random.random() < 0.15 else frame
 
 
@@ -317,7 +314,6 @@ class Construct:
     pulls: tuple[bytes, ...] = ()
 
     def frame(self, random: Random) -> tuple[int, bytes]:
-        """Ingress port and frame, which is sometimes cut short."""
         return random.choice([1, 2, 7]), cut(random, self.draw(random))
 
 

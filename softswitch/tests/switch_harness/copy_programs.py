@@ -349,7 +349,6 @@ def draw_program(seed: int) -> str:
 
 
 def compile_drawn(seed: int, folder: Path) -> Path:
-    """Compile the program of a seed by p4c, which takes it; return its path without a suffix."""
     (folder / "drawn.p4").write_text(draw_program(seed))
     program = compiled_program(folder / "drawn.p4", folder)
     assert program is not None, f"p4c refuses the program of seed {seed}"

@@ -39,7 +39,6 @@ def frame(number: int, ecn: int = ECT, priority: int = 0, body: int = 0) -> byte
 
 
 def read(answer: bytes) -> Probe:
-    """Decode the probe of a frame that the switch has sent."""
     number, *queue, departure = _PROBE.unpack_from(answer, _HEADERS.size)
     enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth = queue
     departure_us = int.from_bytes(departure, "big")
@@ -47,22 +46,18 @@ def read(answer: bytes) -> Probe:
 
 
 def is_marked(answer: bytes) -> bool:
-    """Return whether a frame is marked *congestion experienced*."""
     return answer[_TOS] & 3 == CE
 
 
 def mark_from(pipeline: ControlPlane, port: int, depth: int) -> None:
-    """Mark frames that find at least `depth` others in a port's queue."""
     insert(pipeline, "Leave.thresholds", (port,), ActionCall("Leave.mark_from", (depth,)))
 
 
 def forward(pipeline: ControlPlane, port: int, to: int) -> None:
-    """Forward frames from a port to port `to` instead of the next one."""
     insert(pipeline, "Send.ports", (port,), ActionCall("Send.forward", (to,)))
 
 
 def copy(pipeline: ControlPlane, port: int, to: int, count: int) -> None:
-    """Send `count` copies of each frame from a port to port `to`."""
     pipeline.write_multicast_group(1, [Replica(to, instance) for instance in range(1, count + 1)])
     insert(pipeline, "Send.ports", (port,), ActionCall("Send.copy", (1,)))
 

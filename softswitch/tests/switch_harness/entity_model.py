@@ -19,7 +19,6 @@ Key = tuple[Any, ...]
 
 
 def named(alias: str) -> int:
-    """The ID of what has this alias."""
     return identity_in(P4INFO, alias)
 
 
@@ -53,8 +52,6 @@ FIELDS = {"counter": "counter_entry", "meter": "meter_entry", "register": "regis
 
 
 class EntityModel:
-    """What the switch has, and what it answers."""
-
     def __init__(self, state: dict[Key, Any] | None = None) -> None:
         self.state = dict(INITIAL if state is None else state)
 
@@ -100,7 +97,6 @@ class EntityModel:
         return "OK"
 
     def one_shots(self) -> list[OneShot]:
-        """The actions of entries that brought their group with them."""
         return [value for value in self.state.values() if isinstance(value, OneShot)]
 
     def _refused_one_shot(self, value: OneShot) -> str | None:
@@ -112,7 +108,6 @@ class EntityModel:
 
 
 def references(key: Key, value: Any) -> set[Key]:
-    """The members and groups that something refers to."""
     match key[0], value:
         case "routed", ("member", member):
             return {("member nexthops", member)}
@@ -129,7 +124,6 @@ def references(key: Key, value: Any) -> set[Key]:
 
 
 def entity(key: Key, value: Any) -> p4r.Entity:
-    """The message of a part of the state, or of an update of it."""
     answer = p4r.Entity()
     match key:
         case ("counter" | "meter" | "register", index):

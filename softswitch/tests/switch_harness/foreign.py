@@ -10,10 +10,8 @@ from softswitch.conformance import client
 
 
 def read_p4info(program: Path) -> p4i.P4Info:
-    """Return the P4Info of a compiled program."""
     return p4i.P4Info.FromString(client.read_p4info(program).SerializeToString())
 
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
-    """Return a compiled program as a switch takes it."""
     return p4r.ForwardingPipelineConfig.FromString(client.pipeline_config(program).SerializeToString())

@@ -34,7 +34,6 @@ ODD_VALUES: tuple[Any, ...] = (
 
 
 def places(value: Any) -> Iterator[Place]:
-    """Yield all places of a JSON."""
     keys = list(value) if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
     for key in keys:
         yield value, key
@@ -42,15 +41,12 @@ def places(value: Any) -> Iterator[Place]:
 
 
 class Editor:
-    """Draws edits of one program's text."""
-
     def __init__(self, text: bytes, random: Random) -> None:
         self.text = json.loads(text)
         self._places = list(places(self.text))
         self._random = random
 
     def edited(self) -> bytes:
-        """Return the text with one place edited."""
         random = self._random
         inside, key = random.choice(self._places)
         before = inside[key]

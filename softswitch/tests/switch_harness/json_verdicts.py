@@ -104,7 +104,6 @@ def _short(value: object) -> str:
 
 
 def compare(name: str, seed: int, folder: Path) -> Edit:
-    """Edit a program and load it with both."""
     text = (PROGRAMS / f"{name}.json").read_bytes()
     data = Editor(text, Random(f"{name} {seed}")).edited()
     path = folder / f"{name}_{seed}.json"

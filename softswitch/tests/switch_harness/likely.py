@@ -59,7 +59,6 @@ class LikelyDrawer(P4RuntimeDrawer):
         super().__init__(prepared, random)
 
     def number(self, width: int) -> int:
-        """Draw a number, most often of the palette."""
         return self._palette.draw(width) if self.random.random() < _LIKELY else super().number(width)
 
     def entry_for_one_of(self, missed: Sequence[tuple[ir.Table, tuple[int, ...]]]) -> Write | None:
@@ -84,7 +83,6 @@ class LikelyDrawer(P4RuntimeDrawer):
             self.entries.append(EntryKey(write.table, write.key, write.priority))
 
     def take_back(self, pipeline: ControlPlane) -> None:
-        """Delete the last entry that was inserted."""
         entry = self.entries.pop()
         pipeline.write_entries([EntryWrite(Change.DELETE, entry.table, entry.key, None, entry.priority)])
 

@@ -36,8 +36,6 @@ Key = tuple[tuple[Match, ...], int]
 
 @dataclass
 class Profile:
-    """An action profile's members and groups."""
-
     members: dict[int, ActionCall] = field(default_factory=dict)
     groups: dict[int, list[int]] = field(default_factory=dict)
 
@@ -157,7 +155,6 @@ class ModelPipeline:
         return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
 
     def hit(self, entry: EntryKey, now: int) -> None:
-        """Play a packet that hits an entry."""
         self._update(entry, self._entry(entry)._replace(last_hit=now))
 
     def _entry(self, key: EntryKey) -> StoredEntry:

@@ -136,6 +136,5 @@ class Doubles(_Native):
 
 
 def read_stamp(answer: bytes) -> tuple[int, int]:
-    """Return `t_in` and `now` of an answer of `Stamps`."""
     t_in, now = _STAMP.unpack(answer[: _STAMP.size])
     return t_in, now

@@ -24,7 +24,6 @@ CPU = 255
 
 
 def addressed(port: int, source: int) -> bytes:
-    """A frame for `Addressed`."""
     return port.to_bytes(2, "big") + frame(source)
 
 
@@ -79,8 +78,6 @@ def namespace() -> Iterator[None]:
 
 
 class Arrived:
-    """Counts the frames that have arrived at an interface."""
-
     def __init__(self, interface: str) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         self._socket.bind((interface, 0))

@@ -41,19 +41,16 @@ class P4RuntimeDrawer(StateDrawer):
         return kinds
 
     def changeable(self) -> list[ir.Table]:
-        """The tables with a default action that can be replaced."""
         tables = self.program.tables.values()
         return [t for t in tables if t.key and not t.default_is_const and t.profile is None]
 
     def default(self) -> Write:
-        """Replace a default action, or restore the program's own."""
         table = self.random.choice(self.changeable())
         calls = [self.program.actions[index] for index in table.actions]
         action = None if self.random.random() < 0.3 else self.call(calls)
         return lambda pipeline: pipeline.set_default(table.name, action)
 
     def entry_counter(self) -> Write:
-        """Write the counter of an entry, which may be gone."""
         counted = [entry for entry in self.entries if self.program.tables[entry.table].has_counter]
         if not counted:
             return lambda _: None
@@ -72,7 +69,6 @@ class P4RuntimeDrawer(StateDrawer):
         return (table.size - 1) // 3 - 1 if self.one_shots else table.size - 4
 
     def action(self, table: ir.Table) -> Any:
-        """What a pipeline takes, or a one-shot."""
         if table.profile is None or not self.one_shots:
             return super().action(table)
         if self.program.profiles[table.profile].selector is None:
@@ -82,7 +78,6 @@ class P4RuntimeDrawer(StateDrawer):
         return OneShot(tuple((self.call(calls), self.random.randrange(1, 4)) for _ in range(count)))
 
     def group(self) -> Write:
-        """Add or change a group, its members with weights."""
         random = self.random
         profile = random.choice([p for p in self.program.profiles if p.selector is not None])
         known = [member for member in self.members[profile.name] if member > 0]
@@ -96,7 +91,6 @@ class P4RuntimeDrawer(StateDrawer):
         return lambda pipeline: pipeline.write_group(profile.name, group, chosen)
 
     def removal(self) -> Write:
-        """Remove a member or a group, which may be in use or not there."""
         random = self.random
         profile = random.choice(self.program.profiles)
         number = random.randrange(1, 7)
@@ -117,7 +111,6 @@ class P4RuntimeDrawer(StateDrawer):
         return lambda pipeline: pipeline.write_clone_session(session, replicas)
 
     def end_of_replication(self) -> Write:
-        """Remove a multicast group or a clone session."""
         number = self.random.randrange(1, 4)
         if self.random.random() < 0.5:
             return lambda pipeline: pipeline.write_multicast_group(number, [])

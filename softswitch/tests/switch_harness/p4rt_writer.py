@@ -67,7 +67,6 @@ class P4RuntimeWriter:
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[str | None]:
-        """Apply the updates one by one; None for each that was done."""
         return [None if self._write_entry(write) else "refused" for write in writes]
 
     def _write_entry(self, write: EntryWrite) -> bool:
@@ -101,7 +100,6 @@ class P4RuntimeWriter:
         self._put_or_remove(entity, action is not None, "member", profile, member)
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
-        """Write a group; the weight of a member is the number of times it is listed."""
         entity = self._encoder.group(profile, group, members or ())
         self._put_or_remove(entity, members is not None, "group", profile, group)
 

@@ -37,7 +37,6 @@ INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 
 def config(cookie: int = 0, program: Path = CONTROL) -> p4r.ForwardingPipelineConfig:
-    """The pipeline config of a compiled program."""
     answer = pipeline_config(program)
     if cookie:
         answer.cookie.cookie = cookie
@@ -58,19 +57,16 @@ class Clock:
 def controlled(
     program: Path = CONTROL, make: Any = InterpretedPipeline, clock: Clock | None = None
 ) -> Control:
-    """A program, interpreted, under control."""
     return controlled_by(config(program=program), make, clock)
 
 
 def controlled_by(
     config: p4r.ForwardingPipelineConfig, make: Any = InterpretedPipeline, clock: Clock | None = None
 ) -> Control:
-    """The program of a pipeline config, under control."""
     return ControlledPipeline(adopt(config), make, clock or Clock())
 
 
 def identity(name: str) -> int:
-    """The P4Info ID of what has this alias."""
     return identity_in(P4INFO, name)
 
 
@@ -87,12 +83,10 @@ def update(
     kind: int = INSERT,
     schema: fy.P4Schema = SCHEMA,
 ) -> p4r.Update:
-    """Return one update of a Write."""
     return p4r.Update(type=kind, entity=entity.encode(schema))  # type: ignore[arg-type]  # an enum's value
 
 
 def forward(address: int, port: int = 1, **more: Any) -> fy.P4TableEntry:
-    """An entry of table `forward`."""
     return fy.P4TableEntry(
         "forward", match=fy.Match(dst_addr=address), action=fy.Action("forward_to", port=port), **more
     )
@@ -103,7 +97,6 @@ def write(
     *updates: p4r.Update,
     atomicity: p4r.WriteRequest.Atomicity.ValueType = p4r.WriteRequest.CONTINUE_ON_ERROR,
 ) -> list[Refusal | None]:
-    """Do a batch."""
     return control.write(adopt(p4r.WriteRequest(updates=updates, atomicity=atomicity)))
 
 
@@ -167,45 +160,37 @@ class Controller:
         return (await self.receive()).arbitration.status.code
 
     async def receive(self) -> p4r.StreamMessageResponse:
-        """The next message of the stream."""
         response: Any = await self.stream.read()
         assert isinstance(response, p4r.StreamMessageResponse)
         return response
 
     async def set_config(self, action: str, config: p4r.ForwardingPipelineConfig | None = None) -> None:
-        """Call SetForwardingPipelineConfig."""
         request = p4r.SetForwardingPipelineConfigRequest(device_id=DEVICE, role=self.role, config=config)
         request.action = p4r.SetForwardingPipelineConfigRequest.Action.Value(action)
         request.election_id.low = self.election_id
         await self.stub.SetForwardingPipelineConfig(request)
 
     async def write(self, *updates: p4r.Update) -> None:
-        """Write."""
         request = p4r.WriteRequest(device_id=DEVICE, role=self.role, updates=updates)
         request.election_id.low = self.election_id
         await self.stub.Write(request)
 
     async def entries(self) -> int:
-        """The number of entries of all tables, by Read."""
         query = p4r.Entity(table_entry=p4r.TableEntry())
         answer = self.stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[query]))
         return sum([len(response.entities) async for response in answer])
 
 
 class Rig:
-    """A server on loopback, and controllers of it."""
-
     def __init__(self, ports: FakePorts, address: str, channel: grpc.aio.Channel) -> None:
         self.ports = ports
         self.address = address
         self.stub = p4r_grpc.P4RuntimeStub(channel)
 
     def controller(self) -> Controller:
-        """Return another controller."""
         return Controller(self.stub)
 
     async def primary(self, program: Path = CONTROL) -> Controller:
-        """A controller that is primary, of a switch with the program."""
         controller = self.controller()
         assert await controller.bid(1) == 0
         await controller.set_config("VERIFY_AND_COMMIT", config(program=program))
@@ -214,7 +199,6 @@ class Rig:
 
 @asynccontextmanager
 async def rig(make: Any = InterpretedPipeline) -> AsyncIterator[Rig]:
-    """A server without a pipeline config."""
     ports = FakePorts()
     server = P4RuntimeServer[Any](DEVICE, ports, make)
     try:
@@ -227,8 +211,6 @@ async def rig(make: Any = InterpretedPipeline) -> AsyncIterator[Rig]:
 
 
 def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a coroutine function as a test."""
-
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         asyncio.run(asyncio.wait_for(test(*args, **kwargs), PATIENCE_S))

@@ -37,15 +37,15 @@ class Twins:
         self.short, self.long = (controlled(make=make) for _ in range(2))
         self.shortcuts = 0
         assert self.short._plain_writer is not None
-        apply_all_or_none = self.short._plain_writer.apply_all_or_none
+        write = self.short._plain_writer.write
 
-        def counting(operations: Any) -> bool:
-            done = apply_all_or_none(operations)
+        def counting(scanned: Any, tracked_tables: Any) -> bool:
+            done = write(scanned, tracked_tables)
             self.shortcuts += done
             return done
 
         # A method of one object is replaced, to count its calls: mypy takes that for a mistake.
-        self.short._plain_writer.apply_all_or_none = counting  # type: ignore[method-assign]
+        self.short._plain_writer.write = counting  # type: ignore[method-assign]
 
     def write(self, data: bytes) -> Outcome:
         """What both answer, with what both have afterwards alike."""
@@ -66,7 +66,6 @@ def outcome(write: Any) -> Outcome:
 
 
 def held(control: Control) -> list[p4r.Entity]:
-    """All entries, in the order of the tables."""
     return read(control, *EVERYTHING)
 
 

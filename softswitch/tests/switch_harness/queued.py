@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from nativekit.plain import plain
 from softswitch.pipeline import BufferedPipeline, QueueDepths, WaitingPacket
-from softswitch.queues import NEVER, NONE, Depth, Rate, Shape, fifo, make_queues
+from softswitch.queues import fifo
+from softswitch.queues.shape import Depth, Rate, Shape
+from softswitch.queues.state import NEVER, NONE, make_queues
 from switch_harness import ecn
 
 PORTS, PRIORITIES = 11, 8
@@ -24,14 +26,12 @@ class QueuedSwitch:
         """Time and frame of all that has left."""
 
     def send(self, now: int, *frames: bytes, port: int = IN) -> None:
-        """Frames come in one after another, at one time."""
         self.run(now)
         for frame in frames:
             self._queue(self.pipeline.enter(port, frame, now // NS_PER_US, now // NS_PER_US).waiting, now)
             self.run(now)
 
     def run(self, until: int = NEVER - 1) -> None:
-        """Let packets go when they may."""
         while (now := _next(self.queues)) <= until:
             slot = self.queues.slots[s := _take(self.queues, now)]
             depths = QueueDepths(int(slot.enq_qdepth), int(slot.deq_qdepth))

@@ -26,8 +26,6 @@ AS_PARENT = ("replica", "egress clone")
 
 @dataclass
 class Copy:
-    """One packet of a frame's."""
-
     data: bytes
     taken: int = 0
     values: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -46,7 +44,6 @@ class Replay:
         self.counters: dict[tuple[str, int], tuple[int, int]] = {}
 
     def frame(self, events: list[Line]) -> list[tuple[int, bytes]]:
-        """Return port and bytes of all sent frames, in order."""
         self.copies: dict[int, Copy] = {}
         self.sent: list[tuple[int, bytes]] = []
         for event in events:
@@ -144,7 +141,6 @@ class ObservedPair:
         assert self.replay.frame(lines) == outputs
 
     def check_state(self) -> None:
-        """Check that state that only packets have changed is that of the trace."""
         assert cells(self.observed) == cells(self.alone)
         for (name, index), value in self.replay.registers.items():
             assert self.observed.read_register(name, index, index + 1) == [value]

@@ -63,7 +63,6 @@ class StateDrawer:
         return kinds
 
     def draw(self) -> Write:
-        """One write."""
         return self.random.choice(self.kinds)()
 
     # -- tables
@@ -134,12 +133,10 @@ class StateDrawer:
         return self.random.choice(uses) if uses else None
 
     def call(self, actions: Sequence[ir.Action]) -> ActionCall:
-        """Draw one of some actions, with data."""
         action = self.random.choice(actions)
         return ActionCall(action.name, tuple(self.number(width) for width in action.parameters))
 
     def entry_meter(self) -> Write:
-        """Configure the meter of an entry, if it has not been deleted."""
         metered = [p for p in self.entries if self.program.tables[p.table].meter]
         if not metered:
             return lambda _: None
@@ -149,7 +146,6 @@ class StateDrawer:
     # -- profiles; a group is noted under its negative number
 
     def member(self) -> Write:
-        """Add or change a member."""
         number = self.random.randrange(len(self.program.profiles))
         profile = self.program.profiles[number]
         names = self.program.profile_actions[number]
@@ -159,7 +155,6 @@ class StateDrawer:
         return lambda pipeline: _outcome(lambda: pipeline.write_member(profile.name, member, call))
 
     def group(self) -> Write:
-        """Add or change a group of members that are there."""
         profile = self.random.choice([p for p in self.program.profiles if p.selector is not None])
         known = [m for m in self.members[profile.name] if m > 0]
         chosen = [m for m in known if self.random.random() < 0.7]
@@ -175,12 +170,10 @@ class StateDrawer:
         return [Replica(self.random.choice(PORTS), self.random.randrange(4)) for _ in range(count)]
 
     def multicast_group(self) -> Write:
-        """Replace a group."""
         group, replicas = self.random.randrange(1, 4), self.replicas()
         return lambda pipeline: pipeline.write_multicast_group(group, replicas)
 
     def clone_session(self) -> Write:
-        """Replace a session."""
         session, replicas = self.random.randrange(4), self.replicas()
         length = self.random.choice([0, 0, 5, 14, 60])
         return lambda pipeline: pipeline.write_clone_session(session, replicas, length)
@@ -194,13 +187,11 @@ class StateDrawer:
         return self.random.choice([None, MeterConfig(committed, bursts[0], 2 * committed, bursts[1])])
 
     def meter(self) -> Write:
-        """Configure a cell."""
         meter = self.random.choice(self.program.meters)
         index, config = self.random.randrange(meter.size), self.config()
         return lambda pipeline: pipeline.write_meter(meter.name, index, config)
 
     def value_set(self) -> Write:
-        """Replace the members of a set."""
         chosen = self.random.choice(self.program.value_sets)
         members = [
             tuple(self.number(width) for width in chosen.widths)
@@ -209,13 +200,11 @@ class StateDrawer:
         return lambda pipeline: pipeline.write_value_set(chosen.name, members)
 
     def register(self) -> Write:
-        """Write a cell."""
         register = self.random.choice(self.program.registers)
         index, value = self.random.randrange(register.size), self.number(register.width)
         return lambda pipeline: pipeline.write_register(register.name, index, value)
 
     def counter(self) -> Write:
-        """Write a cell."""
         counter = self.random.choice(self.program.counters)
         index, value = self.random.randrange(counter.size), CounterValue(*(self.number(20) for _ in range(2)))
         return lambda pipeline: pipeline.write_counter(counter.name, index, value)

@@ -52,8 +52,6 @@ def program(*tables: ir.Table, **more: Any) -> ir.Program:
 
 
 class State:
-    """A program's layout, memory, profiles and tables."""
-
     def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.layout: Layout = make_layout(program)

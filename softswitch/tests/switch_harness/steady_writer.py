@@ -28,7 +28,6 @@ _UNAVAILABLE, _ALREADY_EXISTS = 14, 6
 
 
 def entry(address: int) -> p4r.Entity:
-    """Return an entry of table `forward`."""
     wanted = fy.P4TableEntry(
         "forward",
         match=fy.Match(dst_addr=address),
@@ -39,7 +38,6 @@ def entry(address: int) -> p4r.Entity:
 
 
 def main(address: str) -> None:
-    """See above."""
     ended = threading.Event()
 
     def wait_for_the_end() -> None:

@@ -16,8 +16,6 @@ from switch_harness.p4runtime import CONTROL, Control, FakePorts, config
 
 
 class DevicePorts(FakePorts):
-    """Ports that record calls."""
-
     def __init__(self) -> None:
         super().__init__()
         self.interfaces = {1: "s1-eth1", 2: "s1-eth2"}
@@ -69,7 +67,6 @@ class ShellSwitch:
 
     @property
     def pipeline(self) -> Any:
-        """The running pipeline."""
         return self.ports.started[-1]
 
     @property
@@ -85,7 +82,6 @@ class ShellSwitch:
         return list(self.output)
 
     def refuses(self, line: str) -> str:
-        """The error of a command."""
         return str(self._error(line))
 
     def wrong_word(self, line: str) -> str:

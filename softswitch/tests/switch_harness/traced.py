@@ -43,7 +43,6 @@ class Traced:
         return self._recorder.coverage
 
     def write(self, update: p4r.Update) -> bool:
-        """Write, and return whether it was done."""
         return self._control.write(p4r.WriteRequest(updates=[adopt(update)])) == [None]
 
     def process(self, port: int, frame: bytes) -> None:
@@ -56,7 +55,6 @@ class Traced:
 
     @property
     def missed(self) -> list[tuple[ir.Table, tuple[int, ...]]]:
-        """Tables that the last frame missed, with its keys."""
         return self._recorder.missed
 
     @property

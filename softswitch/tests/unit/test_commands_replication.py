@@ -22,7 +22,6 @@ def switch() -> Iterator[ShellSwitch]:
 
 
 def frame(op: int, group: int = 0, session: int = 0) -> bytes:
-    """A probe of the program, by the names of its fields."""
     from softswitch.load import load_program
 
     program = load_program(REPLICATION.with_suffix(".json").read_bytes())

@@ -26,7 +26,6 @@ def entities() -> Iterator[ShellSwitch]:
 
 
 def to(address: int) -> bytes:
-    """A frame of program `control` to an address."""
     return address.to_bytes(6, "big") + bytes(58)
 
 

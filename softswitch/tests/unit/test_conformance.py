@@ -97,7 +97,6 @@ def p4info() -> p4i.P4Info:
 
 
 def drive(text: str) -> list[object]:
-    """Return the calls that these vectors make."""
     target = Wire()
     StfDriver(target, Names(p4info())).run(parse(text, "f.stf"))
     return target.calls

@@ -44,7 +44,6 @@ def test_the_page_has_the_context() -> None:
 
 
 def traced(name: str, *arrivals: tuple[int, bytes]) -> list[Line]:
-    """The events of frames through a program of tests/programs."""
     recorder = Recorder(compiled(name))
     pipeline = InterpretedPipeline(compiled(name), observer=recorder)
     prepare(name, pipeline)
@@ -55,7 +54,6 @@ def traced(name: str, *arrivals: tuple[int, bytes]) -> list[Line]:
 
 @cache
 def drawn(name: str) -> list[Line]:
-    """The events of many frames that take many paths."""
     random = Random(1)
     return traced(name, *(CONSTRUCTS[name].frame(random) for _ in range(60)))
 

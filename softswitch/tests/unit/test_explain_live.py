@@ -19,8 +19,7 @@ from softswitch.explain.filters import parse_filter
 from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ports.loop import PortLoop
-from softswitch.queues import Rate, Shape, parse_rate
-from softswitch.queues.shape import packet_depth
+from softswitch.queues.shape import Rate, Shape, packet_depth, parse_rate
 from softswitch.settings import Datapath
 from switch_harness import ecn
 from switch_harness.constructs import CONSTRUCTS, PROGRAMS, compiled

@@ -46,14 +46,12 @@ def switch(program: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A switch with `control.p4`."""
     with switch(PROGRAM) as found:
         yield found
 
 
 @pytest.fixture
 def entities() -> Iterator[str]:
-    """A switch with `entities.p4`."""
     with switch(ENTITIES) as found:
         yield found
 
@@ -131,7 +129,6 @@ async def first_of(items: Any) -> Any:
 
 
 async def check(client: fy.Switch, wanted: Sequence[Any]) -> None:
-    """Check that each is read back as it was written."""
     for one in wanted:
         found = await first_of(client.read(one))
         assert found.encode(client.p4info) == one.encode(client.p4info)

@@ -42,8 +42,6 @@ def pipeline(name: str) -> CompiledPipeline:
 
 
 class Queue:
-    """A transport that remembers what leaves."""
-
     name, address = "queue", "here"
 
     def __init__(self) -> None:

@@ -15,7 +15,6 @@ CONSTRUCT = CONSTRUCTS["arithmetic"]
 
 
 def header(program: Program, name: str) -> list[tuple[str, int]]:
-    """Fields of a header: name and width."""
     return next([(f.name, f.width) for f in h.fields] for h in program.headers if h.name == name)
 
 

@@ -56,7 +56,6 @@ ENTRIES = {
 
 @pytest.fixture
 def control() -> Control:
-    """The program with one entry of each kind."""
     control = harness.controlled(MATCH_KINDS)
     assert not any(write(control, *(update(wanted) for wanted in ENTRIES.values())))
     return control
@@ -67,7 +66,6 @@ def found(control: Control, query: p4r.TableEntry) -> list[fy.P4TableEntry]:
 
 
 def values(control: Control, table: str, **query: Any) -> list[int]:
-    """The action parameters of the entries that a query selects."""
     entities = read(control, p4r.Entity(table_entry=p4r.TableEntry(table_id=TABLES[table], **query)))
     return [int.from_bytes(e.table_entry.action.action.params[0].value, "big") for e in entities]
 

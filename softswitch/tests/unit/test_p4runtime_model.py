@@ -47,7 +47,6 @@ BATCHES = st.lists(
 
 
 def step(model: Model, change: Update) -> str:
-    """Do one update on the model, and return the code of the answer."""
     kind, key, value = change
     if key is None:
         return "INVALID_ARGUMENT"
@@ -63,7 +62,6 @@ def step(model: Model, change: Update) -> str:
 
 
 def answers(model: Model, atomicity: Any, batch: list[Update]) -> list[str]:
-    """Do a batch on the model."""
     after = dict(model)
     codes = [step(after, change) for change in batch]
     if atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR and set(codes) - {"OK"}:
@@ -111,7 +109,6 @@ def entry(change: Change, key: Key, value: int) -> p4r.Update:
 
 
 def malform(random: Random, kind: str, message: p4r.TableEntry) -> None:
-    """Make an entry one that no table takes."""
     matches = [match for table, match, _ in MALFORMED if table == kind]
     spoil: list[Callable[[], object]] = [
         lambda: replace_match(message, random.choice(matches)),

@@ -36,7 +36,6 @@ def control() -> Control:
 
 
 def changed(change: Callable[[p4i.ActionProfile], object]) -> Control:
-    """The program with another P4Info of its selector."""
     other = config(program=ENTITIES)
     change(next(profile for profile in other.p4info.action_profiles if profile.with_selector))
     return controlled_by(other, ModelPipeline)

@@ -19,7 +19,6 @@ OURS, STRANGER = trustme.CA(), trustme.CA()
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Make certificate and key of the switch, and the CA of its clients."""
     switch = OURS.issue_cert("127.0.0.1")
     names = {name: tmp_path / f"{name}.pem" for name in ("cert", "key", "ca")}
     names["cert"].write_bytes(switch.cert_chain_pems[0].bytes())
@@ -39,7 +38,6 @@ def credentials(trusted: trustme.CA, client: trustme.CA | None = None) -> grpc.C
 
 @contextmanager
 def switch(*flags: str) -> Iterator[str]:
-    """A switch process without program; its address."""
     with processes.softswitch(options=[*processes.WITHOUT_PROGRAM, *flags]) as started:
         yield started.address
 

@@ -64,7 +64,7 @@ assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
 async def serve():
     with PortLoop({}, 255) as ports:
         server = P4RuntimeServer(1, ports, CompiledPipeline)
-        server.load(config)
+        server.pipelines.load(config)
         assert await server.start("127.0.0.1:0") > 0
         await server.stop()
 

@@ -170,14 +170,14 @@ def test_loss_and_duplication_are_counted() -> None:
 
 def test_the_counters_are_described_with_what_has_occurred(loop: PortLoop) -> None:
     loop.start(Wires({CPU: [7, CPU]}))
-    assert loop.describe() == ["port 255 (CPU): received 0, sent 0"]
+    assert loop.counters().describe() == ["port 255 (CPU): received 0, sent 0"]
     loop.cpu_socket.send(b"frame")
     assert loop.cpu_socket.recv(100) == b"frame"
     loop.cpu_socket.send(bytes(3000))
     loop.cpu_socket.send(b"frame")
     assert loop.cpu_socket.recv(100) == b"frame"
     loop.stop()
-    of_cpu, of_no_port = loop.describe()
+    of_cpu, of_no_port = loop.counters().describe()
     assert of_cpu == "port 255 (CPU): received 3, sent 2, too large to receive 1"
     assert "does not have" in of_no_port and of_no_port.endswith(": 2")
 

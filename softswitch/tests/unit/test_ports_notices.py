@@ -72,7 +72,7 @@ def test_lost_notices_are_reported_at_once_and_then_seldom(
         assert len(caplog.records) == 1
         loop.stop()
         lost = loop.counters().lost_notices
-        assert loop.describe()[-1] == f"digests and log records lost (not read in time): {lost}"
+        assert loop.counters().describe()[-1] == f"digests and log records lost (not read in time): {lost}"
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
     assert _told(caplog.records[1].getMessage()) == (lost - first[0], lost)
 

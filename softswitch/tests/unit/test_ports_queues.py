@@ -12,8 +12,16 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.sockets import PortError
-from softswitch.queues import DEFAULT_DEPTH, Rate, Shape, parse_depth, parse_rate
-from softswitch.queues.shape import UNLIMITED, byte_depth, packet_depth
+from softswitch.queues.shape import (
+    DEFAULT_DEPTH,
+    UNLIMITED,
+    Rate,
+    Shape,
+    byte_depth,
+    packet_depth,
+    parse_depth,
+    parse_rate,
+)
 from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.native import Doubles, Wires
@@ -43,7 +51,6 @@ def switch(shape: Shape | None = None, *, busy_poll: bool = False) -> Iterator[P
 
 
 def burst(loop: PortLoop, of: CompiledPipeline, *frames: bytes) -> None:
-    """Let frames come while nothing is processed."""
     LIBC.pthread_mutex_lock(ctypes.c_void_p(of.mutex_address))
     try:
         for frame in frames:
@@ -84,7 +91,7 @@ def test_a_full_queue_drops_and_what_waits_at_the_end_is_dropped_too() -> None:
         loop.stop()
         port = loop.counters().ports[CPU]
         assert (port.rx, port.tx, port.queue_dropped) == (8, 1, 3 + 4)
-        assert "dropped by the queue (full, or the program ended) 7" in loop.describe()[0]
+        assert "dropped by the queue (full, or the program ended) 7" in loop.counters().describe()[0]
 
 
 def test_a_queue_of_bytes_takes_what_fits() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
-from softswitch.queues import DEFAULT_DEPTH, Rate, Shape
-from softswitch.queues.shape import UNLIMITED, packet_depth
+from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Rate, Shape, packet_depth
 
 PORTS = (1, 2, 3)
 FAST, SLOW = Rate(bits=10**9), Rate(packets=10)

@@ -15,20 +15,19 @@ from nativekit.compile import int64
 from nativekit.plain import plain
 from softswitch.errors import SwitchError
 from softswitch.native import entry_point
-from softswitch.queues import (
+from softswitch.queues.fifo import clear, next_departure, put, take
+from softswitch.queues.shape import (
     DEFAULT_DEPTH,
-    NEVER,
-    NONE,
+    UNLIMITED,
     Depth,
-    Queues,
     Rate,
     Shape,
-    make_queues,
+    byte_depth,
+    packet_depth,
     parse_depth,
     parse_rate,
 )
-from softswitch.queues.fifo import clear, next_departure, put, take
-from softswitch.queues.shape import UNLIMITED, byte_depth, packet_depth
+from softswitch.queues.state import NEVER, NONE, Queues, make_queues
 from switch_harness.effort import examples
 
 PUT, TAKE, CLEAR = range(3)

@@ -11,8 +11,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import BufferedPipeline
-from softswitch.queues import DEFAULT_DEPTH, Rate
-from softswitch.queues.shape import UNLIMITED, byte_depth, packet_depth
+from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Rate, byte_depth, packet_depth
 from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.queued import OUT, PRIORITIES, QueuedSwitch

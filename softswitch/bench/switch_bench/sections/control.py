@@ -21,8 +21,6 @@ _PORTION = 50 * BATCH  # updates that are encoded at once
 
 
 class Insertions(NamedTuple):
-    """Insertions into a program, and the name under which they are reported."""
-
     name: str
     setup: Setup
     updates: Sequence[p4r.Update]
@@ -34,7 +32,6 @@ def writes(stage: Stage) -> list[Result]:
 
 
 def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
-    """Measure `writes`, and insertions into other programs."""
     changes = _changes(stage.scale.writes)
     encoded = [encode_writes(other.updates) for other in others]
     names = (*changes, *(other.name for other in others))
@@ -57,7 +54,6 @@ def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
 
 
 def memory(stage: Stage) -> list[Result]:
-    """Measure how much memory many exact entries in one table take."""
     entries = stage.scale.stored_entries
     growth_mb: dict[str, list[float]] = {}
     with stage.traffic(_PORTS):

@@ -25,8 +25,6 @@ _LATENCIES: dict[str, Callable[[Figures], float]] = {
 
 
 class Case(NamedTuple):
-    """A workload, and the goals of its rate."""
-
     workload: Workload
     goals: tuple[Goal, ...]
 

@@ -17,12 +17,10 @@ _IPV4_OFFSET, _IPV4_BYTES = 26, 8  # offset and size of source and destination i
 
 
 def function(stage: Stage) -> list[Result]:
-    """Measure the plain programs, and one with tables of growing size."""
     return [*programs(stage), *tables(stage)]
 
 
 def programs(stage: Stage) -> list[Result]:
-    """Measure L3 forwarding, and a program that does nothing."""
     return [
         packets(stage, "L3 forwarding", plain.l3_setup(), plain.l3()),
         packets(stage, "no P4 work", plain.wire_setup(), plain.l3()),
@@ -30,7 +28,6 @@ def programs(stage: Stage) -> list[Result]:
 
 
 def tables(stage: Stage) -> list[Result]:
-    """Measure an exact and an LPM table, by the number of entries."""
     results = [_exact(stage, entries) for entries in stage.scale.table_sizes]
     return results + [_lpm(stage, entries) for entries in stage.scale.table_sizes]
 
@@ -38,7 +35,6 @@ def tables(stage: Stage) -> list[Result]:
 def packets(
     stage: Stage, what: str, setup: Setup, workload: Workload, goals: tuple[Goal, ...] = ()
 ) -> Result:
-    """Measure the CPU time of a packet of a workload."""
     stage.announce(what)
     return packet_function(what, ns_per_packet(install_program(setup), workload, stage.scale.calls), goals)
 

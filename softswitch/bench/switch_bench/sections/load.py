@@ -35,7 +35,6 @@ _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 
 
 def load(stage: Stage) -> list[Result]:
-    """Measure the time to the first packet of L3 forwarding."""
     return measure_load(stage, plain.l3_setup(), plain.l3())
 
 

@@ -34,7 +34,6 @@ class Step(NamedTuple):
 
 
 def parts(stage: Stage) -> list[Result]:
-    """Measure the parts of L3 forwarding."""
     l3 = plain.l3()
     forwarding = Step("and L3 forwarding, 128 B", SOFTSWITCH, plain.l3_setup(), l3)
     return measure_steps(stage, [*steps_without_program(l3), forwarding])

@@ -37,7 +37,6 @@ def ports(stage: Stage) -> list[Result]:
 
 
 def idle(stage: Stage) -> list[Result]:
-    """Measure the CPU time of a switch with 64 ports and no traffic."""
     cpu_ms = {}
     with stage.traffic(_IDLE_PORTS):
         for name in stage.switches():

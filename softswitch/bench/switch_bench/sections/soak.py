@@ -25,8 +25,6 @@ _GOALS = {"lost": LOST, "misrouted": LOST}
 
 
 class SoakRun(NamedTuple):
-    """One run: its frames, the number of table writes meanwhile, and its duration."""
-
     trial: Trial
     written: int
     seconds: float
@@ -66,7 +64,6 @@ def soak(stage: Stage) -> list[Result]:
 
 
 def soak_at(generator: Generator, client: P4RuntimeClient, rate: float, seconds: float) -> SoakRun:
-    """Send at a rate for some seconds, writing tables all the while."""
     writer = _Writer(client)
     begin = time.monotonic()
     with writer.running():
@@ -93,7 +90,6 @@ class _Writer:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Write while the block runs."""
         stop = threading.Event()
         thread = threading.Thread(target=self._run, args=(stop,))
         thread.start()

@@ -37,10 +37,8 @@ class KeyField(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter of an action; `width` in bits."""
-
     name: str
-    width: int
+    width: int  # in bits
 
 
 class Action(NamedTuple):
@@ -83,10 +81,8 @@ class Array(NamedTuple):
 
 
 class ValueSet(NamedTuple):
-    """A parser value set; `width` is the sum of its fields' widths in bits."""
-
     name: str
-    width: int
+    width: int  # sum of its fields' widths in bits
 
 
 class Names(Generic[T]):

@@ -23,8 +23,6 @@ INTRO = "Control utility for runtime P4 table manipulation"
 
 
 class FileError(SwitchError):
-    """An error in a line of a file."""
-
     def __init__(self, file: str, number: int, line: str, error: SwitchError) -> None:
         word = getattr(error, "word", "") or line.split()[0]
         super().__init__(f"{file}:{number}: {word!r}: {error}")

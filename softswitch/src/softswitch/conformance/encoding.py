@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from softswitch.ir import Masked, Match, RangeMatch
+from softswitch.p4runtime.codecs.values import encode
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import (
     ActionCall,
@@ -84,7 +85,7 @@ class EntityEncoder:
     def _fill_call(self, action: p4r.Action, call: ActionCall) -> None:
         action.action_id = self._ids[call.name]
         for number, value in zip(self._parameters[call.name], call.args, strict=True):
-            action.params.add(param_id=number, value=_octets(value))
+            action.params.add(param_id=number, value=encode(value))
 
     def _set_action(self, entry: p4r.TableEntry, action: EntryAction) -> None:
         match action:
@@ -171,24 +172,19 @@ def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> No
     """Add a match field in canonical form: nothing if any value matches (P4Runtime 1.4 §9.1.1)."""
     match match:
         case int(value):
-            entry.match.add(field_id=field.id).exact.value = _octets(value)
+            entry.match.add(field_id=field.id).exact.value = encode(value)
         case Masked(_, 0):
             pass
         case RangeMatch(0, high) if high == (1 << field.bitwidth) - 1:
             pass
         case RangeMatch(low, high):
             bounds = entry.match.add(field_id=field.id).range
-            bounds.low, bounds.high = _octets(low), _octets(high)
+            bounds.low, bounds.high = encode(low), encode(high)
         case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
             lpm = entry.match.add(field_id=field.id).lpm
-            lpm.value, lpm.prefix_len = _octets(value), mask.bit_count()
+            lpm.value, lpm.prefix_len = encode(value), mask.bit_count()
         case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
             ternary = entry.match.add(field_id=field.id).ternary
-            ternary.value, ternary.mask = _octets(value), _octets(mask)
+            ternary.value, ternary.mask = encode(value), encode(mask)
         case Masked(value, _):
-            entry.match.add(field_id=field.id).optional.value = _octets(value)
-
-
-def _octets(value: int) -> bytes:
-    """Return the canonical form of a number of any width (P4Runtime 1.4 §8.3)."""
-    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
+            entry.match.add(field_id=field.id).optional.value = encode(value)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Number:
     """A literal of `bits` bits; `*` digits are 0 in `value` and `mask`. Decimals have no mask or bits."""
 
@@ -23,19 +23,19 @@ class Number:
         return self.bits is not None and self.mask != (1 << self.bits) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prefix:
     value: Number
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MaskedValue:
     value: Number
     mask: Number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Span:
     """The match `low->high`, with both bounds included."""
 
@@ -46,20 +46,23 @@ class Span:
 MatchValue = Number | Prefix | MaskedValue | Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     action: str
     args: tuple[tuple[str, Number], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class Statement: ...
+
+
+@dataclass(frozen=True)
+class Packet(Statement):
     port: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Expect:
+@dataclass(frozen=True)
+class Expect(Statement):
     """Expect a frame: hex digits and `*`, None for any. More bytes may follow unless `exact`."""
 
     port: int
@@ -67,13 +70,13 @@ class Expect:
     exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NoPacket:
+@dataclass(frozen=True)
+class NoPacket(Statement):
     """Expect that no frame leaves on any port."""
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
+@dataclass(frozen=True)
+class Add(Statement):
     """Insert an entry; the highest priority wins. `handle` is its name in `check_counter`."""
 
     table: str
@@ -83,23 +86,23 @@ class Add:
     handle: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SetDefault:
+@dataclass(frozen=True)
+class SetDefault(Statement):
     table: str
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveAll: ...
+@dataclass(frozen=True)
+class RemoveAll(Statement): ...
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+@dataclass(frozen=True)
+class Wait(Statement):
     """Wait until the switch has processed all earlier packets."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckCounter:
+@dataclass(frozen=True)
+class CheckCounter(Statement):
     """Compare a cell, given by its index or its entry's handle (direct); `unit` is packets or bytes."""
 
     counter: str
@@ -109,82 +112,82 @@ class CheckCounter:
     value: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MirroringAdd:
+@dataclass(frozen=True)
+class MirroringAdd(Statement):
     session: int
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class MirroringAddMc:
+@dataclass(frozen=True)
+class MirroringAddMc(Statement):
     session: int
     group: int
 
 
-@dataclass(frozen=True, slots=True)
-class MirroringDelete:
+@dataclass(frozen=True)
+class MirroringDelete(Statement):
     session: int
 
 
-@dataclass(frozen=True, slots=True)
-class MirroringGet:
+@dataclass(frozen=True)
+class MirroringGet(Statement):
     session: int
 
 
-@dataclass(frozen=True, slots=True)
-class McGroupCreate:
+@dataclass(frozen=True)
+class McGroupCreate(Statement):
     group: int
 
 
-@dataclass(frozen=True, slots=True)
-class McNodeCreate:
+@dataclass(frozen=True)
+class McNodeCreate(Statement):
     """Create a multicast node; nodes are numbered from 0 in the order of creation."""
 
     instance: int
     ports: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class McNodeUpdate:
+@dataclass(frozen=True)
+class McNodeUpdate(Statement):
     node: int
     ports: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class McNodeAssociate:
+@dataclass(frozen=True)
+class McNodeAssociate(Statement):
     group: int
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class CounterRead:
+@dataclass(frozen=True)
+class CounterRead(Statement):
     counter: str
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class CounterWrite:
+@dataclass(frozen=True)
+class CounterWrite(Statement):
     counter: str
     index: int
     packets: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterRead:
+@dataclass(frozen=True)
+class RegisterRead(Statement):
     register: str
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterWrite:
+@dataclass(frozen=True)
+class RegisterWrite(Statement):
     register: str
     index: int
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterReset:
+@dataclass(frozen=True)
+class RegisterReset(Statement):
     register: str
 
 
@@ -195,47 +198,20 @@ class Rate(NamedTuple):
     burst: int
 
 
-@dataclass(frozen=True, slots=True)
-class MeterGetRates:
+@dataclass(frozen=True)
+class MeterGetRates(Statement):
     meter: str
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class MeterSetRates:
+@dataclass(frozen=True)
+class MeterSetRates(Statement):
     """Set the two rates of a meter's cell, or of all cells (None): committed and peak."""
 
     meter: str
     index: int | None
     committed: Rate
     peak: Rate
-
-
-Statement = (
-    Packet
-    | Expect
-    | NoPacket
-    | Add
-    | SetDefault
-    | RemoveAll
-    | Wait
-    | CheckCounter
-    | MirroringAdd
-    | MirroringAddMc
-    | MirroringDelete
-    | MirroringGet
-    | McGroupCreate
-    | McNodeCreate
-    | McNodeUpdate
-    | McNodeAssociate
-    | CounterRead
-    | CounterWrite
-    | RegisterRead
-    | RegisterWrite
-    | RegisterReset
-    | MeterGetRates
-    | MeterSetRates
-)
 
 
 class NumberedStatement(NamedTuple):

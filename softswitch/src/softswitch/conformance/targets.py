@@ -25,28 +25,20 @@ def _in_process_opener(pipeline: Callable[[Program], Target]) -> Opener:
     def open_target(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
         try:
             target = pipeline(load_program(config.p4_device_config))
-        except UnsupportedConstruct as error:
+        except (KernelError, UnsupportedConstruct) as error:
             raise Unsupported(str(error)) from error
-        yield target
+        try:
+            yield target
+        finally:
+            if isinstance(target, DirectPipeline):
+                target.close()
 
     return open_target
-
-
-@contextmanager
-def _open_kernel_target(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
-    try:
-        pipeline = DirectPipeline(load_program(config.p4_device_config))
-    except (KernelError, UnsupportedConstruct) as error:
-        raise Unsupported(str(error)) from error
-    try:
-        yield pipeline
-    finally:
-        pipeline.close()
 
 
 TARGETS: dict[str, Opener] = {
     "interpreter": _in_process_opener(InterpretedPipeline),
     "compiled": _in_process_opener(CompiledPipeline),
-    "kernel": _open_kernel_target,
+    "kernel": _in_process_opener(DirectPipeline),
     "bmv2": bmv2.open_bmv2,
 }

@@ -20,6 +20,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.messages import pluralize
+from softswitch.p4runtime.loaded_config import read_file
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT
@@ -102,7 +103,7 @@ def command(
         recorders.append(Recorder(loaded))
         return InterpretedPipeline(loaded, priority_queues, recorders[0])
 
-    program_data = None if program is None else _read_bytes(program)
+    program_data = None if program is None else read_file(program)
     if address is not None:
         pipeline = from_switch(address, device_id, make_pipeline, program_data)
     else:
@@ -131,13 +132,6 @@ def main(arguments: list[str]) -> None:
         command.main(arguments, prog_name="softswitch explain")
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SwitchError(f"{path}: {error.strerror}") from None
 
 
 def _read_with_progress(pcap: Path) -> Iterator[Frame]:

@@ -37,8 +37,11 @@ class KeyPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Event:
-    KIND: ClassVar[str] = ""
+    KIND: ClassVar[str]  # the class's name in lower case
     context: Context
+
+    def __init_subclass__(cls) -> None:
+        cls.KIND = cls.__name__.lower()
 
 
 # -- packets
@@ -46,7 +49,6 @@ class Event:
 
 @dataclass(frozen=True)
 class Begin(Event):
-    KIND: ClassVar[str] = "begin"
     origin: str  # arrival, or how the packet was made of the copy `parent`
     parent: int | None
     port: int
@@ -55,19 +57,16 @@ class Begin(Event):
 
 @dataclass(frozen=True)
 class Queue(Event):
-    KIND: ClassVar[str] = "queue"
     port: int
 
 
 @dataclass(frozen=True)
 class Drop(Event):
-    KIND: ClassVar[str] = "drop"
     reason: str
 
 
 @dataclass(frozen=True)
 class Deparse(Event):
-    KIND: ClassVar[str] = "deparse"
     headers: tuple[str, ...]
     payload: int  # bytes
     data: str
@@ -75,14 +74,12 @@ class Deparse(Event):
 
 @dataclass(frozen=True)
 class Send(Event):
-    KIND: ClassVar[str] = "send"
     port: int
     data: str
 
 
 @dataclass(frozen=True)
 class Request(Event):
-    KIND: ClassVar[str] = "request"
     what: str  # an operation that an action asked for and that is done later, such as "clone"
     value: int | None  # its session, length or list of fields
 
@@ -91,13 +88,11 @@ class Request(Event):
 
 
 @dataclass(frozen=True)
-class State(Event):
-    KIND: ClassVar[str] = "state"
+class State(Event): ...
 
 
 @dataclass(frozen=True)
 class Extract(Event):
-    KIND: ClassVar[str] = "extract"
     header: str
     start: int  # bytes, as `length`
     length: int
@@ -106,21 +101,18 @@ class Extract(Event):
 
 @dataclass(frozen=True)
 class Advance(Event):
-    KIND: ClassVar[str] = "advance"
     start: int  # bytes, as `length`
     length: int
 
 
 @dataclass(frozen=True)
 class Select(Event):
-    KIND: ClassVar[str] = "select"
     key: str | None
     next: str | None
 
 
 @dataclass(frozen=True)
 class Parsed(Event):
-    KIND: ClassVar[str] = "parsed"
     error: str
     taken: int  # bytes before the payload
 
@@ -129,15 +121,13 @@ class Parsed(Event):
 
 
 @dataclass(frozen=True)
-class Enter(Event):
-    KIND: ClassVar[str] = "enter"
+class Enter(Event): ...
 
 
 @dataclass(frozen=True)
 class Condition(Event):
     """An `if` of a control or action was evaluated; `text` is empty if p4c has not recorded it."""
 
-    KIND: ClassVar[str] = "condition"
     text: str
     holds: bool
 
@@ -146,7 +136,6 @@ class Condition(Event):
 class Table(Event):
     """A table was applied; the context's `action` runs next with `data`, both empty if there is none."""
 
-    KIND: ClassVar[str] = "table"
     key: tuple[KeyPart, ...]
     hit: bool
     priority: int | None
@@ -162,7 +151,6 @@ class Table(Event):
 class Assign(Event):
     """A field changed its value; `width` is in bits, the new one for a varbit field."""
 
-    KIND: ClassVar[str] = "assign"
     field: str
     width: int
     before: str
@@ -171,14 +159,12 @@ class Assign(Event):
 
 @dataclass(frozen=True)
 class Validity(Event):
-    KIND: ClassVar[str] = "validity"
     header: str
     valid: bool
 
 
 @dataclass(frozen=True)
 class Cursor(Event):
-    KIND: ClassVar[str] = "cursor"
     stack: str
     before: int
     after: int
@@ -189,7 +175,6 @@ class Cursor(Event):
 
 @dataclass(frozen=True)
 class Register(Event):
-    KIND: ClassVar[str] = "register"
     op: str  # read or write
     name: str
     index: int
@@ -201,7 +186,6 @@ class Register(Event):
 class Counter(Event):
     """`packets` and `bytes` are the new counts, null for an index out of range."""
 
-    KIND: ClassVar[str] = "counter"
     name: str
     index: int | None
     packets: int | None
@@ -212,7 +196,6 @@ class Counter(Event):
 class Meter(Event):
     """A meter gave the packet a colour, null for an index out of range; a direct meter has no index."""
 
-    KIND: ClassVar[str] = "meter"
     name: str
     index: int | None
     colour: str | None
@@ -220,7 +203,6 @@ class Meter(Event):
 
 @dataclass(frozen=True)
 class Hash(Event):
-    KIND: ClassVar[str] = "hash"
     name: str
     algorithm: str
     data: str
@@ -229,7 +211,6 @@ class Hash(Event):
 
 @dataclass(frozen=True)
 class Checksum(Event):
-    KIND: ClassVar[str] = "checksum"
     op: str  # verify or update
     field: str
     value: str
@@ -241,7 +222,6 @@ class Checksum(Event):
 class Random(Event):
     """A random number from `low` to `high` was drawn; null for an empty range."""
 
-    KIND: ClassVar[str] = "random"
     low: int
     high: int
     value: int | None
@@ -249,14 +229,12 @@ class Random(Event):
 
 @dataclass(frozen=True)
 class Digest(Event):
-    KIND: ClassVar[str] = "digest"
     name: str
     values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Log(Event):
-    KIND: ClassVar[str] = "log"
     text: str
     failed: bool  # whether it is an `assert` or `assume` that drops the packet
 

@@ -12,6 +12,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -45,7 +46,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Trace:
+class Trace(AbstractContextManager["Trace"]):
     def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
         self.path, self._filters = path, filters
         self.numbers = itertools.count(1)
@@ -54,9 +55,6 @@ class Trace:
             self._file = path.open("w")
         except OSError as error:
             raise SwitchError(f"--trace {path}: {error.strerror}") from None
-
-    def __enter__(self) -> Trace:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

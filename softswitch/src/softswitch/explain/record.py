@@ -14,6 +14,7 @@ from softswitch.explain.shadow import Shadow
 from softswitch.interpreter.observer import Observer, Origin
 from softswitch.interpreter.packet import Packet
 from softswitch.pipeline import DigestMessage, EntryKey, Notice, UseGroup, UseMember
+from softswitch.runtime.keys import format_match
 from softswitch.v1model import Colour, CoreError
 
 SWITCH, PARSER, VERIFY, UPDATE, DEPARSER = "switch", "parser", "verify", "update", "deparser"
@@ -292,23 +293,12 @@ def _key_parts(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None)
     entry_matches = (
         [None] * len(values)
         if entry is None
-        else [_match_text(match, part) for match, part in zip(entry.key, table.key, strict=True)]
+        else [format_match(part.kind, match) for match, part in zip(entry.key, table.key, strict=True)]
     )
     return tuple(
         ev.KeyPart(part.name, hex(value), part.kind.value, match)
         for part, value, match in zip(table.key, values, entry_matches, strict=True)
     )
-
-
-def _match_text(match: ir.Match, part: ir.KeyField) -> str:
-    match match:
-        case ir.RangeMatch(low, high):
-            return f"{low:#x}->{high:#x}"
-        case ir.Masked(value, mask) if part.kind is ir.MatchKind.LPM:
-            return f"{value:#x}/{mask.bit_count()}"
-        case ir.Masked(value, mask):
-            return f"{value:#x}&&&{mask:#x}"
-    return hex(match)
 
 
 def _request_fields(packet: Packet, statement: ir.Statement) -> tuple[str, int | None] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import grpc
@@ -13,43 +14,36 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.messages import client_methods, p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal
 
 _LOG = logging.getLogger(__name__)
-_SERVICE = "/p4.v1.P4Runtime/"
 _TIMEOUT_S = 60.0
 _MAX_MESSAGE_BYTES = 128 << 20
 _DEFAULTS_REQUEST = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))])
 
 
 # A P4Runtime client, which `carry_over` reads like a `ControlledPipeline`.
-class Switch:
+class Switch(AbstractContextManager["Switch"]):
     def __init__(self, address: str, device_id: int) -> None:
         self._address, self._device_id = address, device_id
         options = [("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)]
         self._channel = grpc.insecure_channel(address, options)
+        self._methods = client_methods(self._channel)
         self.tables = self  # `carry_over` asks tables for `has_initial_default`
         self._changed_defaults: set[int] = set()  # IDs of tables
-
-    def __enter__(self) -> Switch:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        call = self._channel.unary_unary(
-            f"{_SERVICE}GetForwardingPipelineConfig",
-            p4r.GetForwardingPipelineConfigRequest.SerializeToString,
-            p4r.GetForwardingPipelineConfigResponse.FromString,
-        )
+        request = p4r.GetForwardingPipelineConfigRequest(device_id=self._device_id)
         try:
-            request = p4r.GetForwardingPipelineConfigRequest(device_id=self._device_id)
-            config: p4r.ForwardingPipelineConfig = call(request, timeout=_TIMEOUT_S).config
+            response = self._methods.GetForwardingPipelineConfig(request, timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
             raise self._to_switch_error(error) from None
+        config: p4r.ForwardingPipelineConfig = response.config
         if not config.p4_device_config:
             raise SwitchError(f"{self._address}: the switch runs no program yet, or does not disclose it")
         return config
@@ -74,13 +68,10 @@ class Switch:
         return self._read_entities(request), []
 
     def _read_entities(self, request: p4r.ReadRequest) -> Iterator[p4r.ReadResponse]:
-        call = self._channel.unary_stream(
-            f"{_SERVICE}Read", p4r.ReadRequest.SerializeToString, p4r.ReadResponse.FromString
-        )
         for entity in request.entities:
             single = p4r.ReadRequest(device_id=self._device_id, entities=[entity])
             try:
-                yield from call(single, timeout=_TIMEOUT_S)
+                yield from self._methods.Read(single, timeout=_TIMEOUT_S)
             except grpc.RpcError as error:
                 if error.code() is grpc.StatusCode.UNAVAILABLE:
                     raise self._to_switch_error(error) from None

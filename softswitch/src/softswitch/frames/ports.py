@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.pipeline import ControlPlane
-from softswitch.ports.report import PortCounters, SwitchCounters, describe
+from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.ports.sockets import ControlSockets
 
 MAX_FRAME_BYTES = 65536
@@ -36,7 +37,7 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
-class FramePorts:
+class FramePorts(AbstractContextManager["FramePorts"]):
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on a transport, open until `close`.
 
     Every port number can receive and send. A frame is processed, with all its copies, in the thread that
@@ -76,9 +77,6 @@ class FramePorts:
             self._control.close()
             raise
         self._cpu_thread.start()
-
-    def __enter__(self) -> FramePorts:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -186,9 +184,6 @@ class FramePorts:
             duplicated=0,
             reordered=0,
         )
-
-    def describe(self) -> list[str]:
-        return describe(self.counters())
 
     def describe_datapath(self) -> str:
         return f"datapath: frames over {self._transport.name}, {self._transport.address}"

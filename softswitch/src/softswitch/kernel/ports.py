@@ -26,7 +26,7 @@ from softswitch.kernel.pins import STEERING, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.steering import Masks, restore_masks, steer
 from softswitch.ports.loop import check_ports
-from softswitch.ports.report import PortCounters, SwitchCounters, describe
+from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.ports.sockets import ControlSockets, PortError
 from softswitch.v1model import PORT_NUMBERS
 
@@ -39,7 +39,7 @@ _LOSS_COUNTERS = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST
 _TX_DROPS, _PROGRAM_MAP = "tx_drops", "programs"  # names in the folder of `Pins`
 
 
-class KernelPorts:
+class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
     """The switch's ports, used like `ports.loop.PortLoop`; `rps_cpu` selects a CPU (`steering`)."""
 
     def __init__(
@@ -113,9 +113,6 @@ class KernelPorts:
         if self._pins is not None and pinned_drops is None:
             self._pins.save(_TX_DROPS, initial_drops)
         return initial_drops
-
-    def __enter__(self) -> KernelPorts:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -205,9 +202,6 @@ class KernelPorts:
             lost_notices=losses["lost_notices"] + self._lost_notices,
             datapath="kernel",
         )
-
-    def describe(self) -> list[str]:
-        return describe(self.counters())
 
     @staticmethod
     def _port_counters(pipeline: AttachedPipeline) -> np.ndarray:

@@ -254,8 +254,7 @@ class _Primitives:
     def clone_ingress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
         return [ir.Clone(self._expressions.value(session), self._field_list(fields))]
 
-    def clone_egress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
-        return [ir.Clone(self._expressions.value(session), self._field_list(fields))]
+    clone_egress_pkt_to_egress = clone_ingress_pkt_to_egress
 
     def resubmit(self, fields: Json) -> list[ir.Statement]:
         return [ir.Resubmit(self._field_list(fields))]

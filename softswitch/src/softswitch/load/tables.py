@@ -14,7 +14,7 @@ MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
 TABLE_TYPES = ("simple", "indirect", "indirect_ws")  # the last: with an action selector
 _HIT, _MISS = "__HIT__", "__MISS__"  # keys of `next_tables` instead of actions
 TOP_PRIORITY = (1 << 31) - 1
-"""P4Runtime priority that corresponds to BMv2's priority 0, as in BMv2's P4Runtime server."""
+"""P4Runtime's priority for BMv2's 0: the highest wins in P4Runtime, the lowest in BMv2."""
 
 
 def load_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:

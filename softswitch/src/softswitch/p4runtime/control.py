@@ -145,10 +145,9 @@ class ControlledPipeline(Generic[PL]):
         """Execute a request given as bytes; a fast path applies plain updates if none of them fails."""
         if self._journal is not None:
             self._journal.add(self._clock(), request.data)
-        if self._plain_writer is not None and request.scanned is not None:
-            operations = self._plain_writer.operations(request.scanned, self.handles.tracked_tables)
-            if operations is not None and self._plain_writer.apply_all_or_none(operations):
-                return [None] * len(request.scanned.updates)
+        writer, scanned = self._plain_writer, request.scanned
+        if writer and scanned and writer.write(scanned, self.handles.tracked_tables):
+            return [None] * len(scanned.updates)
         return self._write(request.whole)
 
     def _write(self, request: p4r.WriteRequest) -> list[Refusal | None]:

@@ -10,21 +10,16 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from softswitch.errors import ProgramError
-from softswitch.ir import MatchKind, Program
+from softswitch.ir import Program
 from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.p4runtime.p4info import MATCH_KINDS
 
 T = TypeVar("T")
 # The first byte of an ID is the type of the object (P4Runtime 1.4 §6.3).
 _TYPE_SHIFT = 24
 _ACTION, _TABLE, _VALUE_SET, _PROFILE = 0x01, 0x02, 0x03, 0x11
 _COUNTER, _DIRECT_COUNTER, _METER, _DIRECT_METER, _REGISTER = 0x12, 0x13, 0x14, 0x15, 0x16
-_MATCH_TYPES = {
-    MatchKind.EXACT: p4i.MatchField.EXACT,
-    MatchKind.LPM: p4i.MatchField.LPM,
-    MatchKind.TERNARY: p4i.MatchField.TERNARY,
-    MatchKind.RANGE: p4i.MatchField.RANGE,
-    MatchKind.OPTIONAL: p4i.MatchField.OPTIONAL,
-}
+_MATCH_TYPES = {kind: match_type for match_type, kind in MATCH_KINDS.items()}
 
 
 def generate_config(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:

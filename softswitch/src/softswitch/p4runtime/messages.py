@@ -134,14 +134,4 @@ else:
     p4t = _message_classes("p4/config/v1/p4types.proto")
     rpc_status = _message_classes("google/rpc/status.proto")
 
-__all__ = [
-    "DESCRIPTORS_FILE",
-    "adopt",
-    "client_methods",
-    "method_handlers",
-    "p4d",
-    "p4i",
-    "p4r",
-    "p4t",
-    "rpc_status",
-]
+__all__ = ["p4d", "p4i", "p4r", "p4t", "rpc_status"]

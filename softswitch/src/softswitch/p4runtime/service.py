@@ -16,8 +16,7 @@ from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.p4runtime.codecs.values import decode_uint128
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.journal import Journal
-from softswitch.p4runtime.messages import method_handlers, p4r
+from softswitch.p4runtime.messages import Context, method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
 from softswitch.p4runtime.pipelines import (
     PL,
@@ -30,7 +29,7 @@ from softswitch.p4runtime.pipelines import (
 )
 from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.sessions import Sessions, Stream
-from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
+from softswitch.p4runtime.status import Refusal, abort_batch, invalid, unimplemented
 
 API_VERSION = "1.6.0"
 MAX_MESSAGE_BYTES = 128 << 20  # a pipeline config may be larger than gRPC's default of 4 MiB
@@ -43,8 +42,8 @@ log = logging.getLogger(__name__)
 class P4RuntimeServer(Generic[PL]):
     """A P4Runtime 1.6 server of one device, from `start` to `stop`.
 
-    The server can listen before there are ports: call `start`, then `attach`, `load` and `begin`. Until
-    `begin`, calls other than arbitration wait.
+    The server can listen before there are ports: call `start`, then `attach`, `pipelines.load` and `begin`.
+    Until `begin`, calls other than arbitration wait.
     """
 
     def __init__(
@@ -85,12 +84,6 @@ class P4RuntimeServer(Generic[PL]):
         self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._is_attached = True
 
-    def load(self, config: p4r.ForwardingPipelineConfig) -> None:
-        self.pipelines.load(config)
-
-    def resume(self, journal: Journal, make_pinned_pipeline: MakePipeline[PL]) -> None:
-        self.pipelines.resume(journal, make_pinned_pipeline)
-
     async def start(
         self, address: str, credentials: grpc.ServerCredentials | None = None, *more_addresses: str
     ) -> int:
@@ -118,7 +111,7 @@ class P4RuntimeServer(Generic[PL]):
         return port
 
     def begin(self) -> None:
-        """Serve all calls, after `attach` and `load`; call this in the event loop's thread."""
+        """Serve all calls, after `attach` and `pipelines.load`; call this in the event loop's thread."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ports.cpu_socket.fileno(), self._forward_packet_ins)
         loop.add_reader(self._ports.notice_socket.fileno(), self._handle_notices)

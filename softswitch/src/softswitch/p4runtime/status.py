@@ -1,15 +1,14 @@
 """Refusals of the P4Runtime server: a canonical code and one clear line (P4Runtime 1.4 §10)."""
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from grpc import StatusCode
-from grpc.aio import ServicerContext
 
 from softswitch.errors import SwitchError
-from softswitch.p4runtime.messages import p4r, rpc_status
+from softswitch.p4runtime.messages import Context, p4r, rpc_status
 
-Context: TypeAlias = "ServicerContext[Any, Any]"  # of any request and response
+T = TypeVar("T")
 DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -31,6 +30,12 @@ def invalid(message: str) -> Refusal:
 
 def unimplemented(message: str) -> Refusal:
     return Refusal(StatusCode.UNIMPLEMENTED, message)
+
+
+def find_by_id(objects: Mapping[int, T], object_id: int, kind: str) -> T:
+    if object_id not in objects:
+        raise invalid(f"no {kind} has ID {object_id}")
+    return objects[object_id]
 
 
 def denied(message: str) -> Refusal:

@@ -8,12 +8,13 @@ from pathlib import Path
 import grpc
 
 from softswitch.errors import SwitchError
+from softswitch.p4runtime.loaded_config import read_file
 
 
 def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> grpc.ServerCredentials:
     """Load credentials from PEM files; `clients_ca` must sign clients' certificates. Raises SwitchError."""
-    certificate_chain, private_key = _read(cert), _read(key)
-    ca = None if clients_ca is None else _read(clients_ca)
+    certificate_chain, private_key = read_file(cert), read_file(key)
+    ca = None if clients_ca is None else read_file(clients_ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:  # check the files, because gRPC would only report that it cannot listen
         context.load_cert_chain(cert, key)
@@ -27,10 +28,3 @@ def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> g
     return grpc.ssl_server_credentials(
         [(private_key, certificate_chain)], root_certificates=ca, require_client_auth=ca is not None
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SwitchError(f"{path}: {error.strerror}") from None

@@ -37,10 +37,10 @@ from softswitch.ports.layout import (
     TIMER,
 )
 from softswitch.ports.reorder_buffer import fill_reorder_buffer
-from softswitch.ports.report import PortCounters, SwitchCounters, describe
+from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, ring_bytes_per_port
-from softswitch.queues import DEFAULT_DEPTH, NEVER, Queue, Queues, Shape, copy_settings, make_queues
-from softswitch.queues.shape import UNLIMITED, packet_depth
+from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape, packet_depth
+from softswitch.queues.state import NEVER, Queue, Queues, copy_settings, make_queues
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class NativePipeline(Protocol):
         """Address of the number of threads that wait for the mutex, a uint32."""
 
 
-class PortLoop:
+class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
     """The switch's ports, by number. They are open until `close`; frames flow between `start` and `stop`.
 
     `ports` maps port numbers to interface names. A datagram written to `cpu_socket` is processed as a frame
@@ -142,9 +142,6 @@ class PortLoop:
             self._captured_ports = 0 if pcap is None else self._open_captures(self._switch, pcap, exit_stack)
             self._compile()
             self._exit_stack = exit_stack.pop_all()
-
-    def __enter__(self) -> "PortLoop":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -221,9 +218,6 @@ class PortLoop:
             no_such_port=int(self._switch["no_such_port"]),
             lost_notices=int(self._switch["lost_notices"]),
         )
-
-    def describe(self) -> list[str]:
-        return describe(self.counters())
 
     def now(self) -> int:  # µs since the switch's start
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000

@@ -44,6 +44,16 @@ class SwitchCounters(NamedTuple):
     lost_messages: int = 0  # packets, digests and notifications that a controller did not read in time
     datapath: str = "sockets"  # or "kernel"
 
+    def describe(self) -> list[str]:
+        lines = [_describe_port(number, port) for number, port in self.ports.items()]
+        if self.no_such_port:
+            lines.append(f"sent to ports that the switch does not have: {self.no_such_port}")
+        if self.lost_notices:
+            lines.append(f"digests and log records lost (not read in time): {self.lost_notices}")
+        if self.lost_messages:
+            lines.append(f"messages to controllers lost (not read in time): {self.lost_messages}")
+        return lines
+
     def write(self, path: Path) -> None:
         ports = {number: port._asdict() for number, port in self.ports.items()}
         partial_path = path.with_name(path.name + ".partial")
@@ -87,17 +97,6 @@ _REASONS = {
     "duplicated": "duplicated by --impair",
     "reordered": "reordered by --impair",
 }
-
-
-def describe(counters: SwitchCounters) -> list[str]:
-    lines = [_describe_port(number, port) for number, port in counters.ports.items()]
-    if counters.no_such_port:
-        lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")
-    if counters.lost_notices:
-        lines.append(f"digests and log records lost (not read in time): {counters.lost_notices}")
-    if counters.lost_messages:
-        lines.append(f"messages to controllers lost (not read in time): {counters.lost_messages}")
-    return lines
 
 
 def _describe_port(number: int, port: PortCounters) -> str:

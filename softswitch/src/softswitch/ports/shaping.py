@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from softswitch.errors import SwitchError
 from softswitch.ports.sockets import PortError
-from softswitch.queues import DEFAULT_DEPTH, Depth, Rate, Shape, parse_depth, parse_rate
-from softswitch.queues.shape import UNLIMITED
+from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Depth, Rate, Shape, parse_depth, parse_rate
 
 T = TypeVar("T")
 ALL_PORTS = "*"

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
+from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key
 from softswitch.p4runtime.entities.value_sets import make_matches
 from softswitch.p4runtime.messages import p4r
@@ -121,8 +122,7 @@ class Cells(Tables[PL]):
             batch.apply()
             return
         entry = p4r.MeterEntry(meter_id=array.id)
-        entry.config.cir, entry.config.cburst = int(config.committed_rate), config.committed_burst
-        entry.config.pir, entry.config.pburst = int(config.peak_rate), config.peak_burst
+        encode_config(config, entry.config)
         if index is not None:
             entry.index.index = index
         update(control, MODIFY, p4r.Entity(meter_entry=entry))
@@ -146,8 +146,7 @@ class Cells(Tables[PL]):
                 continue
             message = p4r.DirectMeterEntry()
             store.fill_key(key, message.table_entry)
-            message.config.cir, message.config.cburst = int(config.committed_rate), config.committed_burst
-            message.config.pir, message.config.pburst = int(config.peak_rate), config.peak_burst
+            encode_config(config, message.config)
             update(control, MODIFY, p4r.Entity(direct_meter_entry=message))
 
     def _select_keys(self, table: str, handle: int | None) -> list[Key]:

@@ -49,11 +49,11 @@ def parse_match(field: MatchField, text: str) -> Match:
     return Masked(value & mask, mask)
 
 
-def format_match(field: MatchField, match: Match) -> str:
+def format_match(kind: MatchKind, match: Match) -> str:
     match match:
         case RangeMatch(low, high):
             return f"{low:#x}->{high:#x}"
-        case Masked(value, mask) if field.kind is MatchKind.LPM:
+        case Masked(value, mask) if kind is MatchKind.LPM:
             return f"{value:#x}/{mask.bit_count()}"
         case Masked(value, mask):
             return f"{value:#x}&&&{mask:#x}"

@@ -14,7 +14,7 @@ import grpc
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
-from softswitch.p4runtime.status import Context
+from softswitch.p4runtime.messages import Context
 from softswitch.runtime.interface import SERVICE, Runtime
 
 METHODS = [name for name, _ in inspect.getmembers(Runtime, inspect.isfunction) if not name.startswith("_")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from softswitch.load.tables import TOP_PRIORITY
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.entry_reads import idle_time
@@ -17,8 +18,6 @@ from softswitch.runtime.interface import Entry, IdleTimes, TableAction
 from softswitch.runtime.keys import format_match, parse_matches
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
-TOP_PRIORITY = (1 << 31) - 1
-"""P4Runtime's priority for BMv2's 0: the highest wins in P4Runtime, the lowest in BMv2."""
 _NS_PER_MS, _US_PER_MS = 10**6, 10**3
 
 
@@ -201,7 +200,8 @@ def _describe_entry(
     return Entry(
         handle=handle,
         match=[
-            format_match(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)
+            format_match(field.kind, match)
+            for field, match in zip(store.table.key.fields, entry.key, strict=True)
         ],
         priority=TOP_PRIORITY - entry.priority if store.has_priority else -1,
         doing=describe_action(store, entry.action),

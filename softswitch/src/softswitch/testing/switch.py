@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from softswitch.testing.coverage import Coverage, CoverageRecorder
 _PACKET_GAP_US = 1000
 
 
-class Switch:
+class Switch(AbstractContextManager["Switch"]):
     """A program with its entries, which processes frames one by one; refused calls raise `SwitchError`.
 
     `program` is BMv2 JSON and `p4info` its P4Info, which only `write` needs. Times are in µs.
@@ -53,9 +54,6 @@ class Switch:
         self._recorder = CoverageRecorder(program)
         self.pipeline = InterpretedPipeline(program, observer=self._recorder)
         return self.pipeline
-
-    def __enter__(self) -> Switch:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

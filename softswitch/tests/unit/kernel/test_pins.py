@@ -96,7 +96,6 @@ class Switch:
         pass
 
     def kill(self) -> None:
-        """Leave what a process leaves."""
         self.pins.close()
         self.notice_socket.close()
         self._other.close()
@@ -122,7 +121,6 @@ def kill_at(pipeline: Any, turns: int, is_done: bool) -> None:
 
 
 def killed(switch: Switch, request: p4r.WriteRequest) -> bool:
-    """Whether a write ends the process."""
     try:
         switch.control.write(adopt(request))
     except Killed:

@@ -22,9 +22,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Values in order; `kind` is "struct" or "tuple"."""
-
-    kind: str
+    kind: str  # "struct" or "tuple"
     members: tuple[Shape, ...]
 
 

@@ -11,10 +11,8 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 
 class Field(NamedTuple):
-    """An exact match field, an action parameter or a packet metadata field; `width` in bits."""
-
     id: int
-    width: int
+    width: int  # in bits
     name: str
     translation: Translation | None = None
 

@@ -14,10 +14,8 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 
 class MatchField(NamedTuple):
-    """A match field of a table; `width` in bits."""
-
     id: int
-    width: int
+    width: int  # in bits
     name: str
     kind: MatchKind
     translation: Translation | None = None

@@ -10,7 +10,7 @@ from grpc import StatusCode
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.p4runtime.status import Refusal, find_by_id, invalid
 from softswitch.pipeline import ControlPlane
 
 CHUNK = 1024  # cells read from the pipeline at a time
@@ -57,10 +57,7 @@ class Arrays(Generic[A]):
         ]
 
     def _array(self, array_id: int) -> A:
-        array = self._arrays.get(array_id)
-        if array is None:
-            raise invalid(f"no {self._kind} has ID {array_id}")
-        return array
+        return find_by_id(self._arrays, array_id, self._kind)
 
     def _indices(self, array: A, message: CellEntry) -> range:
         if not message.HasField("index"):

@@ -12,7 +12,7 @@ from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.codecs.data import to_data
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import DigestInfo
-from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.p4runtime.status import Refusal, find_by_id, invalid
 
 Values = tuple[int, ...]
 Config = p4r.DigestEntry.Config
@@ -130,10 +130,7 @@ class DigestEntries:
         return message
 
     def _find_digest(self, digest_id: int) -> DigestInfo:
-        digest = self._digests.get(digest_id)
-        if digest is None:
-            raise invalid(f"no digest has ID {digest_id}")
-        return digest
+        return find_by_id(self._digests, digest_id, "digest")
 
     def _check_configured(self, digest: DigestInfo) -> None:
         if digest.id not in self._configs:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.counters import counter_value
-from softswitch.p4runtime.entities.direct import check_write, read_direct
+from softswitch.p4runtime.entities.direct import DirectEntries
 from softswitch.p4runtime.entities.entry_reads import SelectedEntry
-from softswitch.p4runtime.entities.store import Key, Stores, TableStore
+from softswitch.p4runtime.entities.store import Key, TableStore
 from softswitch.p4runtime.messages import p4r
-from softswitch.pipeline import ControlPlane, CounterValue
+from softswitch.pipeline import CounterValue
 
 
 def make_counter_step(store: TableStore, key: Key, value: CounterValue) -> Step:
@@ -18,26 +18,20 @@ def make_counter_step(store: TableStore, key: Key, value: CounterValue) -> Step:
     return lambda pipeline: pipeline.set_entry_counter(entry_key, value)
 
 
-def has_counter(store: TableStore) -> bool:
-    return store.table.has_counter
+class DirectCounterEntries(DirectEntries):
+    resource = "counter"
 
-
-class DirectCounterEntries:
-    def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
-        self._stores = stores
-        self._pipeline = pipeline
+    def _has_resource(self, store: TableStore) -> bool:
+        return store.table.has_counter
 
     def write(self, update_type: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
-        store, key = check_write(
-            self._stores, update_type, message.table_entry, batch, "counter", has_counter
-        )
+        store, key = self._check_write(update_type, message.table_entry, batch)
         step = make_counter_step(store, key, counter_value(message.data))
         if message.HasField("data"):
             batch.add(step)
 
     def read(self, query: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
-        entries = read_direct(self._stores, self._pipeline, query.table_entry, "counter", has_counter)
-        return (_make_entity(entry) for entry in entries)
+        return map(_make_entity, self._select(query.table_entry))
 
 
 def _make_entity(selected: SelectedEntry) -> p4r.Entity:

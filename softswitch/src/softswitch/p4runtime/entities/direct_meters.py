@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from softswitch.p4runtime.batch import Batch, Step
-from softswitch.p4runtime.entities.direct import check_write, read_direct
+from softswitch.p4runtime.entities.direct import DirectEntries
 from softswitch.p4runtime.entities.entry_reads import SelectedEntry
-from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
-from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, Stores, TableStore
+from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config, refuse_color_counters
+from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, TableStore
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.status import unimplemented
-from softswitch.pipeline import ControlPlane, MeterConfig
+from softswitch.pipeline import MeterConfig
 
 
 def decode_meter_config(store: TableStore, message: p4r.MeterConfig) -> MeterConfig:
@@ -24,32 +23,23 @@ def make_meter_step(store: TableStore, key: Key, config: MeterConfig | None) -> 
     return lambda pipeline: pipeline.set_entry_meter(entry_key, config)
 
 
-def has_meter(store: TableStore) -> bool:
-    return store.table.meter is not None
+class DirectMeterEntries(DirectEntries):
+    resource = "meter"
 
-
-class DirectMeterEntries:
-    def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
-        self._stores = stores
-        self._pipeline = pipeline
+    def _has_resource(self, store: TableStore) -> bool:
+        return store.table.meter is not None
 
     def write(self, update_type: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
-        store, key = check_write(self._stores, update_type, message.table_entry, batch, "meter", has_meter)
-        _refuse_color_counters(message)
+        store, key = self._check_write(update_type, message.table_entry, batch)
+        refuse_color_counters(message)
         config = decode_meter_config(store, message.config) if message.HasField("config") else None
         extras = store.extras.get(key, NO_EXTRAS)._replace(meter=config)
         batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
         batch.add(make_meter_step(store, key, config))
 
     def read(self, query: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
-        _refuse_color_counters(query)
-        entries = read_direct(self._stores, self._pipeline, query.table_entry, "meter", has_meter)
-        return (_make_entity(entry) for entry in entries)
-
-
-def _refuse_color_counters(message: p4r.DirectMeterEntry) -> None:
-    if message.HasField("counter_data"):
-        raise unimplemented("counters of meter colors are not supported")
+        refuse_color_counters(query)
+        return map(_make_entity, self._select(query.table_entry))
 
 
 def _make_entity(selected: SelectedEntry) -> p4r.Entity:

@@ -28,6 +28,11 @@ def decode_config(
     return config
 
 
+def refuse_color_counters(message: p4r.MeterEntry | p4r.DirectMeterEntry) -> None:
+    if message.HasField("counter_data"):
+        raise unimplemented("counters of meter colors are not supported")
+
+
 def encode_config(config: MeterConfig, message: p4r.MeterConfig) -> None:
     """Fill in a configuration, rounded to integers per second, because messages have no fractions."""
     message.cir, message.cburst, message.pir, message.pburst = map(round, config)

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.arrays import Arrays
-from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
+from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config, refuse_color_counters
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import MeterInfo
-from softswitch.p4runtime.status import unimplemented
 from softswitch.pipeline import ControlPlane, MeterConfig
 
 
@@ -20,7 +19,7 @@ class MeterEntries(Arrays[MeterInfo]):
 
     def write(self, update_type: int, message: p4r.MeterEntry, batch: Batch) -> None:
         array, indices = self._check_write(update_type, message.meter_id, message)
-        _refuse_color_counters(message)
+        refuse_color_counters(message)
         config = None
         if message.HasField("config"):
             config = decode_config(message.config, array.type, f"meter {array.name}")
@@ -40,7 +39,7 @@ class MeterEntries(Arrays[MeterInfo]):
         return self._configs.get((array.id, index))
 
     def read(self, query: p4r.MeterEntry) -> Iterator[p4r.Entity]:
-        _refuse_color_counters(query)
+        refuse_color_counters(query)
         cells = [
             (array.id, index, cell)
             for array, start, stop in self._chunks(query.meter_id, query)
@@ -50,11 +49,6 @@ class MeterEntries(Arrays[MeterInfo]):
         return (
             _make_entity(meter_id, index, configs.get((meter_id, cell))) for meter_id, index, cell in cells
         )
-
-
-def _refuse_color_counters(message: p4r.MeterEntry) -> None:
-    if message.HasField("counter_data"):
-        raise unimplemented("counters of meter colors are not supported")
 
 
 def _make_entity(meter_id: int, index: int, config: MeterConfig | None) -> p4r.Entity:

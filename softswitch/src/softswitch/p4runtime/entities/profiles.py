@@ -15,7 +15,7 @@ from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
-from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.p4runtime.status import Refusal, find_by_id, invalid
 from softswitch.pipeline import ActionCall, ControlPlane
 from softswitch.v1model import DROP_PORT
 
@@ -23,8 +23,6 @@ WatchingMember = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 
 
 class GroupMember(NamedTuple):
-    """A member of a group in the pipeline, and the port that it watches, if any."""
-
     member: int
     watched_port: int | None
 
@@ -139,10 +137,7 @@ class Profiles:
         }
 
     def __getitem__(self, profile_id: int) -> ProfileStore:
-        store = self._stores.get(profile_id)
-        if store is None:
-            raise invalid(f"no action profile has ID {profile_id}")
-        return store
+        return find_by_id(self._stores, profile_id, "action profile")
 
     def find_by_name(self, name: str) -> ProfileStore | None:
         return next((store for store in self._stores.values() if store.name == name), None)

@@ -11,7 +11,7 @@ from softswitch.messages import pluralize
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info, TableInfo
-from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.p4runtime.status import Refusal, find_by_id, invalid
 from softswitch.pipeline import ActionCall, EntryAction, EntryKey, MeterConfig
 
 
@@ -117,10 +117,7 @@ class Stores:
         self._store_by_name = {store.name: store for store in self._stores.values()}
 
     def __getitem__(self, table_id: int) -> TableStore:
-        store = self._stores.get(table_id)
-        if store is None:
-            raise invalid(f"no table has ID {table_id}")
-        return store
+        return find_by_id(self._stores, table_id, "table")
 
     def find(self, table_id: int) -> TableStore | None:
         return self._stores.get(table_id)

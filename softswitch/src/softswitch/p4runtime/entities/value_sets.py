@@ -12,7 +12,7 @@ from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.codecs.matches import MatchField
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
-from softswitch.p4runtime.status import Refusal, invalid, unimplemented
+from softswitch.p4runtime.status import Refusal, find_by_id, invalid, unimplemented
 
 Member = tuple[int, ...]
 
@@ -48,10 +48,7 @@ class ValueSetEntries:
         return self._members[self._find_value_set(value_set_id).id]
 
     def _find_value_set(self, value_set_id: int) -> ValueSetInfo:
-        value_set = self._value_sets.get(value_set_id)
-        if value_set is None:
-            raise invalid(f"no value set has ID {value_set_id}")
-        return value_set
+        return find_by_id(self._value_sets, value_set_id, "value set")
 
 
 def _decode_member(value_set: ValueSetInfo, field_matches: Sequence[p4r.FieldMatch]) -> Member:

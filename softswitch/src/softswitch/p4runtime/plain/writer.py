@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,13 +17,6 @@ from softswitch.p4runtime.plain.request import ScannedUpdates
 from softswitch.pipeline import ActionCall
 from softswitch.state.entries import Offsets
 from softswitch.state.write import OP_HEADER_WORDS
-
-
-class Operations(NamedTuple):
-    """Operations of `softswitch.state.write`, and the start of each, followed by the end of the last."""
-
-    ops: Words
-    starts: Offsets
 
 
 @runtime_checkable
@@ -76,14 +69,14 @@ class PlainWriter:
         self._actions = records_from_rows(ActionRow, actions)
         self._fields = records_from_rows(FieldRow, fields)
 
-    def operations(self, scanned: ScannedUpdates, tracked_tables: Collection[str]) -> Operations | None:
-        """Return the operations of updates; None unless all are plain, and their tables have no handles."""
+    def write(self, scanned: ScannedUpdates, tracked_tables: Collection[str]) -> bool:
+        """Apply all updates if all are plain, their tables have no handles, and none of them fails."""
         if (
             not self._stores
             or any(self._extras)  # state of entries besides match and action, which a write would change
             or (tracked_tables and not self._names.isdisjoint(tracked_tables))
         ):
-            return None
+            return False
         count = len(scanned.updates)
         ops = np.empty(count * self._max_words, dtype=np.uint64)
         starts = np.empty(count + 1, dtype=np.int64)
@@ -97,10 +90,7 @@ class PlainWriter:
             ops,
             starts,
         )
-        return Operations(ops[: starts[-1]], starts) if is_plain else None
-
-    def apply_all_or_none(self, operations: Operations) -> bool:
-        return self._pipeline.apply_all_or_none(*operations)
+        return is_plain and self._pipeline.apply_all_or_none(ops[: starts[-1]], starts)
 
 
 def _is_plain(store: TableStore, table: Table) -> bool:
