@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import cast
 
@@ -13,18 +12,12 @@ from softswitch.datapath import SwitchPorts
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from softswitch.settings import Datapath
 from switch_harness.constructs import compiled
-from switch_harness.net import Net, namespace
+from switch_harness.net import Net
 from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.netns
 
 FORWARD, TO = "ControlIngress.forward", "ControlIngress.forward_to"
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with namespace(), ExitStack() as opened:
-        yield opened
 
 
 def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:

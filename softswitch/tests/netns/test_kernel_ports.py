@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -19,18 +18,12 @@ from softswitch.ports.sockets import PortError
 from switch_harness import PROGRAMS
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.kernel_ports import cpu_interfaces, programs_at, received, running, send
-from switch_harness.net import CPU, Net, frame, namespace
+from switch_harness.net import CPU, Net, frame
 from switch_harness.waiting import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("kernel_datapath")]
 PROJECT = Path(__file__).parents[2]
 PROGRAM = PROGRAMS / "l2.json"
-
-
-@pytest.fixture
-def stack(kernel_datapath: None) -> Iterator[ExitStack]:
-    with namespace(), ExitStack() as opened:
-        yield opened
 
 
 def test_constructs_that_copy(stack: ExitStack) -> None:

@@ -17,19 +17,13 @@ from softswitch.queues.shape import Shape
 from softswitch.settings import Datapath
 from switch_harness import ecn
 from switch_harness.constructs import PROGRAMS, compiled
-from switch_harness.net import Net, namespace
+from switch_harness.net import Net
 from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.netns
 
 ECN = str(PROGRAMS / "ecn.json")
 SLACK_US = 200  # two clocks, and whole microseconds
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with namespace(), ExitStack() as opened:
-        yield opened
 
 
 def shaped(rates: Sequence[str] = (), queues: Sequence[str] = ()) -> dict[int, Shape]:

@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
@@ -17,16 +16,10 @@ from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.sockets import PortError
 from switch_harness.native import Addressed, Stamps, Wires, read_stamp
-from switch_harness.net import CPU, ETHERNET, VLAN, Arrived, Net, addressed, frame, ip, namespace
+from switch_harness.net import CPU, ETHERNET, VLAN, Arrived, Net, addressed, frame, ip
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.netns
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with namespace(), ExitStack() as opened:
-        yield opened
 
 
 def test_frames_cross_in_order_and_unchanged(stack: ExitStack) -> None:

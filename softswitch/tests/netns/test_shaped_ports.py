@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -14,7 +14,7 @@ from softswitch.ports.qdiscs import shaped_interfaces
 from softswitch.settings import Datapath
 from switch_harness import ecn
 from switch_harness.constructs import compiled
-from switch_harness.net import Net, namespace
+from switch_harness.net import Net
 from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.netns
@@ -26,12 +26,6 @@ HTB = (  # as TCLink configures, at 8 Mbit/s
 SMALL = (*HTB, "qdisc add dev s2 parent 5:1 handle 10: pfifo limit 1")  # full: sends fail with ENOBUFS
 TBF = ("qdisc add dev s2 root tbf rate 8mbit burst 2000 limit 1000000",)
 FRAMES = 60  # fewer than a queue has room for
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with namespace(), ExitStack() as opened:
-        yield opened
 
 
 def shape(commands: Sequence[str]) -> None:

@@ -43,11 +43,9 @@ class DevicePorts(FakePorts):
 class ShellSwitch:
     """A switch with a command shell, whose program has a P4Info or not."""
 
-    def __init__(
-        self, program: Path = CONTROL, p4info: bool = False, make: Any = InterpretedPipeline
-    ) -> None:
+    def __init__(self, program: Path = CONTROL, p4info: bool = False) -> None:
         self.ports = DevicePorts()
-        self.pipelines = Pipelines[Any](self.ports, make, lambda _: None)
+        self.pipelines = Pipelines[Any](self.ports, InterpretedPipeline, lambda _: None)
         if p4info:
             self.pipelines.load(adopt(config(program=program)))
         else:
@@ -64,6 +62,9 @@ class ShellSwitch:
 
     def close(self) -> None:
         self.ports.close()
+
+    def ports_of(self, frame: bytes) -> list[int]:
+        return [output.port for output in self.pipeline.process(1, frame, 0, 0)]
 
     @property
     def pipeline(self) -> Any:

@@ -33,10 +33,6 @@ def frame(op: int, group: int = 0, session: int = 0) -> bytes:
     return joined.to_bytes(sum(field.width for field in probe.fields) // 8, "big")
 
 
-def ports_of(switch: ShellSwitch, data: bytes) -> list[int]:
-    return [output.port for output in switch.pipeline.process(1, data, 0, 0)]
-
-
 def test_copies_go_in_the_order_of_the_nodes(switch: ShellSwitch) -> None:
     assert switch.does("mc_mgrp_create 1") == ["Creating multicast group 1"]
     assert switch.does("mc_node_create 5 8 1 5") == [
@@ -44,10 +40,10 @@ def test_copies_go_in_the_order_of_the_nodes(switch: ShellSwitch) -> None:
         "node was created with handle 0",
     ]
     assert switch.does("mc_node_create 2 3")[1] == "node was created with handle 1"
-    assert ports_of(switch, frame(2, group=1)) == []
+    assert switch.ports_of(frame(2, group=1)) == []
     assert switch.does("mc_node_associate 1 1") == ["Associating node 1 to multicast group 1"]
     switch.does("mc_node_associate 1 0")
-    assert ports_of(switch, frame(2, group=1)) == [3, 1, 5, 8]
+    assert switch.ports_of(frame(2, group=1)) == [3, 1, 5, 8]
     assert switch.does("mc_dump") == [
         "==========",
         "MC ENTRIES",
@@ -63,11 +59,11 @@ def test_copies_go_in_the_order_of_the_nodes(switch: ShellSwitch) -> None:
     replicas = entity.packet_replication_engine_entry.multicast_group_entry.replicas
     assert [(each.egress_port, each.instance) for each in replicas] == [(3, 2), (1, 5), (5, 5), (8, 5)]
     switch.does("mc_node_update 0 4")
-    assert ports_of(switch, frame(2, group=1)) == [3, 4]
+    assert switch.ports_of(frame(2, group=1)) == [3, 4]
     switch.does("mc_node_dissociate 1 1")
-    assert ports_of(switch, frame(2, group=1)) == [4]
+    assert switch.ports_of(frame(2, group=1)) == [4]
     assert switch.does("mc_node_destroy 0") == ["Destroying node 0"]
-    assert ports_of(switch, frame(2, group=1)) == []
+    assert switch.ports_of(frame(2, group=1)) == []
     assert switch.does("mc_node_create 0 1")[1] == "node was created with handle 0"
     assert switch.does("mc_mgrp_destroy 1") == ["Destroying multicast group 1"]
     assert read(switch.control, p4r.Entity(packet_replication_engine_entry=GROUP)) == []
@@ -76,9 +72,9 @@ def test_copies_go_in_the_order_of_the_nodes(switch: ShellSwitch) -> None:
 def test_a_node_sends_to_one_port_of_a_lag(switch: ShellSwitch) -> None:
     """BMv2's hash is 255 for all packets; BMv2 shows the last node's ports as the LAG's."""
     switch.does("mc_mgrp_create 1", "mc_node_create 2 1 | 1 3", "mc_node_associate 1 0")
-    assert ports_of(switch, frame(2, group=1)) == [1]
+    assert switch.ports_of(frame(2, group=1)) == [1]
     assert switch.does("mc_set_lag_membership 1 6 9 12") == ["Setting lag membership: 1 <- 1001001000000"]
-    assert ports_of(switch, frame(2, group=1)) == [1, (6, 9, 12)[255 % 3]]
+    assert switch.ports_of(frame(2, group=1)) == [1, (6, 9, 12)[255 % 3]]
     assert switch.does("mc_dump")[-4:] == [
         "==========",
         "LAGS",
@@ -103,33 +99,33 @@ def test_what_p4runtime_writes_becomes_nodes(switch: ShellSwitch) -> None:
     ]
     handle = switch.does("mc_node_create 3 10")[1].split()[-1]
     switch.does(f"mc_node_associate 7 {handle}")
-    assert sorted(ports_of(switch, frame(2, group=7))) == [2, 4, 9, 10]
+    assert sorted(switch.ports_of(frame(2, group=7))) == [2, 4, 9, 10]
     assert write(switch.control, p4r.Update(type=p4r.Update.DELETE, entity=entity)) == [None]
     assert switch.does("mc_dump")[2] == "=========="
     switch.does("mc_mgrp_create 8", f"mc_node_associate 8 {handle}")
-    assert ports_of(switch, frame(2, group=8)) == [10]
+    assert switch.ports_of(frame(2, group=8)) == [10]
 
 
 def test_mirroring(switch: ShellSwitch) -> None:
     assert switch.refuses("mirroring_get 5").startswith("Invalid mirroring operation (SESSION_NOT_FOUND)")
-    assert sorted(ports_of(switch, frame(1, session=5))) == [9]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [9]
     switch.does("mirroring_add 5 7")
     assert switch.does("mirroring_get 5") == ["MirroringSessionConfig(port=7, mgid=None)"]
-    assert sorted(ports_of(switch, frame(1, session=5))) == [7, 9]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [7, 9]
     (entity,) = read(switch.control, p4r.Entity(packet_replication_engine_entry=SESSION))
     assert entity.packet_replication_engine_entry.clone_session_entry.replicas[0].egress_port == 7
     switch.does("mirroring_delete 5")
-    assert sorted(ports_of(switch, frame(1, session=5))) == [9]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [9]
 
 
 def test_a_session_follows_its_multicast_group(switch: ShellSwitch) -> None:
     switch.does("mc_mgrp_create 3", "mc_node_create 0 1 2", "mirroring_add_mc 5 3")
     assert switch.does("mirroring_get 5") == ["MirroringSessionConfig(port=None, mgid=3)"]
-    assert sorted(ports_of(switch, frame(1, session=5))) == [9]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [9]
     switch.does("mc_node_associate 3 0")
-    assert sorted(ports_of(switch, frame(1, session=5))) == [1, 2, 9]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [1, 2, 9]
     switch.does("mc_mgrp_destroy 3")
-    assert sorted(ports_of(switch, frame(1, session=5))) == [9]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [9]
 
 
 @pytest.mark.parametrize(

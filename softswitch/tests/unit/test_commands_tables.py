@@ -29,10 +29,6 @@ def to(address: int) -> bytes:
     return address.to_bytes(6, "big") + bytes(58)
 
 
-def ports_of(switch: ShellSwitch, frame: bytes) -> list[int]:
-    return [output.port for output in switch.pipeline.process(1, frame, 0, 0)]
-
-
 def test_an_added_entry_forwards(control: ShellSwitch) -> None:
     assert control.does("table_add forward forward_to 00:00:00:00:00:05 => 3") == [
         "Adding entry to exact match table forward",
@@ -41,7 +37,7 @@ def test_an_added_entry_forwards(control: ShellSwitch) -> None:
         "runtime data:        00:03",
         ADDED.format(0),
     ]
-    assert ports_of(control, to(5)) == [3]
+    assert control.ports_of(to(5)) == [3]
     assert control.does("table_num_entries forward") == ["1"]
 
 
@@ -98,14 +94,14 @@ def test_a_modified_entry_does_something_else(control: ShellSwitch) -> None:
         ("table_modify forward forward_to 0 => 6", 6),
     ):
         assert control.does(line) == ["Modifying entry 0 for exact match table forward"]
-        assert ports_of(control, to(5)) == [port]
+        assert control.ports_of(to(5)) == [port]
 
 
 def test_entries_are_deleted(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 5 => 3", "table_add forward forward_to 6 => 3")
     assert control.does("table_delete forward 0") == ["Deleting entry 0 from forward"]
     assert control.does("table_delete_match forward 0x6") == ["Deleting entry 1 from forward"]
-    assert (ports_of(control, to(5)), ports_of(control, to(6))) == ([], [])
+    assert (control.ports_of(to(5)), control.ports_of(to(6))) == ([], [])
 
 
 def test_defaults(control: ShellSwitch) -> None:
@@ -114,7 +110,7 @@ def test_defaults(control: ShellSwitch) -> None:
         "action:              forward_to",
         "runtime data:        00:05",
     ]
-    assert ports_of(control, to(1)) == [5]
+    assert control.ports_of(to(1)) == [5]
     assert control.does("table_dump forward")[-2:] == [
         "Action entry: ControlIngress.forward_to - 05",
         "=" * 10,
@@ -124,7 +120,7 @@ def test_defaults(control: ShellSwitch) -> None:
     control.does("table_set_default forward forward_to 257")
     assert control.does("table_dump forward")[-2] == "Action entry: ControlIngress.forward_to - 0101"
     control.does("table_reset_default forward")
-    assert ports_of(control, to(1)) == []
+    assert control.ports_of(to(1)) == []
     refused = control.refuses("table_set_default pairs set_tag 1 2")
     assert refused.startswith("Invalid table operation (DEFAULT_ACTION_IS_CONST): ")
 
@@ -145,9 +141,9 @@ def test_priorities_are_bmv2s(entities: ShellSwitch) -> None:
     entities.does("table_add metered forward_metered 0x0800&&&0xff00 => 3 10")
     entities.does("table_add metered forward_metered 0&&&0 => 4 2")
     frame = bytes(12) + b"\x08\x01" + bytes(50)
-    assert ports_of(entities, frame) == [4]
+    assert entities.ports_of(frame) == [4]
     entities.does("table_delete metered 1")
-    assert ports_of(entities, frame) == [3]
+    assert entities.ports_of(frame) == [3]
     (entry,) = [e for e in entries(entities) if e.priority]
     assert entry.priority == (1 << 31) - 1 - 10
     assert entities.does("table_dump_entry metered 0")[3] == "Priority: 10"

@@ -120,7 +120,7 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
     if values.help:
         print(help_of(program), end="")
         raise SystemExit(0)
-    _reject_unknown(unknown, _option_names(TARGET_OPTIONS[program]))
+    _reject_unknown(unknown, {name for option in TARGET_OPTIONS[program] for name in option.names})
     target_parser = _make_parser(program, TARGET_OPTIONS[program])
     if values.program is None:
         target_parser.add_argument("program", nargs="?")
@@ -167,10 +167,6 @@ def _reject_unknown(unknown: Sequence[str], target_options: Iterable[str]) -> No
             raise SwitchError(f"{word} is an option of the target: it goes after `--`")
         kind = "option" if word.startswith("-") else "argument"
         raise SwitchError(f"{word}: BMv2 has no such {kind}, see --help")
-
-
-def _option_names(options: Iterable[Option]) -> set[str]:
-    return {name for option in options for name in option.names}
 
 
 def _destination(option: Option) -> str:

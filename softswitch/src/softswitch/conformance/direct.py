@@ -55,14 +55,8 @@ def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) 
 
 
 class DirectPipeline(KernelPipeline):
-    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
-        super().__init__(
-            program,
-            build_direct,
-            bpf.XDP,
-            extra_mailbox_bytes=MAILBOX_BYTES,
-            priority_queues=priority_queues,
-        )
+    def __init__(self, program: ir.Program) -> None:
+        super().__init__(program, build_direct, bpf.XDP, extra_mailbox_bytes=MAILBOX_BYTES)
         start = self.arena.mailbox + control.MAILBOX_BYTES
         self._mailbox = self.arena.view(start, MAILBOX_BYTES).view(np.uint8)
         self._run = bpf.TestRun(self.descriptor, bpf.XDP)

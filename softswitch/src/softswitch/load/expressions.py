@@ -116,7 +116,7 @@ class Expressions:
                     return ir.IsValid(header)
             case "valid_union":
                 members = self.scope.union_members[self.name(_unwrap(item["right"]), "header_union")]
-                return _or(ir.IsValid(member) for member in members)
+                return _join(ir.Op.BOOL_OR, map(ir.IsValid, members))
             case "==" | "!=" if _unwrap(item["left"]).get("type") in HEADER_TYPES:
                 equal = self._equal_headers(_unwrap(item["left"]), _unwrap(item["right"]))
                 return equal if op == "==" else ir.Unary(ir.Op.NOT, equal)
@@ -149,9 +149,7 @@ class Expressions:
             left_members, right_members = (self.scope.union_members[name] for name in names)
             if len(left_members) != len(right_members):
                 raise ProgramError(f"{self.location}: expected unions of one type, got {' and '.join(names)}")
-            return _or(
-                self._equal_header_fields(*pair) for pair in zip(left_members, right_members, strict=True)
-            )
+            return _join(ir.Op.BOOL_OR, map(self._equal_header_fields, left_members, right_members))
         return self._equal_header_fields(*(self.scope.header_index[name] for name in names))
 
     def _equal_header_fields(self, left: int, right: int) -> ir.Expression:
@@ -164,7 +162,7 @@ class Expressions:
             ir.Binary(ir.Op.EQ, ir.FieldRef(left, i), ir.FieldRef(right, i)) for i in range(len(fields))
         ]
         conditions: list[ir.Expression] = [ir.IsValid(left), ir.IsValid(right), *equal_fields]
-        return reduce(_and, conditions)
+        return _join(ir.Op.BOOL_AND, conditions)
 
 
 def _unwrap(item: Json) -> Json:
@@ -173,12 +171,8 @@ def _unwrap(item: Json) -> Json:
     return item
 
 
-def _and(left: ir.Expression, right: ir.Expression) -> ir.Expression:
-    return ir.Binary(ir.Op.BOOL_AND, left, right)
-
-
-def _or(conditions: Iterable[ir.Expression]) -> ir.Expression:
-    return reduce(lambda left, right: ir.Binary(ir.Op.BOOL_OR, left, right), conditions)
+def _join(op: ir.Op, conditions: Iterable[ir.Expression]) -> ir.Expression:
+    return reduce(lambda left, right: ir.Binary(op, left, right), conditions)
 
 
 def _is_bool(expression: ir.Expression) -> bool:

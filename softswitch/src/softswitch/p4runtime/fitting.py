@@ -39,10 +39,11 @@ def fit_to_program(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
         _set_widths(types, header.metadata, _header_widths(header, program), is_key=False)
     _rename_digests(fitted_p4info, program)
     used_profiles = {table.implementation_id for table in fitted_p4info.tables}
+    program_profiles = {profile.name for profile in program.profiles}
     profiles = [
         profile
         for profile in fitted_p4info.action_profiles
-        if profile.preamble.id in used_profiles or _has_profile(program, profile)
+        if profile.preamble.id in used_profiles or profile.preamble.name in program_profiles
     ]
     del fitted_p4info.action_profiles[:]
     fitted_p4info.action_profiles.extend(profiles)
@@ -67,10 +68,6 @@ def _header_widths(header: p4i.ControllerPacketMetadata, program: Program) -> li
     names = [field.name for field in header.metadata]
     headers = (h.fields for h in program.headers if [f.name for f in h.fields] == names)
     return [f.width for f in next(headers, ())]
-
-
-def _has_profile(program: Program, profile: p4i.ActionProfile) -> bool:
-    return any(program_profile.name == profile.preamble.name for program_profile in program.profiles)
 
 
 def _rename_digests(p4info: p4i.P4Info, program: Program) -> None:

@@ -51,7 +51,6 @@ class P4RuntimeServer(Generic[PL]):
         device_id: int,
         ports: Ports[PL] | None = None,
         make_pipeline: MakePipeline[PL] | None = None,
-        folder_of: FolderOf[PL] = lambda _: None,
     ) -> None:
         self._device_id = device_id
         self._ports: Ports[PL]
@@ -67,7 +66,7 @@ class P4RuntimeServer(Generic[PL]):
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
         self._server: grpc.aio.Server | None = None
         if ports is not None and make_pipeline is not None:
-            self.attach(ports, make_pipeline, folder_of)
+            self.attach(ports, make_pipeline)
 
     @property
     def lost_messages(self) -> int:

@@ -6,9 +6,6 @@ from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import MeterConfig
 
-_TWO_RATE_THREE_COLOR = p4i.MeterSpec.TWO_RATE_THREE_COLOR
-_SINGLE_RATE_THREE_COLOR = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
-
 
 def decode_config(
     message: p4r.MeterConfig, meter_type: p4i.MeterSpec.Type.ValueType, location: str
@@ -16,12 +13,15 @@ def decode_config(
     config = MeterConfig(message.cir, message.cburst, message.pir, message.pburst)
     if min(*config, message.eburst) < 0:
         raise invalid(f"{location}: expected rates and bursts of at least 0, got {_format_config(message)}")
-    if message.eburst and meter_type != _SINGLE_RATE_THREE_COLOR:
+    if message.eburst and meter_type != p4i.MeterSpec.SINGLE_RATE_THREE_COLOR:
         raise invalid(f"{location}: eburst {message.eburst} is for single-rate three-color meters only")
     if message.eburst:
         raise unimplemented(f"{location}: meters with an excess burst are not supported")
     committed = config.committed_rate, config.committed_burst
-    if meter_type != _TWO_RATE_THREE_COLOR and committed != (config.peak_rate, config.peak_burst):
+    if meter_type != p4i.MeterSpec.TWO_RATE_THREE_COLOR and committed != (
+        config.peak_rate,
+        config.peak_burst,
+    ):
         raise invalid(
             f"{location}: a single-rate meter needs pir=cir and pburst=cburst, got {_format_config(message)}"
         )
