@@ -40,7 +40,6 @@ def opaque_pointer(pointer: llvm.Value) -> llvm.Value:
 
 
 def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
-    """Return the address that is `offset` bytes after another."""
     if isinstance(offset, int):
         offset = integer(64, offset)
     return b.gep(address, [offset], inbounds=True, source_etype=I8)

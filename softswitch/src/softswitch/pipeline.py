@@ -184,13 +184,12 @@ class ControlPlane(Protocol):
         """Replace the table's default action; None restores the program's own."""
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter; raise `EntryMissing` if there is no such entry."""
+        """Read an entry's direct counter; this and the next two raise `EntryMissing` if it is missing."""
 
-    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        """Write an entry's direct counter; raise `EntryMissing` if there is no such entry."""
+    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None: ...
 
     def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        """Configure an entry's direct meter; None makes it always green. Raises `EntryMissing`."""
+        """Configure an entry's direct meter; None makes it always green."""
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """Return the time of each entry's last hit in µs since start; 0 for never, -1 for a missing entry."""
@@ -218,15 +217,14 @@ class ControlPlane(Protocol):
     # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Return cells `start` to `stop` - 1 of an indirect counter."""
+        """Return cells `start` to `stop` - 1 of an indirect counter, as `read_register` does of an array."""
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None: ...
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure one cell of an indirect meter, with full token buckets; None makes it always green."""
 
-    def read_register(self, name: str, start: int, stop: int) -> list[int]:
-        """Return cells `start` to `stop` - 1 of a register array."""
+    def read_register(self, name: str, start: int, stop: int) -> list[int]: ...
 
     def write_register(self, name: str, index: int, value: int) -> None: ...
 

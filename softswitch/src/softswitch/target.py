@@ -68,7 +68,6 @@ class Target:
         return b.module.globals[name]
 
     def multiply(self, b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
-        """Return the product modulo 2^width."""
         return b.mul(left, right)
 
     def quotient(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from switch_harness import PROGRAMS
 from switch_harness.beside_bmv2 import compare
-from switch_harness.constructs import PROGRAMS
 from switch_harness.copy_programs import compile_drawn
 
 pytestmark = pytest.mark.bmv2

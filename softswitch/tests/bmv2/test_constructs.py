@@ -28,10 +28,10 @@ from typing import cast
 import pytest
 
 from softswitch.pipeline import LogRecord, Output, Pipeline
-from switch_harness.bmv2 import twins
-from switch_harness.constructs import CONSTRUCTS, PROGRAMS, Construct, no_state
+from switch_harness import PROGRAMS
+from switch_harness.constructs import CONSTRUCTS, Construct, no_state
 from switch_harness.p4rt_drawer import P4RuntimeDrawer
-from switch_harness.twins import Twins
+from switch_harness.twins import Twins, twins
 
 pytestmark = pytest.mark.bmv2
 

@@ -13,10 +13,9 @@ from finsy.proto import p4r
 
 from softswitch.conformance.encoding import EntityEncoder
 from softswitch.pipeline import Change, EntryWrite
-from switch_harness.bmv2 import twins
 from switch_harness.foreign import read_p4info
 from switch_harness.match_kinds import MALFORMED, MATCH_KINDS, random_entries, random_probe, replace_match
-from switch_harness.twins import Twins
+from switch_harness.twins import Twins, twins
 
 pytestmark = pytest.mark.bmv2
 

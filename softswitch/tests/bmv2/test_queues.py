@@ -18,9 +18,9 @@ from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.dataplane import Dataplane
 from softswitch.pipeline import ControlPlane
 from softswitch.queues.shape import Rate, packet_depth
-from switch_harness import ecn
+from switch_harness import PROGRAMS, ecn
 from switch_harness.bmv2_queues import Bmv2Queues
-from switch_harness.constructs import PROGRAMS, compiled
+from switch_harness.constructs import compiled
 from switch_harness.queued import IN, OUT, PRIORITIES, QueuedSwitch
 
 pytestmark = pytest.mark.bmv2

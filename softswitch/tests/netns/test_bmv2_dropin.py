@@ -18,8 +18,7 @@ import pytest
 
 from softswitch.bmv2.install import install
 from softswitch.processes import reserved_port
-from switch_harness import bmv2_client, ecn
-from switch_harness.constructs import PROGRAMS
+from switch_harness import PROGRAMS, bmv2_client, ecn
 from switch_harness.net import Net, ip, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for
 

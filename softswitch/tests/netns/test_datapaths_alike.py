@@ -7,7 +7,6 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -17,7 +16,6 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.probe import probe
-from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, ControlPlane, EntryWrite
 from softswitch.ports.report import PortCounters
 from softswitch.settings import Datapath
@@ -26,7 +24,6 @@ from switch_harness.net import ETHERNET, Net, frame, ip, namespace
 from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.netns
-BENCH = Path(__file__).parents[1] / "programs" / "compiled"
 BOTH = pytest.mark.parametrize("datapath", [Datapath.SOCKETS, Datapath.KERNEL])
 TAGS = [bytes.fromhex("81002007"), bytes.fromhex("81000123"), bytes.fromhex("88a80456")]
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
@@ -88,10 +85,6 @@ def wire(unable: str | None, datapath: Datapath) -> Iterator[Callable[..., Wire]
         yield lambda *arguments, **more: Wire(opened, datapath, *arguments, **more)
 
 
-def of_bench(name: str) -> Program:
-    return load_program((BENCH / f"{name}.json").read_bytes())
-
-
 def forwards_to_2(pipeline: ControlPlane) -> None:
     """Return the only entry of program l2: it forwards the address of `frame` to port 2."""
     forward = ActionCall("L2Ingress.forward", (2,))
@@ -110,7 +103,7 @@ FORWARDING = {"wire": lambda _: None, "l2": forwards_to_2}
 @pytest.mark.parametrize("name", FORWARDING)
 def test_vlan_tags_are_kept_whatever_the_program_reads(wire: Callable[..., Wire], name: str) -> None:
     """None of an Ethernet header's bytes, or those alone: the tag is then in the payload."""
-    switch = wire(of_bench(name), FORWARDING[name])
+    switch = wire(compiled(name), FORWARDING[name])
     frames = [tagged(frame(number, 60), TAGS[:number]) for number in range(4)]
     assert switch.crossed(frames) == frames
 
@@ -141,7 +134,7 @@ def test_programs_see_vlan_tags(wire: Callable[..., Wire], name: str) -> None:
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_frames_up_to_the_mtu_cross_and_larger_ones_are_counted(wire: Callable[..., Wire], mtu: int) -> None:
     """The way out has the smaller MTU. A tag is not counted as part of a frame's size."""
-    switch = wire(of_bench("l2"), forwards_to_2, mtu=mtu)
+    switch = wire(compiled("l2"), forwards_to_2, mtu=mtu)
     for end in ("s2", "h2"):
         ip("link", "set", end, "mtu", str(mtu - 100))
     maximum = mtu - 100 + 14
@@ -159,7 +152,7 @@ def test_segmentation_offload_is_dropped_and_named(
     wire: Callable[..., Wire], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A UDP socket hands its interface four datagrams as one frame, larger than the MTU."""
-    switch = wire(of_bench("l2"), forwards_to_2)
+    switch = wire(compiled("l2"), forwards_to_2)
     ip("addr", "add", "10.9.0.1/24", "dev", "h1")
     ip("neigh", "add", "10.9.0.2", "lladdr", ETHERNET[:6].hex(":"), "dev", "h1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -177,7 +170,7 @@ def test_segmentation_offload_is_dropped_and_named(
 @BOTH
 def test_tcp_segments_in_one_frame_below_the_mtu_are_dropped_too(wire: Callable[..., Wire]) -> None:
     """Three segments of 200 B, as a network stack hands them to an interface that cuts them apart."""
-    switch = wire(of_bench("l2"), forwards_to_2)
+    switch = wire(compiled("l2"), forwards_to_2)
     size = 600
     ip_header = struct.pack(">BBHHHBBH8s", 0x45, 0, 40 + size, 1, 0, 64, 6, 0, bytes(8))
     tcp = struct.pack(">HHIIBBHHH", 5, 6, 1, 1, 0x50, 0x10, 1000, 0, 0)
@@ -194,7 +187,7 @@ def test_tcp_segments_in_one_frame_below_the_mtu_are_dropped_too(wire: Callable[
 @BOTH
 def test_what_a_shaped_link_does_not_take_is_dropped_and_counted(wire: Callable[..., Wire]) -> None:
     """The link is like Mininet's TCLink: htb, whose queue has a limit. Not every kernel has its netem."""
-    switch = wire(of_bench("l2"), forwards_to_2)
+    switch = wire(compiled("l2"), forwards_to_2)
     for words in (
         "qdisc add dev s2 root handle 5: htb default 1",
         "class add dev s2 parent 5: classid 5:1 htb rate 8mbit burst 15k",

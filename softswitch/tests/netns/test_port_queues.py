@@ -15,8 +15,8 @@ from softswitch.datapath import SwitchPorts
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
 from softswitch.queues.shape import Shape
 from softswitch.settings import Datapath
-from switch_harness import ecn
-from switch_harness.constructs import PROGRAMS, compiled
+from switch_harness import PROGRAMS, ecn
+from switch_harness.constructs import compiled
 from switch_harness.net import Net
 from switch_harness.waiting import wait_for
 

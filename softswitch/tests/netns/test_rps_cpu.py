@@ -14,14 +14,12 @@ from softswitch.kernel import steering
 from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
-from softswitch.load import load_program
 from softswitch.ports.sockets import PortError
-from switch_harness import PROGRAMS
+from switch_harness.constructs import compiled
 from switch_harness.net import CPU, Net, frame, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.netns
-PROGRAM = PROGRAMS / "l2.json"
 FRAMES = 200
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 RECEIVED_RPS = 9
@@ -62,7 +60,7 @@ def reported(cpu: int) -> int:
 
 @contextmanager
 def running(net: Net, cpu: int | None, pins: Pins | None = None) -> Iterator[KernelPorts]:
-    program = load_program(PROGRAM.read_bytes())
+    program = compiled("l2")
     with (
         closing(AttachedPipeline(program)) as pipeline,
         KernelPorts(net.names, CPU, pins=pins, rps_cpu=cpu) as ports,
@@ -105,7 +103,7 @@ def test_the_program_runs_on_its_cpu_and_else_on_its_senders(stack: ExitStack) -
         wait_for(lambda: ran(ports, CPU) == {there: 1})
         # What was counted under one program is there under the next.
         ports.stop()
-        with closing(AttachedPipeline(load_program(PROGRAM.read_bytes()))) as other:
+        with closing(AttachedPipeline(compiled("l2"))) as other:
             ports.start(other)
             send(net, ports)
             assert ran(ports, 1) == {there: 2 * FRAMES}

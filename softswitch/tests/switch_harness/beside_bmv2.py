@@ -23,12 +23,11 @@ from softswitch import ir
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import LogRecord, Output, Pipeline
-from switch_harness.bmv2 import twins
 from switch_harness.likely import LikelyDrawer, Palette, PathFrames
 from switch_harness.p4rt_drawer import P4RuntimeDrawer
 from switch_harness.p4rt_writer import P4RuntimeWriter
 from switch_harness.traced import Traced
-from switch_harness.twins import Twins
+from switch_harness.twins import Twins, twins
 from switch_harness.zeroed import zeroed
 
 WRITES = 80

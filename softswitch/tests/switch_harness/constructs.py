@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from random import Random
 
 from softswitch.ir import Masked, Program
@@ -25,8 +24,7 @@ from softswitch.pipeline import (
     UseGroup,
     UseMember,
 )
-
-PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
+from switch_harness import PROGRAMS
 
 CLONE_PORTS = (4, 5)
 

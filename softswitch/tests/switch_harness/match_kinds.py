@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 from finsy.proto import p4r
 
 from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.pipeline import ActionCall, Change, EntryWrite
+from switch_harness import PROGRAMS
 
-MATCH_KINDS = Path(__file__).parents[1] / "programs" / "compiled" / "match_kinds"
+MATCH_KINDS = PROGRAMS / "match_kinds"
 """The compiled program, without suffix."""
 
 PREFIXES = [0x0A000000, 0x0A0B0000, 0x0A0B0C0D, 0xC0A80000, 0]
@@ -26,6 +26,10 @@ def probe(prefix: int, exact: int, ranged: int, small: int, wide: int) -> bytes:
 
 def masked(value: int, mask: int) -> Masked:
     return Masked(value & mask, mask)
+
+
+def between(one: int, other: int) -> RangeMatch:
+    return RangeMatch(min(one, other), max(one, other))
 
 
 def random_probe(random: Random) -> bytes:

@@ -20,10 +20,10 @@ from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
+from switch_harness import PROGRAMS
 from switch_harness.foreign import pipeline_config, read_p4info
 from switch_harness.waiting import PATIENCE_S
 
-PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 CONTROL = PROGRAMS / "control"
 ENTITIES = PROGRAMS / "entities"
 
@@ -34,6 +34,14 @@ P = ParamSpec("P")
 Control: TypeAlias = ControlledPipeline[Any]
 DEVICE = 7
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
+INVALID = "INVALID_ARGUMENT"
+EVERYTHING = [
+    p4r.Entity(table_entry=p4r.TableEntry()),
+    p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+    p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry()),
+    p4r.Entity(counter_entry=p4r.CounterEntry()),
+    p4r.Entity(register_entry=p4r.RegisterEntry()),
+]
 
 
 def config(cookie: int = 0, program: Path = CONTROL) -> p4r.ForwardingPipelineConfig:
@@ -108,6 +116,15 @@ def read(control: Control, *entities: p4r.Entity) -> list[p4r.Entity]:
         if result is not None:
             raise result
     return found
+
+
+def refused(control: Control, change: p4r.Update, code: str, message: str) -> None:
+    """Assert that an update is refused with a code and a text, and that nothing has changed."""
+    before = read(control, *EVERYTHING)
+    (result,) = write(control, change)
+    assert result is not None
+    assert (result.code.name, str(result)) == (code, message)
+    assert read(control, *EVERYTHING) == before
 
 
 def start_read(

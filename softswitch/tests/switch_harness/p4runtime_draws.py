@@ -9,7 +9,7 @@ from typing import Any
 from finsy.proto import p4r
 
 from switch_harness.entity_model import CELLS, EntityModel, Key, Metered, OneShot, entity, named
-from switch_harness.p4runtime import DELETE, INSERT, MODIFY
+from switch_harness.p4runtime import DELETE, INSERT, INVALID, MODIFY
 
 CONTINUE = p4r.WriteRequest.CONTINUE_ON_ERROR
 EVERYTHING = [
@@ -104,7 +104,6 @@ OFTEN = {"member paths": 4, "group": 4, "balanced": 4, "metered": 4, "seen": 2}
 # ---- malformed updates: the code that they get, whatever else is wrong
 
 Spoil = Callable[[p4r.Entity], object]
-INVALID = "INVALID_ARGUMENT"
 
 
 def of_replication(kind: str, spoil: Callable[[Any], object]) -> Spoil:
@@ -244,7 +243,6 @@ ALWAYS: list[tuple[str, Callable[[p4r.Update], object]]] = [
     (INVALID, lambda update: setattr(update, "type", 0)),
     (INVALID, lambda update: update.ClearField("entity")),
 ]
-KEY_ONLY = {"table_id", "action_profile_id", "member_id", "group_id"}
 
 
 def group_member(member: int, weight: int) -> p4r.ActionProfileGroup.Member:

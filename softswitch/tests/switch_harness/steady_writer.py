@@ -10,16 +10,16 @@ import json
 import sys
 import threading
 from contextlib import ExitStack
-from pathlib import Path
 
 import finsy as fy
 
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.errors import P4RuntimeError
 from softswitch.p4runtime.messages import adopt, p4r
+from switch_harness import PROGRAMS
 from switch_harness.foreign import read_p4info
 
-PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control"
+PROGRAM = PROGRAMS / "control"
 CONFIG = pipeline_config(PROGRAM)
 SCHEMA = fy.P4Schema(read_p4info(PROGRAM))
 RECEIVER = 0x020000000002

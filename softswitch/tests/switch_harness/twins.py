@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from softswitch.compiled import CompiledPipeline
+from softswitch.conformance import bmv2
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.dataplane import Dataplane
 from softswitch.conformance.errors import P4RuntimeError
@@ -17,6 +20,13 @@ from switch_harness.waiting import PATIENCE_S
 
 STEP_US = 1000
 """softswitch's clock moves by this with every frame."""
+
+
+@contextmanager
+def twins(program: Path, cpu_port: int | None = None) -> Iterator[Twins]:
+    """Start twins with a program, given by its path without suffix."""
+    with bmv2.running_switch(cpu_port) as (client, ports):
+        yield Twins(program, client, ports)
 
 
 class Twins:

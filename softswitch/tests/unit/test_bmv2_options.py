@@ -12,8 +12,9 @@ from softswitch.bmv2.command import settings_of
 from softswitch.bmv2.options import GENERAL_OPTIONS, GRPC, TARGET_OPTIONS, THRIFT, parse
 from softswitch.errors import SwitchError
 from softswitch.settings import FrameTransport, Settings
+from switch_harness import PROGRAMS
 
-PROGRAM = str(Path(__file__).parents[1] / "programs" / "compiled" / "ecn.json")
+PROGRAM = str(PROGRAMS / "ecn.json")
 
 
 def asked(*words: str, program: str = GRPC) -> tuple[Settings, list[str]]:

@@ -25,9 +25,10 @@ from softswitch.kernel.hooks import Hook
 from softswitch.machine import Machine
 from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.settings import HOOKS, Settings
+from switch_harness import PROGRAMS
 from switch_harness.waiting import wait_for
 
-PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
+PROGRAM = PROGRAMS / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
 ROOT = Path(__file__).parents[2]
 

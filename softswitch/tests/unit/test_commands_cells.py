@@ -8,7 +8,8 @@ import pytest
 from finsy.proto import p4r
 
 from softswitch.pipeline import CounterValue, MeterConfig
-from switch_harness.p4runtime import CONTROL, ENTITIES, PROGRAMS, read
+from switch_harness import PROGRAMS
+from switch_harness.p4runtime import CONTROL, ENTITIES, read
 from switch_harness.switch_runtime import ShellSwitch
 
 

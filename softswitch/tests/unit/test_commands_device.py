@@ -11,7 +11,8 @@ from google.protobuf import text_format
 
 from softswitch.hashing import Crc
 from softswitch.p4runtime.messages import p4r
-from switch_harness.p4runtime import CONTROL, ENTITIES, PROGRAMS, Control
+from switch_harness import PROGRAMS
+from switch_harness.p4runtime import CONTROL, ENTITIES, Control
 from switch_harness.switch_runtime import ShellSwitch
 
 

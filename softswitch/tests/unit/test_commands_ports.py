@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,12 +11,11 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
 from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
-from softswitch.load import load_program
 from softswitch.pipeline import EntryWrite
 from softswitch.queues.shape import packet_depth
 from softswitch.settings import Datapath
+from switch_harness.constructs import compiled
 
-PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 CPU = 255
 
 
@@ -28,7 +26,7 @@ def ports() -> Iterator[SwitchPorts]:
 
 
 def running(ports: SwitchPorts, name: str) -> CompiledPipeline:
-    pipeline = ports.make(load_program((PROGRAMS / f"{name}.json").read_bytes()))
+    pipeline = ports.make(compiled(name))
     ports.start(pipeline)
     return cast(CompiledPipeline, pipeline)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 from finsy.proto import p4r
 
-from switch_harness.p4runtime import PROGRAMS, read, write
+from switch_harness import PROGRAMS
+from switch_harness.constructs import compiled
+from switch_harness.p4runtime import read, write
 from switch_harness.switch_runtime import ShellSwitch
 
 REPLICATION = PROGRAMS / "replication"
@@ -22,9 +24,8 @@ def switch() -> Iterator[ShellSwitch]:
 
 
 def frame(op: int, group: int = 0, session: int = 0) -> bytes:
-    from softswitch.load import load_program
 
-    program = load_program(REPLICATION.with_suffix(".json").read_bytes())
+    program = compiled("replication")
     probe = next(header for header in program.headers if header.name == "probe")
     values = {"op": op, "group": group, "session": session, "port": 9}
     joined = 0

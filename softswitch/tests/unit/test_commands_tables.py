@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from finsy.proto import p4r
 
-from switch_harness.p4runtime import CONTROL, ENTITIES, PROGRAMS, forward, read, update, write
+from switch_harness import PROGRAMS
+from switch_harness.p4runtime import CONTROL, ENTITIES, forward, read, update, write
 from switch_harness.switch_runtime import ShellSwitch
 
 ADDED = "Entry has been added with handle {}"

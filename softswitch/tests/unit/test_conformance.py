@@ -67,17 +67,13 @@ class Wire:
     def read_counter(self, _name: str, start: int, stop: int) -> list[CounterValue]:
         return [self.counter][start:stop]
 
-    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+    def write_cell(self, name: str, index: int, value: object) -> None:
         self.calls.append((name, index, value))
+
+    write_counter = write_register = write_meter = write_cell
 
     def read_register(self, _name: str, start: int, stop: int) -> list[int]:
         return [0] * (stop - start)
-
-    def write_register(self, name: str, index: int, value: int) -> None:
-        self.calls.append((name, index, value))
-
-    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        self.calls.append((name, index, config))
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         self.calls.append(("group", group, tuple(replicas)))

@@ -14,7 +14,8 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from softswitch.pipeline import Replica
 from softswitch.v1model import Standard
-from switch_harness.constructs import PROGRAMS, compiled
+from switch_harness import PROGRAMS
+from switch_harness.constructs import compiled
 
 PORT = 3
 DROPS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,13 +9,10 @@ from hypothesis import strategies as st
 from softswitch.errors import ProgramError
 from softswitch.load import load_program
 from softswitch.p4runtime.device_config import extract_program
+from switch_harness import PROGRAMS
+from switch_harness.bmv2_client import varint
 
-PROGRAM = (Path(__file__).parents[1] / "programs" / "compiled" / "control.json").read_bytes()
-
-
-def varint(number: int) -> bytes:
-    low, rest = number & 0x7F, number >> 7
-    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
+PROGRAM = (PROGRAMS / "control.json").read_bytes()
 
 
 def field(number: int, data: bytes) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from softswitch.explain import cli
 from softswitch.explain.frames import Frame, read_pcap
-from switch_harness.constructs import PROGRAMS
+from switch_harness import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = str(PROGRAMS / "control.json")

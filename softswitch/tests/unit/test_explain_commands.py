@@ -12,13 +12,14 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Masked, RangeMatch
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.pipeline import ActionCall, Replica
+from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
 
 
 def apply(program: str, tmp_path: Path, *lines: str) -> InterpretedPipeline:
     file = tmp_path / "commands.txt"
     file.write_text("".join(f"{line}\n" for line in lines))
-    return run_commands((COMPILED / f"{program}.json").read_bytes(), InterpretedPipeline, file)
+    return run_commands((PROGRAMS / f"{program}.json").read_bytes(), InterpretedPipeline, file)
 
 
 def test_entries_and_registers(tmp_path: Path) -> None:
@@ -57,7 +58,6 @@ def test_groups_and_sessions(tmp_path: Path) -> None:
         assert by_commands.process(1, frame, 0, 0) == by_hand.process(1, frame, 0, 0)
 
 
-COMPILED = Path(__file__).parents[1] / "programs" / "compiled"
 KINDS = {
     "exact": ("0x1f", 0x1F),
     "lpm": ("0x80/1", None),

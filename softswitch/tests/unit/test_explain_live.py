@@ -21,8 +21,8 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ports.loop import PortLoop
 from softswitch.queues.shape import Rate, Shape, packet_depth, parse_rate
 from softswitch.settings import Datapath
-from switch_harness import ecn
-from switch_harness.constructs import CONSTRUCTS, PROGRAMS, compiled
+from switch_harness import PROGRAMS, ecn
+from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 CPU = 255

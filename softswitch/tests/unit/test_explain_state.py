@@ -10,7 +10,7 @@ from finsy.proto import p4r
 
 from softswitch.explain import cli
 from softswitch.explain.state import Switch
-from switch_harness.constructs import PROGRAMS
+from switch_harness import PROGRAMS
 from switch_harness.entity_model import EntityModel, entity
 from switch_harness.model_pipeline import ModelPipeline
 from switch_harness.p4runtime import (

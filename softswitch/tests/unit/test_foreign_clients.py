@@ -14,11 +14,12 @@ import finsy as fy
 import pytest
 from finsy.p4entity import P4ValueSetMember
 
+from switch_harness import PROGRAMS
 from switch_harness.namespaces import on_the_machines_network
 from switch_harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
+PROGRAM = PROGRAMS / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
 ENTITIES = PROGRAM.with_name("entities.json")
 CPU_PORT = 255

@@ -27,10 +27,9 @@ from softswitch.frames.grpc_stream import GrpcStream
 from softswitch.frames.nanomsg import PACKET_IN, PACKET_OUT, PORT_ADD, Nanomsg
 from softswitch.frames.pcap_files import PcapFiles, read_frames
 from softswitch.frames.ports import MAX_FRAME_BYTES, FramePorts
-from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, LogRecord
 from softswitch.ports.capture import file_header
-from switch_harness import PROGRAMS
+from switch_harness.constructs import compiled
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 DEVICE, CPU, TAG = 3, 255, 2**63
@@ -38,7 +37,7 @@ FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
 
 
 def pipeline(name: str) -> CompiledPipeline:
-    return CompiledPipeline(load_program((PROGRAMS / f"{name}.json").read_bytes()))
+    return CompiledPipeline(compiled(name))
 
 
 class Queue:

@@ -13,7 +13,8 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.limits import MAX_BACKWARD_JUMPS
 from softswitch.load import load_program
 from softswitch.pipeline import LogRecord, Pipeline
-from switch_harness.constructs import PROGRAMS, compiled, fill_branches
+from switch_harness import PROGRAMS
+from switch_harness.constructs import compiled, fill_branches
 
 Make = type[InterpretedPipeline] | type[CompiledPipeline]
 MANY_LAPS = pytest.mark.parametrize(

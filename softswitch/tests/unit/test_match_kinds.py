@@ -10,23 +10,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Masked, Match, RangeMatch
+from softswitch.ir import Masked, Match
 from softswitch.jit import MachineCode
-from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryKey, EntryWrite
+from switch_harness.constructs import compiled
 from switch_harness.effort import examples
-from switch_harness.match_kinds import MATCH_KINDS, PREFIXES, WIDE, WIDE_MASKS, masked, probe
+from switch_harness.match_kinds import PREFIXES, WIDE, WIDE_MASKS, between, masked, probe
 
-PROGRAM = load_program(MATCH_KINDS.with_suffix(".json").read_bytes())
+PROGRAM = compiled("match_kinds")
 CODE = MachineCode(PROGRAM)
 
 
 def prefix(value: int, length: int) -> Masked:
     return masked(value, (1 << 32) - (1 << (32 - length)))
-
-
-def between(low: int, high: int) -> RangeMatch:
-    return RangeMatch(min(low, high), max(low, high))
 
 
 EXACT = st.integers(0, 1)

@@ -10,7 +10,7 @@ from softswitch.p4runtime.control import READ_CHUNK
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import CounterValue
 from switch_harness import p4runtime as harness
-from switch_harness.p4runtime import SCHEMA, Control, forward, identity, read, update, write
+from switch_harness.p4runtime import INVALID, SCHEMA, Control, forward, identity, read, update, write
 
 
 @pytest.fixture
@@ -146,18 +146,18 @@ def test_cookies_go_with_what_they_were_written_with(control: Control) -> None:
 @pytest.mark.parametrize(
     ("entity", "code", "message"),
     [
-        (p4r.Entity(), "INVALID_ARGUMENT", "the entity is not set"),
-        (p4r.Entity(table_entry=p4r.TableEntry(table_id=9)), "INVALID_ARGUMENT", "no table has ID 9"),
+        (p4r.Entity(), INVALID, "the entity is not set"),
+        (p4r.Entity(table_entry=p4r.TableEntry(table_id=9)), INVALID, "no table has ID 9"),
         (
             p4r.Entity(table_entry=p4r.TableEntry(match=[p4r.FieldMatch(field_id=1)])),
-            "INVALID_ARGUMENT",
+            INVALID,
             "match fields are given without a table ID",
         ),
         (
             p4r.Entity(
                 table_entry=p4r.TableEntry(table_id=identity("pairs"), counter_data=p4r.CounterData())
             ),
-            "INVALID_ARGUMENT",
+            INVALID,
             "table ControlIngress.pairs has no direct counter",
         ),
         (
@@ -174,14 +174,10 @@ def test_cookies_go_with_what_they_were_written_with(control: Control) -> None:
         ),
         (
             p4r.Entity(counter_entry=p4r.CounterEntry(index=p4r.Index(index=1))),
-            "INVALID_ARGUMENT",
+            INVALID,
             "an index is given without a counter ID",
         ),
-        (
-            p4r.Entity(register_entry=p4r.RegisterEntry(register_id=3)),
-            "INVALID_ARGUMENT",
-            "no register has ID 3",
-        ),
+        (p4r.Entity(register_entry=p4r.RegisterEntry(register_id=3)), INVALID, "no register has ID 3"),
         (
             p4r.Entity(extern_entry=p4r.ExternEntry()),
             "UNIMPLEMENTED",

@@ -6,7 +6,8 @@ import pytest
 from finsy.proto import p4i, p4r
 
 from softswitch.interpreter import InterpretedPipeline
-from switch_harness.p4runtime import MODIFY, PROGRAMS, Control, config, controlled_by, read, write
+from switch_harness import PROGRAMS
+from switch_harness.p4runtime import MODIFY, Control, config, controlled_by, read, write
 
 VALUE_SETS = PROGRAMS / "value_sets"
 KINDS = (p4i.MatchField.TERNARY, p4i.MatchField.RANGE)

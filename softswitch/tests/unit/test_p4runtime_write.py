@@ -12,24 +12,19 @@ from softswitch.pipeline import EntryWrite
 from switch_harness import p4runtime as harness
 from switch_harness.p4runtime import (
     DELETE,
+    EVERYTHING,
     INSERT,
+    INVALID,
     MODIFY,
     SCHEMA,
     Control,
     forward,
     identity,
     read,
+    refused,
     update,
     write,
 )
-
-EVERYTHING = [
-    p4r.Entity(table_entry=p4r.TableEntry()),
-    p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
-    p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry()),
-    p4r.Entity(counter_entry=p4r.CounterEntry()),
-    p4r.Entity(register_entry=p4r.RegisterEntry()),
-]
 
 
 @pytest.fixture
@@ -245,109 +240,80 @@ def param(entry: p4r.TableEntry) -> p4r.Action.Param:
     return entry.action.action.params[0]
 
 
-MALFORMED: list[tuple[str, Change, str]] = [
-    ("INVALID_ARGUMENT", lambda e: setattr(e, "table_id", 99), "no table has ID 99"),
-    ("INVALID_ARGUMENT", lambda e: setattr(e, "table_id", 0), "no table has ID 0"),
+MALFORMED: list[tuple[Change, str]] = [
+    (lambda e: setattr(e, "table_id", 99), "no table has ID 99"),
+    (lambda e: setattr(e, "table_id", 0), "no table has ID 0"),
+    (lambda e: setattr(e, "priority", 1), f"{FORWARD}: exact and lpm matches have priority 0, not 1"),
+    (lambda e: setattr(e, "is_const", True), f"{FORWARD}: is_const must not be set in a write"),
     (
-        "INVALID_ARGUMENT",
-        lambda e: setattr(e, "priority", 1),
-        f"{FORWARD}: exact and lpm matches have priority 0, not 1",
-    ),
-    (
-        "INVALID_ARGUMENT",
-        lambda e: setattr(e, "is_const", True),
-        f"{FORWARD}: is_const must not be set in a write",
-    ),
-    (
-        "INVALID_ARGUMENT",
         lambda e: e.ClearField("match"),
         f"{FORWARD}, match field dst_addr is missing; expected dst_addr (ID 1)",
     ),
+    (lambda e: e.match.append(e.match[0]), f"{FORWARD}, match field dst_addr is given twice"),
     (
-        "INVALID_ARGUMENT",
-        lambda e: e.match.append(e.match[0]),
-        f"{FORWARD}, match field dst_addr is given twice",
-    ),
-    (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e.match[0], "field_id", 2),
         f"{FORWARD}, match field with ID 2 does not exist; expected dst_addr (ID 1)",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e.match[0].exact, "value", b"\x01" + bytes(6)),
         f"{FORWARD}, match field dst_addr: 0x01000000000000 does not fit in bit<48>",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e.match[0].exact, "value", b""),
         f"{FORWARD}, match field dst_addr: the value is empty, bit<48> needs at least one byte",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e.match[0].lpm, "prefix_len", 8),
         f"{FORWARD}, match field dst_addr: expected a match of kind exact, got lpm",
     ),
-    ("INVALID_ARGUMENT", lambda e: e.ClearField("action"), f"{FORWARD}: the action is missing"),
+    (lambda e: e.ClearField("action"), f"{FORWARD}: the action is missing"),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e.action, "action_profile_member_id", 1),
         f"{FORWARD}: action_profile_member_id is given, but the table takes actions directly",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e.action.action, "action_id", 77),
         f"{FORWARD} has no action with ID 77; it has "
         f"ControlIngress.forward_to (ID {identity('forward_to')}), "
         f"ControlIngress.punt (ID {identity('punt')}), ControlIngress.set_tag (ID {identity('set_tag')})",
     ),
     (
-        "PERMISSION_DENIED",
         lambda e: setattr(e.action.action, "action_id", identity("drop")),
         f"{FORWARD}: action ControlIngress.drop is allowed as default action only",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: e.action.action.ClearField("params"),
         "action ControlIngress.forward_to, parameter port is missing; expected port (ID 1)",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: e.action.action.params.add(param_id=2, value=b"\x01"),
         "action ControlIngress.forward_to, parameter with ID 2 does not exist; expected port (ID 1)",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(param(e), "value", b"\x02\x00"),
         "action ControlIngress.forward_to, parameter port: 0x0200 does not fit in bit<9>",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(param(e), "value", b""),
         "action ControlIngress.forward_to, parameter port: "
         "the value is empty, bit<9> needs at least one byte",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: setattr(e, "idle_timeout_ns", 1),
         f"{FORWARD}: idle_timeout_ns is set, but the entry cannot have an idle timeout",
     ),
     (
-        "INVALID_ARGUMENT",
         lambda e: e.time_since_last_hit.SetInParent(),
         f"{FORWARD}: time_since_last_hit must not be set in a write",
     ),
-    ("INVALID_ARGUMENT", lambda e: e.meter_config.SetInParent(), f"{FORWARD} has no direct meter"),
-    (
-        "INVALID_ARGUMENT",
-        lambda e: setattr(e.counter_data, "packet_count", -1),
-        "counter value -1 packets, 0 bytes is negative",
-    ),
+    (lambda e: e.meter_config.SetInParent(), f"{FORWARD} has no direct meter"),
+    (lambda e: setattr(e.counter_data, "packet_count", -1), "counter value -1 packets, 0 bytes is negative"),
 ]
 
 
-@pytest.mark.parametrize(("code", "change", "message"), MALFORMED, ids=[text for _, _, text in MALFORMED])
-def test_a_malformed_entry(control: Control, code: str, change: Change, message: str) -> None:
+@pytest.mark.parametrize(("change", "message"), MALFORMED, ids=[text for _, text in MALFORMED])
+def test_a_malformed_entry(control: Control, change: Change, message: str) -> None:
+    code = "PERMISSION_DENIED" if message.endswith("is allowed as default action only") else INVALID
     insert, modify = update(forward(6)), update(forward(5, port=2), MODIFY)
     change(insert.entity.table_entry)
     refused(control, insert, code, message)
@@ -356,22 +322,9 @@ def test_a_malformed_entry(control: Control, code: str, change: Change, message:
         refused(control, modify, code, message)
 
 
-def refused(control: Control, change: p4r.Update, code: str, message: str) -> None:
-    """Assert that an update is refused with a code and a text, and that nothing has changed."""
-    before = read(control, *EVERYTHING)
-    (result,) = write(control, change)
-    assert result is not None
-    assert (result.code.name, str(result)) == (code, message)
-    assert read(control, *EVERYTHING) == before
-
-
 BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
-    ("INVALID_ARGUMENT", p4r.Update(type=INSERT), "the entity is not set"),
-    (
-        "INVALID_ARGUMENT",
-        update(forward(6), 0),
-        "update type 0 is none of INSERT, MODIFY and DELETE",
-    ),
+    (INVALID, p4r.Update(type=INSERT), "the entity is not set"),
+    (INVALID, update(forward(6), 0), "update type 0 is none of INSERT, MODIFY and DELETE"),
     ("ALREADY_EXISTS", update(forward(5)), f"{FORWARD}: entry dst_addr=0x5 is already there"),
     ("NOT_FOUND", update(forward(6), MODIFY), f"{FORWARD}: entry dst_addr=0x6 is not there"),
     ("NOT_FOUND", update(forward(6), DELETE), f"{FORWARD}: entry dst_addr=0x6 is not there"),
@@ -396,22 +349,22 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
         f"{FORWARD}: action ControlIngress.set_tag is not allowed as default action",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(default("forward", fy.Action("punt")), INSERT),
         f"{FORWARD}: the default entry can only be modified",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(forward(5, is_default_action=True), MODIFY),
         f"{FORWARD}: the default entry has neither match fields nor priority",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(pair(1, counter_data=fy.P4CounterData())),
         "table ControlIngress.pairs has no direct counter",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(fy.P4DirectCounterEntry("forwarded", table_entry=forward(5)), DELETE),
         f"{FORWARD}: a direct counter can only be modified",
     ),
@@ -421,7 +374,7 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
         f"{FORWARD}: entry dst_addr=0x6 is not there",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(fy.P4CounterEntry("drops", index=0), INSERT),
         "counter ControlIngress.drops can only be modified",
     ),
@@ -431,12 +384,12 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
         "counter ControlIngress.drops: index 16 is beyond the last, 15",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(fy.P4CounterEntry("drops", index=-1), MODIFY),
         "counter ControlIngress.drops: index -1 is negative",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         p4r.Update(type=MODIFY, entity=p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=3))),
         "no counter has ID 3",
     ),
@@ -446,17 +399,17 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
         "register ControlIngress.cells: index 4096 is beyond the last, 4095",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         update(fy.P4RegisterEntry("cells", index=1), MODIFY),
         "register ControlIngress.cells: expected data of kind bitstring, got none",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         cell(p4d.P4Data(bool=True)),
         "register ControlIngress.cells: expected data of kind bitstring, got bool",
     ),
     (
-        "INVALID_ARGUMENT",
+        INVALID,
         cell(p4d.P4Data(bitstring=b"\x01" + bytes(12))),
         "register ControlIngress.cells: 0x01000000000000000000000000 does not fit in bit<96>",
     ),

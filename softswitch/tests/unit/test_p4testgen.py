@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from switch_harness import PROGRAMS
 from switch_harness.p4testgen import generate_tests, run_generated
 
-PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 FRAME = "02 00 00 00 00 02 02 00 00 00 00 01 08 00"
 
 COMPILER = f"""#!/bin/sh

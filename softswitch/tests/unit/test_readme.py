@@ -11,7 +11,8 @@ from typing import Any
 from finsy.proto import p4r
 
 from softswitch.p4runtime.messages import adopt
-from switch_harness.p4runtime import PROGRAMS, config, controlled, identity_in
+from switch_harness import PROGRAMS
+from switch_harness.p4runtime import config, controlled, identity_in
 
 README = Path(__file__).parents[2] / "README.md"
 REGISTERS = PROGRAMS / "registers"

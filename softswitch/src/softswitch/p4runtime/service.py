@@ -139,7 +139,6 @@ class P4RuntimeServer(Generic[PL]):
     # ---- unary and server-streaming RPCs
 
     async def Write(self, request: Request, context: Context) -> p4r.WriteResponse:
-        """Apply a batch of updates (P4Runtime 1.4 §12)."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.head.device_id)
             self._check_primary(request.head)
@@ -162,7 +161,6 @@ class P4RuntimeServer(Generic[PL]):
     async def SetForwardingPipelineConfig(
         self, request: SetRequest, context: Context
     ) -> p4r.SetForwardingPipelineConfigResponse:
-        """Verify, save or commit a pipeline config (P4Runtime 1.4 §14)."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
             self._check_primary(request)
@@ -181,7 +179,6 @@ class P4RuntimeServer(Generic[PL]):
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: Context
     ) -> p4r.CapabilitiesResponse:
-        """Return the API version (P4Runtime 1.5 §17)."""
         async with _abort_on_refusal(context):
             if request.device_id:
                 self._check_device(request.device_id)

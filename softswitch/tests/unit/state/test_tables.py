@@ -17,6 +17,7 @@ from softswitch.ir import Masked, MatchKind, RangeMatch
 from softswitch.memory.coding import match_words
 from softswitch.memory.layout import TableLayout
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite, StoredEntry
+from switch_harness.match_kinds import between, masked
 from switch_harness.state_programs import NARROW, PLAIN, WIDE, State, key_field, program, table
 
 SIZE = 6
@@ -34,14 +35,6 @@ TABLES = (EXACT, MASKED, PREFIXES, RANGES)
 PROGRAM = program(*TABLES)
 
 few = st.integers(0, 2)
-
-
-def masked(value: int, mask: int) -> Masked:
-    return Masked(value & mask, mask)
-
-
-def between(one: int, other: int) -> RangeMatch:
-    return RangeMatch(min(one, other), max(one, other))
 
 
 KEYS: dict[str, st.SearchStrategy[Entry]] = {
