@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -200,7 +200,7 @@ def command(
         raise click.UsageError("--pin goes with --datapath kernel or auto")
     rates = parse_options_by_port("--port-rate", port_rates, parse_port_rate)
     depths = parse_options_by_port("--port-queue", port_queues, parse_port_queue)
-    for flag, values in (("--port-rate", rates), ("--port-queue", depths)):
+    for flag, values in (("--port-rate", rates), ("--port-queue", depths), ("--trace", trace)):
         if values and (datapath_mode is Datapath.KERNEL or pin is not None):
             conflicting_option = "--pin" if pin is not None else "--datapath kernel"
             raise click.UsageError(
@@ -209,25 +209,21 @@ def command(
     shapes = make_shapes(port_interfaces, rates, depths)
     if trace_filters and trace is None:
         raise click.UsageError("--trace-filter goes with --trace")
-    if trace is not None and (datapath_mode is Datapath.KERNEL or pin is not None):
-        raise click.UsageError(
-            "--trace goes with --datapath sockets or auto, "
-            f"not with {'--pin' if pin else '--datapath kernel'}"
-        )
     if dp_grpc_server_addr is not None:
-        _reject_interface_options(
-            {
-                "-i": interfaces,
-                "--impair": impairments,
-                "--port-rate": port_rates,
-                "--port-queue": port_queues,
-                "--datapath": datapath_mode is not Datapath.AUTO,
-                "--pin": pin,
-                "--trace": trace,
-                "--rps-cpu": rps_cpu is not None,
-                "--busy-poll": busy_poll,
-            }
-        )
+        interface_options: dict[str, object] = {
+            "-i": interfaces,
+            "--impair": impairments,
+            "--port-rate": port_rates,
+            "--port-queue": port_queues,
+            "--datapath": datapath_mode is not Datapath.AUTO,
+            "--pin": pin,
+            "--trace": trace,
+            "--rps-cpu": rps_cpu is not None,
+            "--busy-poll": busy_poll,
+        }
+        for flag, value in interface_options.items():
+            if value:
+                raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")
     run(
         Settings(
             program=program,
@@ -259,12 +255,6 @@ def main() -> None:
         command.main(arguments, prog_name="softswitch")
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
-
-
-def _reject_interface_options(options: Mapping[str, object]) -> None:
-    for flag, value in options.items():
-        if value:
-            raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")
 
 
 def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.ServerCredentials | None:
