@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from softswitch.commands.shell import Shell
 from softswitch.errors import SwitchError
@@ -40,7 +44,7 @@ class DevicePorts(FakePorts):
         self.calls.append((calculation, crc))
 
 
-class ShellSwitch:
+class ShellSwitch(AbstractContextManager["ShellSwitch"]):
     """A switch with a command shell, whose program has a P4Info or not."""
 
     def __init__(self, program: Path = CONTROL, p4info: bool = False) -> None:
@@ -53,9 +57,6 @@ class ShellSwitch:
         self.runtime = SwitchRuntime[Any](self.pipelines, self.ports, 1)
         self.output: list[str] = []
         self.shell = Shell(self.runtime, self.output.append)
-
-    def __enter__(self) -> ShellSwitch:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -95,3 +96,14 @@ class ShellSwitch:
         except SwitchError as error:
             return error
         raise AssertionError(f"{line} was done")
+
+
+def shells(program: Path, *p4infos: bool) -> Any:
+    """Make a fixture: a switch with a program, once for each choice of whether it has a P4Info."""
+
+    @pytest.fixture(params=p4infos or [False], ids=lambda p4info: "p4info" if p4info else "bare")
+    def switch(request: pytest.FixtureRequest) -> Iterator[ShellSwitch]:
+        with ShellSwitch(program, request.param) as found:
+            yield found
+
+    return switch

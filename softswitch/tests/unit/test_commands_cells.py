@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from finsy.proto import p4r
 
 from softswitch.pipeline import CounterValue, MeterConfig
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import CONTROL, ENTITIES, read
-from switch_harness.switch_runtime import ShellSwitch
+from switch_harness.switch_runtime import ShellSwitch, shells
 
-
-@pytest.fixture(params=[False, True], ids=["bare", "p4info"])
-def entities(request: pytest.FixtureRequest) -> Iterator[ShellSwitch]:
-    with ShellSwitch(ENTITIES, p4info=request.param) as switch:
-        yield switch
-
-
-@pytest.fixture
-def control() -> Iterator[ShellSwitch]:
-    with ShellSwitch(CONTROL) as switch:
-        yield switch
+entities = shells(ENTITIES, False, True)
+control = shells(CONTROL)
 
 
 def test_packets_and_commands_share_registers(

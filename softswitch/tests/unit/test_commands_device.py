@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,9 @@ from softswitch.hashing import Crc
 from softswitch.p4runtime.messages import p4r
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import CONTROL, ENTITIES, Control
-from switch_harness.switch_runtime import ShellSwitch
+from switch_harness.switch_runtime import ShellSwitch, shells
 
-
-@pytest.fixture
-def switch() -> Iterator[ShellSwitch]:
-    with ShellSwitch(CONTROL) as switch_with_shell:
-        yield switch_with_shell
+switch = shells(CONTROL)
 
 
 def test_programs_are_swapped(switch: ShellSwitch) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from finsy.proto import p4r
 
 from switch_harness.p4runtime import ENTITIES, read
-from switch_harness.switch_runtime import ShellSwitch
+from switch_harness.switch_runtime import ShellSwitch, shells
 
-
-@pytest.fixture(params=[False, True], ids=["bare", "p4info"])
-def switch(request: pytest.FixtureRequest) -> Iterator[ShellSwitch]:
-    with ShellSwitch(ENTITIES, p4info=request.param) as switch_with_shell:
-        yield switch_with_shell
+switch = shells(ENTITIES, False, True)
 
 
 def ports_of(switch: ShellSwitch, address: int) -> list[int]:

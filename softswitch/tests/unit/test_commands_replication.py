@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from finsy.proto import p4r
 
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
 from switch_harness.p4runtime import read, write
-from switch_harness.switch_runtime import ShellSwitch
+from switch_harness.switch_runtime import ShellSwitch, shells
 
 REPLICATION = PROGRAMS / "replication"
 GROUP = p4r.PacketReplicationEngineEntry(multicast_group_entry=p4r.MulticastGroupEntry())
 SESSION = p4r.PacketReplicationEngineEntry(clone_session_entry=p4r.CloneSessionEntry())
-
-
-@pytest.fixture
-def switch() -> Iterator[ShellSwitch]:
-    with ShellSwitch(REPLICATION, p4info=True) as switch_with_shell:
-        yield switch_with_shell
+switch = shells(REPLICATION, True)
 
 
 def frame(op: int, group: int = 0, session: int = 0) -> bytes:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from finsy.proto import p4r
 
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import CONTROL, ENTITIES, forward, read, update, write
-from switch_harness.switch_runtime import ShellSwitch
+from switch_harness.switch_runtime import ShellSwitch, shells
 
 ADDED = "Entry has been added with handle {}"
-
-
-@pytest.fixture
-def control() -> Iterator[ShellSwitch]:
-    with ShellSwitch(CONTROL) as switch:
-        yield switch
-
-
-@pytest.fixture
-def entities() -> Iterator[ShellSwitch]:
-    with ShellSwitch(ENTITIES) as switch:
-        yield switch
+control = shells(CONTROL)
+entities = shells(ENTITIES)
 
 
 def to(address: int) -> bytes:
