@@ -7,10 +7,10 @@ from finsy.proto import p4r
 
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.status import Refusal
+from switch_harness import PROGRAMS
 from switch_harness.p4runtime import (
     INSERT,
     MODIFY,
-    PROGRAMS,
     Control,
     config,
     controlled,

@@ -10,10 +10,10 @@ from finsy.proto import p4r
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.messages import adopt
+from switch_harness import PROGRAMS
 from switch_harness.p4runtime import (
     INSERT,
     MODIFY,
-    PROGRAMS,
     Control,
     config,
     controlled_by,

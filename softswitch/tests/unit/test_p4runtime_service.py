@@ -4,6 +4,7 @@ import gc
 import os
 import socket
 import threading
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -15,6 +16,7 @@ from softswitch.errors import SwitchError
 from softswitch.p4runtime.service import P4RuntimeServer
 from switch_harness.p4runtime import (
     DEVICE,
+    INVALID,
     MODIFY,
     FakePorts,
     asynchronous,
@@ -107,16 +109,16 @@ async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.
             ):
                 with pytest.raises(grpc.aio.AioRpcError) as error:
                     await channel.unary_unary(f"/p4.v1.P4Runtime/{rpc}", bytes, bytes)(garbage)
-                assert failure(error)[0] == "INVALID_ARGUMENT", rpc
+                assert failure(error)[0] == INVALID, rpc
                 assert failure(error)[1].startswith(f"cannot parse the {rpc} request"), rpc
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 _ = [each async for each in channel.unary_stream(read, bytes, bytes)(garbage)]
-            assert failure(error)[0] == "INVALID_ARGUMENT"
+            assert failure(error)[0] == INVALID
             stream = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel", bytes, bytes)()
             await stream.write(garbage)
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await stream.read()
-            assert failure(error)[0] == "INVALID_ARGUMENT"
+            assert failure(error)[0] == INVALID
         await controller.write(update(forward(1)))
     # asyncio's records are about gRPC's poller, which outlives the event loops of earlier tests.
     assert [each.getMessage() for each in caplog.records if each.name != "asyncio"] == []
@@ -175,21 +177,9 @@ async def test_reconciling_with_the_same_pipeline_changes_only_the_cookie() -> N
         assert answer.config == config(cookie=9)
 
 
-def with_json(json: bytes) -> p4r.ForwardingPipelineConfig:
+def changed(change: Callable[[p4r.ForwardingPipelineConfig], object]) -> p4r.ForwardingPipelineConfig:
     answer = config()
-    answer.p4_device_config = json
-    return answer
-
-
-def with_table(name: str) -> p4r.ForwardingPipelineConfig:
-    answer = config()
-    answer.p4info.tables[0].preamble.name = name
-    return answer
-
-
-def with_extern() -> p4r.ForwardingPipelineConfig:
-    answer = config()
-    answer.p4info.externs.add()
+    change(answer)
     return answer
 
 
@@ -199,26 +189,31 @@ INCOMPLETE = "the pipeline config needs p4info and p4_device_config (BMv2 JSON)"
 @pytest.mark.parametrize(
     ("action", "bad", "code", "message"),
     [
-        ("VERIFY", None, "INVALID_ARGUMENT", INCOMPLETE),
-        ("VERIFY_AND_SAVE", None, "INVALID_ARGUMENT", INCOMPLETE),
-        ("VERIFY_AND_COMMIT", with_json(b""), "INVALID_ARGUMENT", INCOMPLETE),
-        ("RECONCILE_AND_COMMIT", None, "INVALID_ARGUMENT", INCOMPLETE),
+        ("VERIFY", None, INVALID, INCOMPLETE),
+        ("VERIFY_AND_SAVE", None, INVALID, INCOMPLETE),
+        ("VERIFY_AND_COMMIT", changed(lambda c: c.ClearField("p4_device_config")), INVALID, INCOMPLETE),
+        ("RECONCILE_AND_COMMIT", None, INVALID, INCOMPLETE),
         (
             "VERIFY_AND_COMMIT",
-            with_json(b"[]"),
-            "INVALID_ARGUMENT",
+            changed(lambda c: setattr(c, "p4_device_config", b"[]")),
+            INVALID,
             "not a BMv2 program: `header_types` and `pipelines` expected at the top",
         ),
         (
             "VERIFY_AND_COMMIT",
-            with_table("other"),
-            "INVALID_ARGUMENT",
+            changed(lambda c: setattr(c.p4info.tables[0].preamble, "name", "other")),
+            INVALID,
             "P4Info and program differ in table other: they come from different compilations",
         ),
-        ("VERIFY", with_extern(), "INVALID_ARGUMENT", "P4Info: externs are not supported by softswitch"),
-        ("COMMIT", config(), "INVALID_ARGUMENT", "COMMIT takes no config, it commits the saved config"),
+        (
+            "VERIFY",
+            changed(lambda c: c.p4info.externs.add()),
+            INVALID,
+            "P4Info: externs are not supported by softswitch",
+        ),
+        ("COMMIT", config(), INVALID, "COMMIT takes no config, it commits the saved config"),
         ("COMMIT", None, "NOT_FOUND", "no config is saved: VERIFY_AND_SAVE one before COMMIT"),
-        ("UNSPECIFIED", None, "INVALID_ARGUMENT", "action 0 of SetForwardingPipelineConfig is not known"),
+        ("UNSPECIFIED", None, INVALID, "action 0 of SetForwardingPipelineConfig is not known"),
     ],
 )
 @asynchronous

@@ -16,10 +16,10 @@ from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.messages import adopt, p4t
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import StoredEntry
+from switch_harness import PROGRAMS
 from switch_harness.p4runtime import (
     INSERT,
     MODIFY,
-    PROGRAMS,
     Control,
     config,
     controlled,

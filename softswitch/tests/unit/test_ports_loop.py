@@ -152,10 +152,7 @@ def test_frames_are_reordered_and_none_is_kept() -> None:
 
 
 def test_loss_and_duplication_are_counted() -> None:
-    how = {
-        (CPU, Direction.IN): Impairment(loss=0.3, duplicate=0.3),
-        (CPU, Direction.OUT): Impairment(loss=0.3, duplicate=0.3),
-    }
+    how = {(CPU, side): Impairment(loss=0.3, duplicate=0.3) for side in Direction}
     with PortLoop({}, CPU, how) as loop:
         loop.start(Wires({CPU: [CPU]}))
         for _ in range(200):
