@@ -28,7 +28,7 @@ class _RemoteRuntime:
         signature = inspect.signature(getattr(Runtime, name))
         rpc = self._channel.unary_unary(
             f"/{SERVICE}/{name}",
-            request_serializer=lambda arguments: json.dumps(arguments).encode(),
+            request_serializer=_serialize,
             response_deserializer=json.loads,
         )
 
@@ -50,6 +50,10 @@ class _RemoteRuntime:
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return SwitchError(f"Error: the server at {self._address} is not softswitch, or an older version")
         return SwitchError(details)
+
+
+def _serialize(arguments: dict[str, object]) -> bytes:
+    return json.dumps(arguments).encode()
 
 
 @contextmanager
