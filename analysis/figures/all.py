@@ -6,21 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import correlation_figure
-from analysis.figures.coverage import coverages, share_of_updates
-from analysis.figures.latency import breakdown, completion, latencies, latencies_by_class
+from analysis.figures.coverage import share_of_updates
+from analysis.figures.latency import breakdown, completion, latencies, latencies_by_class, response_sizes
 from analysis.figures.learning import reported_losses
 from analysis.figures.model import Figure
-from analysis.figures.sizes import response_sizes
 from analysis.figures.source import Source
-
-
-def _coverage(sources: Sequence[Source]) -> Figure:
-    return share_of_updates(coverages(sources))
-
-
-def _correlation(sources: Sequence[Source]) -> Figure:
-    return correlation_figure(sources[0])
-
 
 _FIGURES: Sequence[Callable[[Sequence[Source]], Figure]] = (
     reported_losses,
@@ -31,8 +21,8 @@ _FIGURES: Sequence[Callable[[Sequence[Source]], Figure]] = (
     response_sizes,
     intervals,
     concurrency,
-    _coverage,
-    _correlation,
+    share_of_updates,
+    correlation_figure,
 )
 
 

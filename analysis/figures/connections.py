@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.figures.distribution import Distribution, discrete_distributions, distributions
-from analysis.figures.latency import CDF, cdf_series
-from analysis.figures.model import Axis, Fact, Figure, Panel
-from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, curves, rows_in_blocks
+from analysis.figures.distribution import Distribution, Key, discrete_distributions, distributions
+from analysis.figures.latency import CDF, cdf_panel, quantile_facts
+from analysis.figures.model import Axis, Figure
+from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, by_curve, curves, rows_in_blocks
 
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in [DDL]."""
@@ -17,26 +17,19 @@ _PART_ROWS = 10_000_000  # rows in memory at a time, on average
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
-    distributions_of_curves = [
-        (curve, distribution) for curve in curves(sources) if (distribution := interval_of(curve)) is not None
-    ]
+    found = [(curve, interval_of(curve)) for curve in curves(sources)]
     return Figure(
         "fig-07a",
         "Interval between two RPCs of one worker at one server",
         Axis("interval, µs", is_log=True),
         CDF,
-        [
-            Panel(
-                "all servers",
-                [cdf_series(curve, distribution) for curve, distribution in distributions_of_curves],
-            )
-        ],
+        [cdf_panel("all servers", found)],
         caption="[DDL] Fig. 7a: mostly very short, and a few as long as a training step.",
-        facts=_facts(distributions_of_curves),
+        facts=quantile_facts(found),
     )
 
 
-def interval_of(curve: Curve) -> Distribution | None:
+def interval_of(curve: Curve) -> dict[Key, Distribution]:
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
     group_columns = ["worker", "ps", *(name for name in BLOCK_COLUMNS if name in columns)]
@@ -59,45 +52,27 @@ def interval_of(curve: Curve) -> Distribution | None:
         for part in range(parts)
     ]
     rows_of_intervals = pl.concat(gaps).lazy().with_columns(arm=pl.lit(curve.arm))
-    return distributions(rows_of_intervals, "interval_us", ["arm"]).get((curve.arm,))
+    by_arm = distributions(rows_of_intervals, "interval_us", ["arm"])
+    return {arm[1:]: intervals_of_arm for arm, intervals_of_arm in by_arm.items()}
 
 
 def concurrency(sources: Sequence[Source]) -> Figure:
     """Return Fig. 7b: CDF of unique workers that call one PS within 1,000 µs, over windows with a call."""
-    # Sources cannot be keys of a dict, so their identities are.
-    distributions_of_source = {id(source): concurrency_of(source) for source in sources}
-    distributions_of_curves = [
-        (curve, distributions_of_source[id(curve.source)][(curve.arm,)])
-        for curve in curves(sources)
-        if (curve.arm,) in distributions_of_source[id(curve.source)]
-    ]
+    found = by_curve(sources, concurrency_of)
     return Figure(
         "fig-07b",
         "Workers that call one server within 1,000 µs",
         Axis("unique workers in a window"),
         CDF,
-        [
-            Panel(
-                "all servers",
-                [cdf_series(curve, distribution) for curve, distribution in distributions_of_curves],
-            )
-        ],
+        [cdf_panel("all servers", found)],
         kind="steps",
         caption="[DDL] Fig. 7b: 50 to 200 workers, in clusters of 80 or more. "
         "Windows without a request do not count.",
-        facts=_facts(distributions_of_curves),
+        facts=quantile_facts(found),
     )
 
 
-def _facts(distributions_of_curves: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
-    return {
-        (curve.name, name): distribution.quantile(q)
-        for curve, distribution in distributions_of_curves
-        for name, q in (("p50", 0.5), ("p99", 0.99))
-    }
-
-
-def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
+def concurrency_of(source: Source) -> dict[Key, Distribution]:
     if source.connections is None:
         return {}
     row_count = source.connections.select(pl.len()).collect(engine="streaming").item()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -55,8 +57,8 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
     }
 
 
-def correlation_figure(source: Source) -> Figure:
-    coefficients_by_arm = correlations(source)
+def correlation_figure(sources: Sequence[Source]) -> Figure:
+    coefficients_by_arm = correlations(sources[0])
     panels = [
         Panel(
             title,

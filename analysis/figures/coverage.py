@@ -8,17 +8,16 @@ import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.figures.source import Source
-from controller.hotset.coverage import Coverage, coverage
+from controller.hotset.coverage import coverage
 
 PAPER_TOP_K = 20_000
 
 
-def coverages(sources: Sequence[Source]) -> dict[str, Coverage]:
+def share_of_updates(sources: Sequence[Source]) -> Figure:
     counts_by_source = {source.name: source.counts() for source in sources}
-    return {name: coverage(counts) for name, counts in counts_by_source.items() if counts is not None}
-
-
-def share_of_updates(coverage_by_source: dict[str, Coverage]) -> Figure:
+    coverage_by_source = {
+        name: coverage(counts) for name, counts in counts_by_source.items() if counts is not None
+    }
     series = []
     for number, (name, coverage_of_source) in enumerate(coverage_by_source.items()):
         points = coverage_of_source.points()

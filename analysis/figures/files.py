@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.figures.model import Figure, Panel, Series
+from analysis.figures.model import MAP_LIMIT_PERCENT, Figure, Panel, Series
 from foundation.logs.parts import atomic_path
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def _draw_map(axis: Axes, series: Iterable[Series]) -> None:
                 layer.y,
                 100 * layer.z,
                 cmap="RdYlGn_r",
-                vmin=-_MAP_LIMIT_PERCENT,
-                vmax=_MAP_LIMIT_PERCENT,
+                vmin=-MAP_LIMIT_PERCENT,
+                vmax=MAP_LIMIT_PERCENT,
                 shading="nearest",
             )
             axis.figure.colorbar(mesh, ax=axis, label="change, %", extend="both")
@@ -150,7 +150,6 @@ def _draw_spans(axis: Axes, series: Iterable[Series]) -> None:
         axis.invert_yaxis()
 
 
-_MAP_LIMIT_PERCENT = 60.0  # change at which a map's colour scale ends
 _DRAW_BY_KIND = {
     "map": _draw_map,
     "heights": _draw_heights,

@@ -1,23 +1,38 @@
-"""[DDL] Fig. 4 and 5: the latency of RPCs, and its breakdown into the five metrics."""
+"""[DDL] Fig. 4 to 6: the latency of RPCs, its breakdown into the five metrics, and the size of responses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from analysis.figures.distribution import Distribution, distributions
-from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series, Values
-from analysis.figures.source import Curve, Source, curves
+from analysis.figures.distribution import Distribution, Key, discrete_distributions, distributions
+from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series
+from analysis.figures.source import Curve, Source, by_curve, curves
 from foundation.logs.columns import CLASSES, METRICS, TRANSFERS, load_name, load_title
 
 LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)
+Found = Sequence[tuple[Curve, Mapping[Key, Distribution]]]
+"""Distributions of each curve, by keys of a panel."""
 
 
 def cdf_series(curve: Curve, distribution: Distribution) -> Series:
     return Series(curve.name, distribution.edges, distribution.share, curve.colour, curve.dash)
+
+
+def cdf_panel(title: str, found: Found, *key: str) -> Panel:
+    return Panel(title, [cdf_series(curve, by_key[key]) for curve, by_key in found if key in by_key])
+
+
+def quantile_facts(found: Found, quantiles: Sequence[str] = ("p50", "p99")) -> dict[Fact, float]:
+    return {
+        (curve.name, *key, name): distribution.quantile(int(name[1:]) / 100)
+        for curve, by_key in found
+        for key, distribution in by_key.items()
+        for name in quantiles
+    }
 
 
 def latencies(sources: Sequence[Source]) -> Figure:
@@ -46,32 +61,31 @@ def latencies_by_class(sources: Sequence[Source]) -> Figure:
 def _latencies(
     sources: Sequence[Source], column: str, values: Sequence[str], *, name: str, title: str, caption: str
 ) -> Figure:
-    distributions_of_source = {
-        id(source): distributions(source.rpc, "latency_us", ["arm", column]) for source in sources
-    }
-    panels = [
-        Panel(
-            value.replace("_", "-"),
-            [
-                cdf_series(curve, distributions_of_source[id(curve.source)][curve.arm, value])
-                for curve in curves(sources)
-                if (curve.arm, value) in distributions_of_source[id(curve.source)]
-            ],
-        )
-        for value in values
-    ]
-    facts: dict[Fact, float] = {
-        (curve.name, value, quantile): distribution.quantile(q)
-        for curve in curves(sources)
-        for (arm, value), distribution in distributions_of_source[id(curve.source)].items()
-        if arm == curve.arm
-        for quantile, q in (("p50", 0.5), ("p99", 0.99))
-    }
+    found = by_curve(sources, lambda source: distributions(source.rpc, "latency_us", ["arm", column]))
+    panels = [cdf_panel(value.replace("_", "-"), found, value) for value in values]
     nonempty_panels = [panel for panel in panels if panel.series]
-    return Figure(name, title, LATENCY, CDF, nonempty_panels, caption=caption, facts=facts)
+    return Figure(name, title, LATENCY, CDF, nonempty_panels, caption=caption, facts=quantile_facts(found))
 
 
-def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
+def response_sizes(sources: Sequence[Source]) -> Figure:
+    """Return Fig. 6: CDF of the size of responses, in bytes of UDP payload."""
+    found = by_curve(
+        sources, lambda source: discrete_distributions(source.rpc, "response_bytes", ["arm", "op"])
+    )
+    return Figure(
+        "fig-06",
+        "Size of responses",
+        Axis("response, bytes"),
+        CDF,
+        [cdf_panel(op, found, op) for op in TRANSFERS],
+        kind="steps",
+        caption="[DDL] Fig. 6: a pull's response carries values and is far larger than a push's, "
+        "which is an acknowledgement.",
+        facts=quantile_facts(found, ["p50"]),
+    )
+
+
+def mean_metrics(source: Source) -> dict[Key, dict[str, float]]:
     """Return (arm, op) -> metric -> mean in µs; `latency` is their sum, `request` a size in bytes."""
     columns = {
         **{name: f"{name}_us" for name in (*METRICS, "latency")},
@@ -86,18 +100,14 @@ def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def breakdown(sources: Sequence[Source]) -> Figure:
-    means = {id(source): mean_metrics(source) for source in sources}
+    found = by_curve(sources, mean_metrics)
     panels = []
     for op in TRANSFERS:
-        bars = [
-            (curve.name, means[id(curve.source)][curve.arm, op])
-            for curve in curves(sources)
-            if (curve.arm, op) in means[id(curve.source)]
-        ]
+        bars = [(curve.name, means[op,]) for curve, means in found if (op,) in means]
         names = [name for name, _ in bars]
         series = [
             Series(
-                metric, names, _to_array(mean[metric] / mean["latency"] for _, mean in bars), COLOURS[metric]
+                metric, names, np.array([mean[metric] / mean["latency"] for _, mean in bars]), COLOURS[metric]
             )
             for metric in METRICS
         ]
@@ -111,11 +121,10 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         kind="bars",
         caption="[DDL] Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by the mean latency.",
         facts={
-            (curve.name, op, metric): mean
-            for curve in curves(sources)
-            for (arm, op), means_of_arm in means[id(curve.source)].items()
-            if arm == curve.arm
-            for metric, mean in means_of_arm.items()
+            (curve.name, *op, metric): mean
+            for curve, means_by_op in found
+            for op, means in means_by_op.items()
+            for metric, mean in means.items()
         },
     )
 
@@ -144,7 +153,3 @@ def completion(sources: Sequence[Source]) -> Figure:
 def _load_and_op_of(title: str) -> tuple[str, str]:
     op, _, load = title.partition(", ")
     return load, op
-
-
-def _to_array(values: Iterable[float]) -> Values:
-    return np.array(list(values), dtype=np.float64)

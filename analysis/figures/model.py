@@ -20,6 +20,8 @@ Kind = Literal["lines", "steps", "points", "bars", "map", "heights", "spans"]
 COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
 """Metric -> colour, readable on white and on black."""
 _OTHER_COLOURS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
+MAP_LIMIT_PERCENT = 60
+"""Change at which a map's colour scale ends."""
 DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
+from analysis.figures.distribution import Key
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
 from analysis.record import AnalysisError, RunRecord, read_record
@@ -16,6 +18,8 @@ from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
 from foundation.logs.counts import Counts
+
+T = TypeVar("T")
 
 BLOCK_COLUMNS = ("round", "load")
 """Columns that identify a run's blocks; times of different blocks are not compared."""
@@ -124,3 +128,15 @@ def curves(sources: Sequence[Source], with_repetitions: bool = False) -> Iterato
                 name = arm if len(sources) == 1 else f"{source.name}, {arm}"
                 yield Curve(source, arm, name, colour_of(arm, number), dash)
                 number += 1
+
+
+def by_curve(
+    sources: Sequence[Source], measure: Callable[[Source], Mapping[Key, T]]
+) -> list[tuple[Curve, dict[Key, T]]]:
+    """Measure each source once; return what it has of each curve: by the keys of its arm, without the arm."""
+    # Sources cannot be keys of a dict, so their identities are.
+    measured = {id(source): measure(source) for source in sources}
+    return [
+        (curve, {key[1:]: value for key, value in measured[id(curve.source)].items() if key[0] == curve.arm})
+        for curve in curves(sources)
+    ]

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from analysis.figures.latency import CDF
-from analysis.figures.model import DASHES, Axis, Figure, Series, Values
-from analysis.wording import Row, Span, Table
+from analysis.figures.model import DASHES, MAP_LIMIT_PERCENT, Axis, Figure, Kind, Series, Values
+from analysis.wording import Row, Sentence, Table, plain
 
+T = TypeVar("T")
 Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figure
 
 _MAX_ALIKE_SPREAD = 0.05
@@ -18,8 +19,6 @@ _SIGNIFICANT_DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _MAX_TABLE_ROWS = 40
 _MAX_MAP_ROWS = 9  # and columns, of the table of a map
-_MAP_LIMIT_PERCENT = 60
-"""Change at which a map's colour scale ends."""
 _HEADROOM = 1.25  # limit of an axis from 0, as a ratio to the largest value
 _ROUNDING = 1e-9  # error of a sum of shares
 
@@ -36,18 +35,13 @@ class Toggle:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    axis: str
-    is_log: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Plot:
     name: str
     title: str
     caption: str
     toggles: tuple[Toggle, ...]
-    scales: tuple[Scale, ...]
+    scales: Sequence[str]
+    """Logarithmic axes: x, y, or both."""
     numbers: Table
     spec: Spec
 
@@ -69,13 +63,12 @@ def plot(figure: Figure) -> Plot:
         for curve in panel.series
         if figure.kind not in ("map", "heights", "spans")
     ]
-    scales = [Scale(side, axis.is_log) for side, axis in (("x", figure.x), ("y", figure.y)) if axis.is_log]
     return Plot(
         figure.name,
         figure.title,
         figure.caption,
         _toggles(series),
-        tuple(scales),
+        [side for side, axis in (("x", figure.x), ("y", figure.y)) if axis.is_log],
         _number_table(figure),
         {
             "name": figure.name,
@@ -128,34 +121,25 @@ def _has_categories(figure: Figure) -> bool:
 
 def _traces(series_list: Iterable[Series], figure: Figure) -> Iterator[Spec]:
     for series in series_list:
-        yield _trace(series, figure)
+        trace: Spec = {"name": series.name, "x": _round_values(series.x), "y": _round_values(series.y)}
+        match figure.kind:
+            case "map" if series.z is None:
+                yield trace | _mark(series)
+            case "map" | "heights":
+                yield trace | _surface(series, figure)
+            case "bars" | "spans":
+                # Bars are horizontal: values are on the x axis.
+                yield trace | {"x": trace["y"], "y": trace["x"]} | _bar(series)
+            case _:
+                yield trace | _curve(series, figure.kind)
         if series.level is not None:
-            yield _level_line(series.level, series)
+            yield trace | _level_line(series.level, series)
 
 
-def _trace(series: Series, figure: Figure) -> Spec:
-    x, y, kind = _round_values(series.x), _round_values(series.y), figure.kind
-    if kind == "map":
-        return _map_trace(series, x, y, figure)
-    if kind == "heights":
-        return _heights_trace(series, x, y)
-    if kind == "spans":
-        return _spans_trace(series, x, y)
-    if kind == "bars":
-        return {  # horizontal bars: values are on the x axis
-            "type": "bar",
-            "orientation": "h",
-            "name": series.name,
-            "x": y,
-            "y": x,
-            "marker": {"color": series.colour},
-        }
-    trace = {
+def _curve(series: Series, kind: Kind) -> Spec:
+    trace: Spec = {
         "type": "scatter",
         "mode": "markers" if series.has_categories else "lines+markers" if kind == "points" else "lines",
-        "name": series.name,
-        "x": x,
-        "y": y,
         "line": {
             "color": series.colour,
             "dash": DASHES[series.dash],
@@ -174,20 +158,42 @@ def _trace(series: Series, figure: Figure) -> Spec:
     return trace
 
 
-def _map_trace(series: Series, x: list[object], y: list[object], figure: Figure) -> Spec:
-    if series.z is None:
-        marker = {"color": series.colour, "size": 7}
-        trace = {"type": "scatter", "mode": "markers+text", "textposition": "top center", "marker": marker}
-        return trace | {"name": series.name, "text": [series.name] * len(x), "x": x, "y": y}
+def _bar(series: Series) -> Spec:
+    bar: Spec = {"type": "bar", "orientation": "h", "marker": {"color": series.colour}}
+    if series.low is not None:
+        bar["base"] = _round_values(series.low)
+        bar["hovertemplate"] = "%{y}: from %{base:,.3f} on, %{x:,.3f} long<extra></extra>"
+    return bar
+
+
+def _mark(series: Series) -> Spec:
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "text": [series.name] * len(series.x),
+        "textposition": "top center",
+        "marker": {"color": series.colour, "size": 7},
+    }
+
+
+def _surface(series: Series, figure: Figure) -> Spec:
+    assert series.z is not None
+    if figure.kind == "heights":
+        return {
+            "type": "heatmap",
+            "z": [_round_values(row) for row in series.z],
+            "zmin": 0,
+            "zmax": 1,
+            "colorscale": "Viridis",
+            "colorbar": {"thickness": 10, "title": {"text": series.name, "side": "right"}},
+            "hovertemplate": "%{x:.3g}, %{y:.3g}: %{z:.3f}<extra></extra>",
+        }
     return {
         "type": "heatmap",
-        "name": series.name,
-        "x": x,
-        "y": y,
         "z": [_round_values(100 * row) for row in series.z],
         "zmid": 0,
-        "zmin": -_MAP_LIMIT_PERCENT,
-        "zmax": _MAP_LIMIT_PERCENT,
+        "zmin": -MAP_LIMIT_PERCENT,
+        "zmax": MAP_LIMIT_PERCENT,
         "colorscale": [[0, "#1a7f4b"], [0.5, "#f5f0dc"], [1, "#c0392b"]],
         "colorbar": {"title": {"text": "%"}, "thickness": 10},
         "hovertemplate": f"{_hover('x', figure.x)}, {_hover('y', figure.y)}: %{{z:+.0f}} %<extra></extra>",
@@ -198,29 +204,11 @@ def _hover(side: str, axis: Axis) -> str:
     return f"%{{{side}{':.0%' if axis.is_share else ''}}} {axis.title}"
 
 
-def _heights_trace(series: Series, x: list[object], y: list[object]) -> Spec:
-    assert series.z is not None
-    return {
-        "type": "heatmap",
-        "name": series.name,
-        "x": x,
-        "y": y,
-        "z": [_round_values(row) for row in series.z],
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": "Viridis",
-        "colorbar": {"thickness": 10, "title": {"text": series.name, "side": "right"}},
-        "hovertemplate": "%{x:.3g}, %{y:.3g}: %{z:.3f}<extra></extra>",
-    }
-
-
 def _level_line(level: float, series: Series) -> Spec:
     assert series.z is not None
     return {
         "type": "contour",
         "name": f"{level:g}",
-        "x": _round_values(series.x),
-        "y": _round_values(series.y),
         "z": [_round_values(row) for row in series.z],
         "contours": {
             "start": level,
@@ -233,20 +221,6 @@ def _level_line(level: float, series: Series) -> Spec:
         "line": {"color": "black", "width": 2},
         "showscale": False,
         "hoverinfo": "skip",
-    }
-
-
-def _spans_trace(series: Series, x: list[object], y: list[object]) -> Spec:
-    assert series.low is not None
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": series.name,
-        "x": y,
-        "y": x,
-        "base": _round_values(series.low),
-        "marker": {"color": series.colour},
-        "hovertemplate": "%{y}: from %{base:,.3f} on, %{x:,.3f} long<extra></extra>",
     }
 
 
@@ -273,11 +247,11 @@ def _number_table(figure: Figure) -> Table:
     rows = [
         (
             f"{_row_name(panel, curve)}: {_format_value(x, key_axis)}",
-            (Span(text=_format_value(y, value_axis)),),
-            (Span(text=_format_interval(curve, point, value_axis)),),
+            plain(_format_value(y, value_axis)),
+            plain(_format_interval(curve, point, value_axis)),
         )
         for panel, curve in series_by_panel
-        for point, (x, y) in _thin_points(curve)
+        for point, (x, y) in _thin(enumerate(zip(curve.x, curve.y, strict=True)))
     ]
     return Table(value_axis.title or figure.title, ("", value_axis.title, "95 % interval"), rows)
 
@@ -291,7 +265,7 @@ def _map_table(figure: Figure) -> Table:
     rows: list[Row] = [
         (
             f"{title}, {_format_value(y, figure.y)} {figure.y.title}",
-            *((Span(text=f"{z:{sign}.0%}"),) for z in line[::stride]),
+            *(plain(f"{z:{sign}.0%}") for z in line[::stride]),
         )
         for title, surface in surfaces
         if surface.z is not None
@@ -305,29 +279,24 @@ def _spans_table(figure: Figure) -> Table:
     rows: list[Row] = [
         (
             f"{panel.title}, {x}",
-            (Span(text=_format_value(low, figure.x)),),
-            (Span(text=_format_value(low + y, figure.x)),),
+            plain(_format_value(low, figure.x)),
+            plain(_format_value(low + y, figure.x)),
         )
         for panel in figure.panels
         for spans in panel.series
-        for x, y, low in _thin_spans(spans)
+        if spans.low is not None
+        for x, y, low in _thin(zip(spans.x, spans.y, spans.low, strict=True))
     ]
     return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
-
-
-def _thin_spans(series: Series) -> Iterator[tuple[float | str, float, float]]:
-    assert series.low is not None
-    stride = -(-len(series.y) // _MAX_TABLE_ROWS)
-    yield from list(zip(series.x, series.y, series.low, strict=True))[::stride]
 
 
 def _row_name(panel: str, series: Series) -> str:
     return f"{panel}, {series.name}" if panel else series.name
 
 
-def _thin_points(series: Series) -> Iterator[tuple[int, tuple[float | str, float]]]:
-    stride = -(-len(series.y) // _MAX_TABLE_ROWS)
-    yield from list(enumerate(zip(series.x, series.y, strict=True)))[::stride]
+def _thin(points: Iterable[T]) -> list[T]:
+    all_points = list(points)
+    return all_points[:: -(-len(all_points) // _MAX_TABLE_ROWS)]
 
 
 def _quantiles(series: Series) -> Iterator[float]:
@@ -335,8 +304,8 @@ def _quantiles(series: Series) -> Iterator[float]:
     yield from (float(x[np.searchsorted(series.y, q - _ROUNDING)]) for q in _QUANTILES.values())
 
 
-def _format_cell(value: float) -> tuple[Span, ...]:
-    return (Span(text=f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)
+def _format_cell(value: float) -> Sentence:
+    return plain(f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
 
 
 def _format_interval(series: Series, point: int, axis: Axis) -> str:

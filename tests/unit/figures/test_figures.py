@@ -11,10 +11,9 @@ import pytest
 from analysis.figures.all import figures
 from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import arithmetic_share, correlations
-from analysis.figures.coverage import coverages, share_of_updates
-from analysis.figures.latency import breakdown, latencies
+from analysis.figures.coverage import share_of_updates
+from analysis.figures.latency import breakdown, latencies, response_sizes
 from analysis.figures.model import Axis, Figure, Panel, Series
-from analysis.figures.sizes import response_sizes
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from tests.unit.figures.cluster import cluster, rows
@@ -89,7 +88,7 @@ def test_the_share_of_updates_by_the_hottest(tmp_path: Path) -> None:
     keys = 40_000
     updates = pl.DataFrame({"key": range(keys), "updates": [3 if key < 10_000 else 1 for key in range(keys)]})
     source = cluster(tmp_path, rows({}), updates=updates)
-    found = share_of_updates(coverages([source]))
+    found = share_of_updates([source])
     # 10,000 of three updates, and 10,000 of one, of 60,000.
     assert found.facts == pytest.approx({("logs",): 40_000 / 60_000})
     points = only(found, "")
