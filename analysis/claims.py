@@ -114,12 +114,12 @@ def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
     return None if comparison is None else Claim(LOSS, comparison)
 
 
+def claims_of(claims_by_metric: Claims, metrics: Iterable[Metric]) -> list[Claim]:
+    return [claims_by_metric[metric.name] for metric in metrics if metric.name in claims_by_metric]
+
+
 def group_claims(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
-    mentioned_claims = [
-        claims_by_metric[metric.name]
-        for metric in metrics_of_subject("answer", subject)
-        if metric.name in claims_by_metric
-    ]
+    mentioned_claims = claims_of(claims_by_metric, metrics_of_subject("answer", subject))
     for better in ("less", "more"):
         for tone in ("better", "worse"):
             group = [
@@ -131,9 +131,8 @@ def group_claims(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[B
 
 def groups_without_claim(claims_by_metric: Claims) -> list[list[Claim]]:
     groups: list[list[Claim]] = []
-    for metric in answer_metrics():
-        claim = claims_by_metric.get(metric.name)
-        if claim is None or claim.sign or (metric is LOSS and claim.verdict is Verdict.SAME):
+    for claim in claims_of(claims_by_metric, answer_metrics()):
+        if claim.sign or (claim.metric is LOSS and claim.verdict is Verdict.SAME):
             continue
         group = next(
             (group for group in groups if _reason_without_claim(group[0]) == _reason_without_claim(claim)), []
@@ -214,7 +213,7 @@ def answer(summary: Summary) -> Answer:
         recommend(lead_claims, was_run=lead.name in summary.capacity),
         claims=lead_claims | ({} if learning_claim is None else {LOSS.name: learning_claim}),
         other_arms=[
-            (arm, dict(_operation_claims(summary, load, arm)))
+            (arm, _operation_claims(summary, load, arm))
             for arm in arms_in_answer(lead.design)
             if not arm.is_lead
         ],
@@ -222,9 +221,9 @@ def answer(summary: Summary) -> Answer:
     )
 
 
-def _operation_claims(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Claim]]:
+def _operation_claims(summary: Summary, load: str, arm: Arm) -> Claims:
     claims_of_arm = claims(summary, load, arm.name)
-    return ((name, claim) for name, claim in claims_of_arm.items() if claim.metric.subject == "operations")
+    return {name: claim for name, claim in claims_of_arm.items() if claim.metric.subject == "operations"}
 
 
 # (metric, value of the baseline, (arm, change, tone) for each other arm)

@@ -53,15 +53,11 @@ def predict(summary: Summary) -> Prediction | None:
     if virtual is None or lead is None or lead.reference is None or virtual.load not in summary.loads:
         return None
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
-    common_metrics = [
-        metric
-        for metric in answer_metrics()
-        if metric.name in virtual.own and metric.name in virtual.shared and metric.name in measured
-    ]
     claims = {
         name: Claim(metric, widen(virtual.own[name], virtual.shared[name], measured[name]))
-        for metric in common_metrics
+        for metric in answer_metrics()
         for name in [metric.name]
+        if name in virtual.own and name in virtual.shared and name in measured
     }
     dedicated_ratio, shared_ratio, measured_ratio = (
         capacities[lead.name] / capacities[lead.reference]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.claims import Claim, Verdict, claims
+from analysis.claims import Claim, Verdict, claims, claims_of
 from analysis.metrics import metrics_of_subject
 from analysis.record import COMPILED_CODEC, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
@@ -99,23 +99,17 @@ def facts(summary: Summary) -> Facts:
 
 def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
     for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
-        claims_by_arm = [
-            (arm.name, _claims_with_intervals(summary, load, arm.name))
+        arms_with_claims = [
+            (arm.name, claims)
             for arm in arms
-            if not arm.is_repetition
+            if not arm.is_repetition and (claims := _claims_with_intervals(summary, load, arm.name))
         ]
-        arms_with_claims = [(arm, claims) for arm, claims in claims_by_arm if claims]
         if arms_with_claims:
             yield Operations(load, baseline, arms_with_claims)
 
 
 def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
-    claims_by_metric = claims(summary, load, arm)
-    operation_claims = [
-        claims_by_metric[metric.name]
-        for metric in metrics_of_subject("answer", "operations")
-        if metric.name in claims_by_metric
-    ]
+    operation_claims = claims_of(claims(summary, load, arm), metrics_of_subject("answer", "operations"))
     return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in operation_claims) else operation_claims
 
 

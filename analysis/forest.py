@@ -8,7 +8,7 @@ from math import exp, log
 
 from analysis.claims import Claim, answer
 from analysis.dedicated_switch import Prediction
-from analysis.metrics import PS_CPU, PS_PACKETS, WORKER_CPU, Better, Metric, Tone
+from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU, Better, Tone
 from analysis.summary import Summary
 
 TITLES: Mapping[str, str] = {
@@ -53,7 +53,7 @@ def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
     measured = answer(summary).claims
     dedicated = {} if predicted is None else predicted.claims
     rows = [
-        ForestRow(title, _metric(name, dedicated, measured).better, _effect(dedicated.get(name)), effect)
+        ForestRow(title, METRICS[name].better, _effect(dedicated.get(name)), effect)
         for name, title in TITLES.items()
         if (effect := _effect(measured.get(name))) is not None or name in dedicated
     ]
@@ -61,15 +61,10 @@ def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
     return [*rows, capacity] if rows and capacity is not None else rows
 
 
-def _metric(name: str, dedicated: Mapping[str, Claim], measured: Mapping[str, Claim]) -> Metric:
-    return (measured.get(name) or dedicated[name]).metric
-
-
 def _effect(claim: Claim | None) -> Effect | None:
     if claim is None or claim.change.ratio is None:
         return None
-    change = claim.change
-    return Effect(claim.change.ratio, change.ratio_low, change.ratio_high, claim.tone)
+    return Effect(claim.change.ratio, claim.change.ratio_low, claim.change.ratio_high, claim.tone)
 
 
 def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
@@ -79,9 +74,7 @@ def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow |
         capacity = predicted.capacity
         tone: Tone = "better" if capacity.low > 1 else "worse" if capacity.high < 1 else ""
         dedicated = Effect(capacity.ratio - 1, capacity.low - 1, capacity.high - 1, tone)
-    return (
-        None if measured is None and dedicated is None else ForestRow("capacity", "more", dedicated, measured)
-    )
+    return ForestRow("capacity", "more", dedicated, measured) if measured or dedicated else None
 
 
 def _measured_capacity(summary: Summary) -> Effect | None:

@@ -87,17 +87,12 @@ def _mean_log_losses_of(blocks: Sequence[Block]) -> dict[str, float]:
     ]
     if not complete_rounds:
         return {}
+    losses_by_arm = {
+        arm: [mean_loss(blocks_by_arm[arm]) for blocks_by_arm in complete_rounds] for arm in arms
+    }
     return {
-        arm: float(
-            np.mean(
-                [
-                    log(loss)
-                    for blocks_by_arm in complete_rounds
-                    if (loss := mean_loss(blocks_by_arm[arm])) is not None
-                ]
-            )
-        )
-        for arm in arms
+        arm: float(np.mean([log(loss) for loss in losses if loss is not None]))
+        for arm, losses in losses_by_arm.items()
     }
 
 

@@ -42,26 +42,25 @@ def column_titles(arms: Sequence[str]) -> dict[str, str]:
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
     facts = {figure.name: figure.facts for figure in figures}
+    columns = list(column_titles(arms))
     rows = [
-        Finding(
-            quantity, paper, tuple(_format_or_dash(format_cell, facts, arm) for arm in column_titles(arms))
-        )
+        Finding(quantity, paper, tuple(_format_or_dash(format_cell, facts, arm) for arm in columns))
         for quantity, paper, format_cell in _ROWS
     ]
     rows += [
         Finding(
             f"updates by the top {PAPER_TOP_K:,} parameters, {source}",
             "50 % (R1), 70 % (R2)",
-            (percent(share), *["–"] * (len(column_titles(arms)) - 1)),
+            (percent(share), *["–"] * (len(columns) - 1)),
         )
         for (source,), share in facts.get("fig-10", {}).items()
     ]
     if summary is not None:
-        rows += list(_offload_findings(arms, summary))
+        rows += _offload_findings(columns, summary)
     return [finding for finding in rows if set(finding.measured) != {"–"}]
 
 
-def _offload_findings(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
+def _offload_findings(columns: Sequence[str], summary: Summary) -> Sequence[Finding]:
     load = next(iter(summary.loads.values()))
 
     def reduction(arm: str, metric: str) -> str:
@@ -69,18 +68,12 @@ def _offload_findings(arms: Sequence[str], summary: Summary) -> Sequence[Finding
         return "–" if comparison is None or comparison.ratio is None else percent(-comparison.ratio)
 
     def row(quantity: str, paper: str, metric: str) -> Finding:
-        return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in column_titles(arms)))
+        return Finding(quantity, paper, tuple(reduction(arm, metric) for arm in columns))
 
     served_share = "–" if summary.hot_update_share is None else percent(summary.hot_update_share)
+    served = tuple(served_share if summary.lead and arm == summary.lead.name else "–" for arm in columns)
     return [
-        Finding(
-            "reads and writes that the switch serves",
-            "half (proposed)",
-            tuple(
-                served_share if summary.lead and arm == summary.lead.name else "–"
-                for arm in column_titles(arms)
-            ),
-        ),
+        Finding("reads and writes that the switch serves", "half (proposed)", served),
         row("reduction of PS_proc (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),
         row("reduction of packets to the servers", "not reported", "ps_packets_per_step"),
     ]

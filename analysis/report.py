@@ -2,20 +2,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from analysis.claims import answer, claims, rows_of
+from analysis.claims import answer, claims, claims_of, rows_of
 from analysis.dedicated_switch import Check, Prediction, predict
 from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
-from analysis.forest import ForestRow, forest
+from analysis.forest import forest
 from analysis.metrics import Tone, metrics_of_table
-from analysis.page.build import FirstScreen, Page, build, drawings, forest_plot, glossary
+from analysis.page.build import Page, Result, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
@@ -69,19 +68,6 @@ def measured_answer(summary: Summary) -> AnswerText:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What the terminal and the page show first."""
-
-    title: str
-    verdict: str
-    is_trusted: bool
-    rows: Sequence[ForestRow]
-    sentences: Sequence[Sentence]
-    warnings: Sequence[Sentence]
-    notes: Sequence[str]
-
-
 def result(record: RunRecord, summary: Summary) -> Result:
     answer_texts, predicted = answers(summary), predict(summary) if summary.is_sound else None
     rows = forest(summary, predicted)
@@ -120,14 +106,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     page = Page(
         title=run_result.title,
         subtitle=_render_line("page_title", run.name, record),
-        first_screen=FirstScreen(
-            verdict=run_result.verdict,
-            is_trusted=run_result.is_trusted,
-            forest=forest_plot(run_result.rows),
-            sentences=run_result.sentences,
-            warnings=run_result.warnings,
-            notes=run_result.notes,
-        ),
+        first_screen=run_result,
         answers=answer_texts,
         provenance=provenance_rows(record, summary),
         drawings=drawings(summary, record),
@@ -143,15 +122,14 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         plots=[plot(figure) for figure in drawn_figures],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )
-    results = summary.model_dump(mode="json") | {"answers": list(map(_answer_fields, answer_texts))}
+    answer_fields = [
+        answer_text.model_dump() | {"sentences": answer_text.texts()} for answer_text in answer_texts
+    ]
+    results = summary.model_dump(mode="json") | {"answers": answer_fields}
     write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
     report = run / "report.html"
     write_text(report, build(page))
     return report
-
-
-def _answer_fields(answer_text: AnswerText) -> dict[str, object]:
-    return answer_text.model_dump(exclude={"sentences"}) | {"sentences": answer_text.texts()}
 
 
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
@@ -241,15 +219,9 @@ def durability(summary: Summary) -> Table:
 
 
 def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
-    for arm in (
-        arm.name for arm in arms_in_order(summary.loads[load].differences) if arm.settings.aggregates
-    ):
-        claims_by_metric = claims(summary, load, arm)
-        claims_of_arm = [
-            claims_by_metric[metric.name]
-            for metric in metrics_of_table("differences")
-            if metric.name in claims_by_metric
-        ]
-        worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
-        if worse_claims:
-            yield from sentences("worse", load, arm, worse_claims)
+    for arm in arms_in_order(summary.loads[load].differences):
+        if arm.settings.aggregates:
+            claims_of_arm = claims_of(claims(summary, load, arm.name), metrics_of_table("differences"))
+            worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
+            if worse_claims:
+                yield from sentences("worse", load, arm.name, worse_claims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -221,15 +221,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         rate=record.config.get("rate"),
         hot_update_share=_hot_update_share(rpc, lead),
         hot_part=_hot_part(record, lead),
-        updates=Updates(
-            sent=account.sent,
-            applied=account.applied,
-            lost=account.lost,
-            unknown=account.unknown,
-            mismatched_keys=account.mismatched_keys,
-            collected=account.collected,
-            uncollected=account.uncollected,
-        ),
+        updates=Updates.model_validate(account.model_dump(include=set(Updates.model_fields))),
         overflows=account.overflows,
         dropped_rows=account.dropped_rows,
         **({} if record.simulation is None else record.simulation.model_dump(exclude={"events", "arms"})),
@@ -373,13 +365,12 @@ def _summarise_load(
 
 
 def _invalidated_by_arm(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
-    disturbed_by_arm = {
-        name: invalidated_kinds([block for block in blocks if block.arm in (name, arm_of(name).reference)])
-        for name in arms
-    }
-    return {
-        name: disturbed_by_kind for name, disturbed_by_kind in disturbed_by_arm.items() if disturbed_by_kind
-    }
+    disturbed_by_arm = {}
+    for name in arms:
+        compared = [block for block in blocks if block.arm in (name, arm_of(name).reference)]
+        if disturbed_by_kind := invalidated_kinds(compared):
+            disturbed_by_arm[name] = disturbed_by_kind
+    return disturbed_by_arm
 
 
 def _block_steps(operations: pl.DataFrame) -> int:
@@ -388,12 +379,10 @@ def _block_steps(operations: pl.DataFrame) -> int:
 
 
 def _repeat_reasons(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
-    counts_by_arm: dict[str, dict[str, int]] = {}
+    counts_by_arm = defaultdict[str, Counter[str]](Counter)
     for block in blocks:
-        counts = counts_by_arm.setdefault(block.arm, {})
-        for reason in block.disturbed:
-            counts[reason] = counts.get(reason, 0) + 1
-    return counts_by_arm
+        counts_by_arm[block.arm].update(block.disturbed)
+    return {arm: dict(counts) for arm, counts in counts_by_arm.items()}
 
 
 def _summarise_arms(

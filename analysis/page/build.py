@@ -25,10 +25,13 @@ def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstScreen:
+class Result:
+    """What the terminal and the page show first."""
+
+    title: str
     verdict: str
     is_trusted: bool
-    forest: Markup
+    rows: Sequence[ForestRow]
     sentences: Sequence[Sentence]
     warnings: Sequence[Sentence]
     notes: Sequence[str]
@@ -44,7 +47,7 @@ class Drawing:
 class Page:
     title: str
     plots: Sequence[Plot]
-    first_screen: FirstScreen | None = None
+    first_screen: Result | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""
     provenance: Sequence[tuple[str, str]] = ()
@@ -65,6 +68,7 @@ def build(page: Page) -> str:
     return _render(
         "page.html.j2",
         page=page,
+        forest=forest_plot(page.first_screen.rows) if page.first_screen else "",
         style=Markup(_read_text("style.css")),
         script=Markup(_read_text("script.js")),
         library=Markup(get_plotlyjs()),
