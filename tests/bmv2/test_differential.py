@@ -13,7 +13,6 @@ from random import Random
 import pytest
 
 from controller.tables import CPU_PORT
-from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
 from softswitch.conformance.client import read_p4info
@@ -24,7 +23,7 @@ from softswitch.conformance.targets import TARGETS
 from softswitch.pipeline import Change, EntryWrite, Output
 from switch_harness.bmv2 import twins
 from switch_harness.twins import Twins
-from tests.harness import frames, testnet
+from tests.harness import testnet
 from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, hot_set
 
 pytestmark = pytest.mark.bmv2
@@ -66,22 +65,12 @@ def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:
 
 def pull_all(both: Twins, caller: int, keys: list[int]) -> None:
     """Pull every key; the controller's lanes reach every register of `hotset`."""
-    end, port = testnet.CALLERS[caller]
-    head = packet_out_header(None) if port == CPU_PORT else b""
     for number, key in enumerate(keys):
         slot = number % 64
         _, turn, _ = testnet.cell(both.pipeline, testnet.OFFLOADED, caller, slot)
-        rpc = frames.request(
-            Op.PULL,
-            job=testnet.OFFLOADED,
-            worker=caller,
-            epoch=testnet.EPOCH,
-            ps=0,
-            seq=turn + 1 << WINDOW_BITS | slot,
-            lanes={lane_of(key): (key, 0)},
-        )
-        frame = head + frames.frame(rpc, src=end, dst=testnet.SERVICE)
-        exchange(both, port, frame, f"pull of key {key}")
+        lanes = {lane_of(key): (key, 0)}
+        port, frame = testnet.request(Op.PULL, lanes, turn + 1 << WINDOW_BITS | slot, caller)
+        exchange(both, port, testnet.into(port, frame), f"pull of key {key}")
 
 
 @pytest.mark.parametrize("design", ["hotset", "collect"])

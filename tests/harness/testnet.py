@@ -10,6 +10,7 @@ from pathlib import Path
 
 from controller.status import drop_reasons
 from controller.tables import CPU_PORT, SLOTS, CallerKind
+from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
@@ -18,15 +19,19 @@ from foundation.protocol.header import (
     PS_CALLER_BASE,
     PS_RPC_PORT,
     WINDOW_BITS,
+    Op,
 )
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, ControlPlane, CounterValue, EntryWrite
+from tests.harness import frames
 
 COMPILED = Path(__file__).parents[2] / "p4src" / "compiled"
-FOR_64_LANES = Path(__file__).parents[1] / "programs" / "compiled" / "hotline_64.json"
+HOTSET = COMPILED / "hotset.json"
+FOR_TESTS = Path(__file__).parents[1] / "programs" / "compiled"
+FOR_64_LANES = FOR_TESTS / "hotline_64.json"
 INGRESS = "HotlineIngress."
 EPOCH = 9
 OFFLOADED, PLAIN = 1, 2
@@ -50,20 +55,26 @@ KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in
 """A key of each lane."""
 
 
-@cache
+Code = tuple[Program, MachineCode]
+
+
 def program(lanes: int = LANES) -> Program:
-    artefact = {LANES: COMPILED / "hotset.json", 64: FOR_64_LANES}[lanes]
+    return _load({LANES: HOTSET, 64: FOR_64_LANES}[lanes])
+
+
+@cache
+def _load(artefact: Path) -> Program:
     return load_program(artefact.read_bytes())
 
 
 @cache
-def _machine_code() -> MachineCode:
-    return MachineCode(program())
+def code_of(artefact: Path) -> Code:
+    return _load(artefact), MachineCode(_load(artefact))
 
 
 def new_switch() -> CompiledPipeline:
     """Return the compiled program with empty tables."""
-    return CompiledPipeline(program(), _machine_code())
+    return CompiledPipeline(*code_of(HOTSET))
 
 
 def number(text: str) -> int:
@@ -79,6 +90,21 @@ def numbers(end: tuple[str, str, int]) -> tuple[int, int, int]:
 
 def insert(table: str, key: tuple[int, ...], action: str, *args: int) -> EntryWrite:
     return EntryWrite(Change.INSERT, INGRESS + table, key, ActionCall(INGRESS + action, args))
+
+
+def request(
+    op: Op, lanes: dict[int, tuple[int, int]], seq: int, caller: int = 1, job: int = OFFLOADED, **fields: int
+) -> tuple[int, bytes]:
+    """Return the port of a caller, and the frame of its request to PS 0."""
+    end, port = CALLERS[caller]
+    fields = {"epoch": EPOCH, "ps": 0, **fields}
+    rpc = frames.request(op, job=job, worker=caller, seq=seq, lanes=lanes, **fields)
+    return port, frames.frame(rpc, src=end, dst=SERVICE)
+
+
+def into(port: int, frame: bytes) -> bytes:
+    """Return what enters a port for a frame: at the CPU port it is behind the header of a packet-out."""
+    return packet_out_header(None) + frame if port == CPU_PORT else frame
 
 
 def row_of(job: int, caller: int) -> int:

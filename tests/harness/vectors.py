@@ -9,7 +9,6 @@ from pathlib import Path
 from random import Random
 
 from controller.tables import CPU_PORT
-from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES, WINDOW_BITS, WORD_SHAPES, Header, Op
 from softswitch.conformance.pairs import pairs_in
@@ -57,37 +56,32 @@ class Source:
             port, frame = self.request()
         if self.random.random() < 0.08:
             frame = self.broken(frame)
-        if port == CPU_PORT:
-            frame = packet_out_header(None) + frame
-        elif self.random.random() < 0.02:
+        frame = testnet.into(port, frame)
+        if port != CPU_PORT and self.random.random() < 0.02:
             port = self.random.choice([1, 2, 3])
         return port, frame
+
+    def move(self) -> EntryWrite:
+        """Draw a change of a key's entry."""
+        key, state = self.random.randrange(KEYS), self.random.choice(STATES)
+        change, slot = self.random.choice(list(Change)), self.random.randrange(SLOTS)
+        return testnet.hot_entry(change, key, state, slot, lane_of(key, self.of_program))
 
     def request(self) -> tuple[int, bytes]:
         r = self.random
         job = r.choice([testnet.OFFLOADED] * 3 + [testnet.PLAIN])
         caller = r.choice(list(testnet.CALLERS))
-        end, port = testnet.CALLERS[caller]
         slot = r.randrange(8)
         _, turn, _ = testnet.cell(self.oracle, job, caller, slot, self.of_program)
         turn = max(0, turn + r.choice([1] * 12 + [0] * 5 + [-1, 2]))
         op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.EMPTY])
         lanes = {} if op is Op.EMPTY else self.lanes()
-        flags = None
+        fields = {"compiled_for": self.of_program}
         if self.words and op is not Op.EMPTY and r.random() < 0.3:
-            flags = r.choice([flags for shape, flags in WORD_SHAPES if shape == op])
-        rpc = frames.request(
-            op,
-            job=job,
-            worker=caller,
-            epoch=testnet.EPOCH if r.random() < 0.98 else 1,
-            ps=0 if r.random() < 0.98 else 5,
-            seq=turn << WINDOW_BITS | slot,
-            lanes=lanes,
-            compiled_for=self.of_program,
-            flags=flags,
-        )
-        return port, frames.frame(rpc, src=end, dst=testnet.SERVICE)
+            fields["flags"] = r.choice([flags for shape, flags in WORD_SHAPES if shape == op])
+        fields["epoch"] = testnet.EPOCH if r.random() < 0.98 else 1
+        fields["ps"] = 0 if r.random() < 0.98 else 5
+        return testnet.request(op, lanes, turn << WINDOW_BITS | slot, caller, job, **fields)
 
     def lanes(self) -> dict[int, tuple[int, int]]:
         """Return keys in their hash lanes, some empty, or any keys densely."""

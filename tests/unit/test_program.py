@@ -8,7 +8,7 @@ import pytest
 
 from controller.status import RPC_OUTCOMES
 from controller.tables import CPU_PORT
-from foundation.protocol.frames import packet_out_header
+from foundation.protocol.frames import FRAME_OVERHEAD, packet_out_header
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HEADER_BYTES,
@@ -47,11 +47,8 @@ def call(
     switch: CompiledPipeline, op: Op, lanes: dict[int, tuple[int, int]], turn: int, *, worker: int = 1,
     job: int = OFFLOADED, slot: int = 0, epoch: int = testnet.EPOCH, now: int = 0,
 ) -> list[tuple[int, Parsed]]:  # fmt: skip
-    end, port = testnet.CALLERS[worker]
-    rpc = frames.request(op, job=job, worker=worker, epoch=epoch, ps=0, seq=seq(turn, slot), lanes=lanes)
-    frame = frames.frame(rpc, src=end, dst=testnet.SERVICE)
-    cpu = port == CPU_PORT
-    outputs = switch.process(port, packet_out_header(None) + frame if cpu else frame, 0, now)
+    port, frame = testnet.request(op, lanes, seq(turn, slot), worker, job, epoch=epoch)
+    outputs = switch.process(port, testnet.into(port, frame), 0, now)
     return [(out.port, Parsed(out.frame[2:] if out.port == CPU_PORT else out.frame)) for out in outputs]
 
 
@@ -269,8 +266,7 @@ def test_what_is_not_a_valid_request_is_dropped_by_name(switch: CompiledPipeline
 
 
 def test_frames_that_are_none_are_dropped_by_name(switch: CompiledPipeline) -> None:
-    rpc = frames.request(Op.PUSH, job=1, worker=1, epoch=9, ps=0, seq=seq(1), lanes={0: (KEY_OF[0], 1)})
-    frame = frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE)
+    _, frame = testnet.request(Op.PUSH, {0: (KEY_OF[0], 1)}, seq(1))
     more_fragments = bytearray(frame)
     more_fragments[20] |= 0x20
     more_fragments[24:26] = bytes(2)
@@ -291,11 +287,11 @@ def test_a_frame_cut_in_its_lanes_adds_nothing(switch: CompiledPipeline) -> None
     """BMv2 goes on into ingress after a parser error: without the check 20 lanes would be added."""
     make(switch, "hot", *range(32))
     lanes = {lane: (KEY_OF[lane], 1) for lane in range(32)}
-    rpc = frames.request(Op.PUSH, job=1, worker=1, epoch=9, ps=0, seq=seq(1), lanes=lanes)
-    frame = frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE)
-    for cut in range(1, len(rpc)):
+    _, frame = testnet.request(Op.PUSH, lanes, seq(1))
+    rpc_bytes = len(frame) - FRAME_OVERHEAD
+    for cut in range(1, rpc_bytes):
         assert switch.process(1, frame[:-cut], 0, 0) == []
-    assert sum(testnet.drops(switch).values()) == len(rpc) - 1
+    assert sum(testnet.drops(switch).values()) == rpc_bytes - 1
     assert all(testnet.held(switch, lane, 5) == 0 for lane in range(32))
 
 

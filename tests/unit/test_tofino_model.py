@@ -12,9 +12,7 @@ import pytest
 from controller.tables import CPU_PORT
 from foundation.protocol.header import WINDOW_BITS, Op
 from softswitch.compiled import CompiledPipeline
-from softswitch.ir import Program
-from softswitch.jit import MachineCode
-from tests.harness import frames, testnet
+from tests.harness import testnet
 from tests.harness.twins import for_twin
 from tools.tofino.model import (
     LANES,
@@ -37,13 +35,8 @@ grep -c "^packet " "$3" >"{count}"
 
 
 @pytest.fixture(scope="module")
-def codes() -> list[tuple[Program, MachineCode]]:
-    return compile_programs()
-
-
-@pytest.fixture(scope="module")
-def comparison(codes: list[tuple[Program, MachineCode]]) -> Comparison:
-    return Comparison(codes, seed=1, n_frames=40)
+def comparison() -> Comparison:
+    return Comparison(compile_programs(), seed=1, n_frames=40)
 
 
 def _harness(folder: Path, answers: list[str], messages: str = "") -> tuple[Path, Path]:
@@ -129,15 +122,8 @@ def test_the_page_says_how_many_frames_are_compared_by_default() -> None:
 
 
 @pytest.mark.parametrize(("missing", "n_answers"), [(0, 1), (4, 1), (5, 0)])
-def test_a_frames_check_sequence_stands_in_for_missing_bytes(
-    missing: int, n_answers: int, codes: list[tuple[Program, MachineCode]]
-) -> None:
-    twin = CompiledPipeline(*codes[1])
+def test_a_frames_check_sequence_stands_in_for_missing_bytes(missing: int, n_answers: int) -> None:
+    twin = CompiledPipeline(*compile_programs()[1])
     testnet.write(twin, [for_twin(entry) for entry in testnet.network()])
-    end, port = testnet.CALLERS[1]
-    rpc = frames.request(
-        Op.EMPTY, job=testnet.OFFLOADED, worker=1, epoch=testnet.EPOCH, ps=0, seq=1 << WINDOW_BITS, lanes={},
-        compiled_for=LANES,
-    )  # fmt: skip
-    frame = frames.frame(rpc, src=end, dst=testnet.SERVICE)
+    port, frame = testnet.request(Op.EMPTY, {}, 1 << WINDOW_BITS, compiled_for=LANES)
     assert len(answers_of(twin, port, frame[: len(frame) - missing], 0)) == n_answers

@@ -11,7 +11,8 @@ more, and a third arm, *repeat*, does not differ from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,8 @@ Rounds = npt.NDArray[np.float64]
 Bounds = tuple[float, float]
 """Bounds of the ratio of *repeat* to *baseline*."""
 Method = Callable[[Rounds, Rounds], Bounds]
-Null = Callable[[np.random.Generator, int], tuple[Rounds, Rounds]]
+Null = Callable[[np.random.Generator, int], Iterable[Rounds]]
+"""Called with a generator and rounds; returns an arm and the baseline, which do not differ."""
 SyntheticArms = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
 """Called with a generator, rounds and arms; yields the estimates of arms that do not differ."""
 
@@ -152,15 +154,7 @@ def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Roun
 SYNTHETIC: dict[str, SyntheticArms] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
 
 
-def _synthetic_null(synthetic: SyntheticArms) -> Null:
-    def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
-        arm, baseline = synthetic(rng, rounds, 2)
-        return arm, baseline
-
-    return draw
-
-
-NULLS: dict[str, Null] = {name: _synthetic_null(synthetic) for name, synthetic in SYNTHETIC.items()}
+NULLS: dict[str, Null] = {name: partial(synthetic, arms=2) for name, synthetic in SYNTHETIC.items()}
 
 
 def recorded_null(arm: Rounds, baseline: Rounds) -> Null:

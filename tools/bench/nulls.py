@@ -26,7 +26,8 @@ from analysis.statistics import Rounds
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from foundation.designs.hotset import BASELINE, OFFLOAD, PROXY, REPEAT
-from foundation.logs.columns import OPS
+from foundation.logs.columns import OPS, has_load
+from tests.harness.records import a_block
 
 Recording = Mapping[str, Mapping[str, Rounds]]
 """Arm -> metric -> estimate of each round."""
@@ -50,9 +51,8 @@ def read(run: Path) -> Iterator[Recording]:
     record = read_record(run)
     operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
     for load in sorted({block.load for block in record.blocks}):
-        at_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
         blocks = [block for block in record.blocks if block.load == load]
-        rounds_by_arm = estimates(None, operations.filter(at_load), blocks)
+        rounds_by_arm = estimates(None, operations.filter(has_load(load)), blocks)
         if set(_SOURCES) <= set(rounds_by_arm):
             yield {arm: rounds_by_arm[arm] for arm in _SOURCES}
 
@@ -90,11 +90,8 @@ def _block(arm: str, number: int, values: Mapping[str, float]) -> Block:
         bytes=round(values["ps_bytes_per_step"] * _STEPS * _SCALE),
         cpu_s=values["ps_cpu_us_per_step"] * _STEPS,
     )
-    return Block(
-        round=number, load=_LOAD, arm=arm, first_step=0, steps=_STEPS, period_ns=1, loss=None,
-        max_lateness_ns=0, fell_behind=False, servers=use,
-        worker_cpu_s=values["worker_cpu_us_per_step"] * _STEPS, run_queue_ms={},
-    )  # fmt: skip
+    worker_cpu_s = values["worker_cpu_us_per_step"] * _STEPS
+    return a_block(number, arm, _LOAD, steps=_STEPS, servers=use, worker_cpu_s=worker_cpu_s)
 
 
 def _operations(number: int, values_by_arm: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:

@@ -158,10 +158,8 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     for metric, tally_by_load in by_metric.items():
         table.add_row(metric, *(_tally_cell(tally_by_load.get(load)) for load in loads))
     console.print(table)
-    intervals, left_out = (
-        sum(each.intervals for each in all_tallies),
-        sum(each.left_out for each in all_tallies),
-    )
+    intervals = sum(each.intervals for each in all_tallies)
+    left_out = sum(each.left_out for each in all_tallies)
     if not intervals:
         console.print("No run has intervals.")
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from random import Random
 
 from tools.fuzz.edges import Edges
@@ -97,9 +97,3 @@ def within_limits(seconds: float | None, executions: int | None, fuzzer: Fuzzer)
     return lambda: (
         (end is None or time.monotonic() < end) and (executions is None or fuzzer.executions < executions)
     )
-
-
-def replay(target: Target, inputs: Iterable[bytes]) -> list[Finding]:
-    """Return the findings of inputs, which run without tracing."""
-    outcomes = (attempt(target, data) for data in inputs)
-    return [outcome for outcome in outcomes if isinstance(outcome, Finding)]

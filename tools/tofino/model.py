@@ -23,16 +23,14 @@ from foundation.errors import reason_of
 from foundation.protocol.frames import packet_out_header
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
-from softswitch.jit import MachineCode
-from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, EntryWrite
 from tests.harness import testnet
+from tests.harness.testnet import FOR_TESTS, Code, code_of
 from tests.harness.twins import TWIN_INGRESS, for_twin
 from tests.harness.vectors import SLOTS, Source, hot_set
 
 LANES = 16
 MODEL_CPU_PORT = 64  # as SWITCH_CPU_PORT in p4src/tofino/tna.p4
-_PROGRAMS = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 _HEADER_BYTES, _PORT_BITS, _WORD_BITS = 2, 9, 32
 _FRAME_CHECK = bytes(4)  # the harness sends no other
 _SUBMIT, _MODEL_SUBMIT = int.from_bytes(packet_out_header(None), "big"), 1 << 9
@@ -41,11 +39,9 @@ _CPU_PORT_REGISTER, _CPU_PORT_ON = 0x273D018, 0x000F0002
 _TIMEOUT_S = 600.0
 
 
-def compile_programs() -> list[tuple[Program, MachineCode]]:
-    """Compile `hotset` and the twin, both for `LANES` lanes."""
-    names = (f"hotline_{LANES}", f"tofino_{LANES}")
-    programs = [load_program((_PROGRAMS / f"{name}.json").read_bytes()) for name in names]
-    return [(program, MachineCode(program)) for program in programs]
+def compile_programs() -> list[Code]:
+    """Return `hotset` and the twin, both for `LANES` lanes, compiled once."""
+    return [code_of(FOR_TESTS / f"{name}_{LANES}.json") for name in ("hotline", "tofino")]
 
 
 class ModelError(Exception):
@@ -123,7 +119,7 @@ class Comparison:
     `hotset` has the same entries and gets the same frames, as the next frame is drawn from its state.
     """
 
-    def __init__(self, codes: Sequence[tuple[Program, MachineCode]], seed: int, n_frames: int) -> None:
+    def __init__(self, codes: Sequence[Code], seed: int, n_frames: int) -> None:
         random = Random(seed)
         entries = testnet.network() + hot_set(random, lanes=LANES)
         hotset, twin = (CompiledPipeline(*code) for code in codes)

@@ -10,37 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
-from softswitch.compiled import CompiledPipeline
 from softswitch.conformance.direct import DirectPipeline
 from softswitch.conformance.pairs import Pair
 from softswitch.conformance.runner import Outcome, Verdict, run
 from softswitch.conformance.targets import TARGETS
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.jit import MachineCode
 from softswitch.kernel.hooks import Hook
-from softswitch.pipeline import Change, ControlPlane, Pipeline
+from softswitch.pipeline import ControlPlane, Pipeline
 from switch_harness.effort import examples, seeds, steps
 from switch_harness.kernel import OnLoopback, is_taken
 from switch_harness.replay import ObservedPair
 from tests.harness import testnet
-from tests.harness.vectors import (
-    KEYS,
-    PAIRS,
-    SLOTS,
-    STATES,
-    WITHOUT_PROGRAM,
-    Source,
-    hot_set,
-)
+from tests.harness.vectors import PAIRS, WITHOUT_PROGRAM, Source, hot_set
 
 in_the_kernel = pytest.mark.usefixtures("kernel_datapath")
-
-
-@pytest.fixture(scope="module")
-def code() -> MachineCode:
-    return MachineCode(testnet.program())
 
 
 def compare(random: Random, oracle: Pipeline, fast: Pipeline, frames: int, lanes: int = LANES) -> None:
@@ -53,9 +37,7 @@ def compare(random: Random, oracle: Pipeline, fast: Pipeline, frames: int, lanes
         port, frame = source.draw()
         assert fast.process(port, frame, now, now + 3) == oracle.process(port, frame, now, now + 3)
         if random.random() < 0.2:
-            key, state = random.randrange(KEYS), random.choice(STATES)
-            change, slot = random.choice(list(Change)), random.randrange(SLOTS)
-            move = testnet.hot_entry(change, key, state, slot, lane_of(key, lanes))
+            move = source.move()
             ours, reference = fast.write_entries([move]), oracle.write_entries([move])
             assert [type(error) for error in ours] == [type(error) for error in reference]
     assert testnet.state_of(fast) == testnet.state_of(oracle)
@@ -64,22 +46,21 @@ def compare(random: Random, oracle: Pipeline, fast: Pipeline, frames: int, lanes
 # -- compiled
 
 
-def compare_compiled(random: Random, code: MachineCode, frames: int) -> None:
-    program = testnet.program()
-    compare(random, InterpretedPipeline(program), CompiledPipeline(program, code), frames)
+def compare_compiled(random: Random, frames: int) -> None:
+    compare(random, InterpretedPipeline(testnet.program()), testnet.new_switch(), frames)
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_compiled_on_random_traffic(seed: int, code: MachineCode) -> None:
+def test_compiled_on_random_traffic(seed: int) -> None:
     """Volume: 10 table states, 200 frames each; tests/bmv2 sends such vectors to BMv2 too."""
-    compare_compiled(Random(seed), code, 200)
+    compare_compiled(Random(seed), 200)
 
 
 @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
-def test_compiled_on_generated_traffic(random: Random, code: MachineCode) -> None:
+def test_compiled_on_generated_traffic(random: Random) -> None:
     """Search: hypothesis chooses every draw, and shrinks to the shortest disagreement."""
-    compare_compiled(random, code, 6)
+    compare_compiled(random, 6)
 
 
 # -- in the kernel

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from controller.tables import CPU_PORT
-from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import Op
 from softswitch.compiled import CompiledPipeline
-from softswitch.ir import Program
-from softswitch.jit import MachineCode
-from softswitch.load import load_program
-from softswitch.pipeline import Change, EntryWrite
+from softswitch.pipeline import EntryWrite
 from switch_harness.effort import seeds
 from tests.harness import testnet
 from tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
-from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
+from tests.harness.vectors import SLOTS, Source, hot_set
+from tools.tofino.model import LANES, compile_programs
 
-LANES = 16
-PROGRAMS = Path(__file__).parents[2] / "programs" / "compiled"
-Code = tuple[Program, MachineCode]
 IPV4 = b"\x08\x00"
-
-
-@pytest.fixture(scope="module")
-def codes() -> list[Code]:
-    names = ("hotline_16", "tofino_16")
-    programs = [load_program((PROGRAMS / f"{name}.json").read_bytes()) for name in names]
-    return [(program, MachineCode(program)) for program in programs]
 
 
 class Both:
     """`hotset` and the twin, with the same table entries."""
 
-    def __init__(self, codes: list[Code], random: Random) -> None:
-        self.hotset, self.twin = (CompiledPipeline(*code) for code in codes)
+    def __init__(self, random: Random) -> None:
+        self.hotset, self.twin = (CompiledPipeline(*code) for code in compile_programs())
         self.write(testnet.network() + hot_set(random, lanes=LANES))
 
     def write(self, entries: list[EntryWrite]) -> None:
@@ -76,17 +62,15 @@ def _hides_its_length(port: int, frame: bytes) -> bool:
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_the_twin_answers_as_hotset_does(seed: int, codes: list[Code]) -> None:
+def test_the_twin_answers_as_hotset_does(seed: int) -> None:
     random = Random(seed)
-    both = Both(codes, random)
+    both = Both(random)
     source, answered = Source(random, both.hotset, LANES), 0
     for now in range(1000):
         port, frame = source.draw()
         if not _hides_its_length(port, frame):
             answered += both.exchange(port, frame, now)
         if random.random() < 0.2:
-            key, state = random.randrange(KEYS), random.choice(STATES)
-            change, slot = random.choice(list(Change)), random.randrange(SLOTS)
-            both.write([testnet.hot_entry(change, key, state, slot, lane_of(key, LANES))])
+            both.write([source.move()])
     assert answered > 400
     both.check_state()

@@ -7,36 +7,24 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import pytest
 
 from controller.tables import CPU_PORT
-from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES, SLOT_MASK, WINDOW_BITS, Header, Op
 from softswitch.compiled import CompiledPipeline
-from softswitch.ir import Program
-from softswitch.jit import MachineCode
-from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output
 from switch_harness.effort import seeds
 from tests.harness import frames, testnet
 from tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
-TWO_PASSES = Path(__file__).parents[2] / "programs" / "compiled" / "tofino_two_passes.json"
+TWO_PASSES = testnet.FOR_TESTS / "tofino_two_passes.json"
 PASS_LANES = 16
 RECIRCULATION_PORT = 68
-Code = tuple[Program, MachineCode]
-
-
-@pytest.fixture(scope="module")
-def codes() -> list[Code]:
-    programs = [testnet.program(), load_program(TWO_PASSES.read_bytes())]
-    return [(program, MachineCode(program)) for program in programs]
 
 
 class Rpc(NamedTuple):
@@ -51,8 +39,8 @@ class Rpc(NamedTuple):
 class TwoPasses:
     """The twin; a lane of `hotset` is a lane of one of its passes, with slots of its own."""
 
-    def __init__(self, code: Code) -> None:
-        self.pipeline = CompiledPipeline(*code)
+    def __init__(self) -> None:
+        self.pipeline = CompiledPipeline(*testnet.code_of(TWO_PASSES))
 
     def write(self, entries: list[EntryWrite]) -> list[type[object]]:
         return [type(each) for each in self.pipeline.write_entries([*map(_in_pass, entries)])]
@@ -110,9 +98,9 @@ class HonestSource(Source):
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_an_rpc_is_answered_as_by_hotset(seed: int, codes: list[Code]) -> None:
+def test_an_rpc_is_answered_as_by_hotset(seed: int) -> None:
     random = Random(seed)
-    hotset, twin = CompiledPipeline(*codes[0]), TwoPasses(codes[1])
+    hotset, twin = testnet.new_switch(), TwoPasses()
     entries = testnet.network() + hot_set(random)
     assert [type(each) for each in hotset.write_entries(entries)] == twin.write(entries)
     source, answered = HonestSource(random, hotset), 0
@@ -122,9 +110,7 @@ def test_an_rpc_is_answered_as_by_hotset(seed: int, codes: list[Code]) -> None:
         assert twin.process(port, frame, now) == answers, frame.hex()
         answered += len(answers)
         if random.random() < 0.2:
-            key, state = random.randrange(KEYS), random.choice(STATES)
-            change, slot = random.choice(list(Change)), random.randrange(SLOTS)
-            entry = testnet.hot_entry(change, key, state, slot, lane_of(key))
+            entry = source.move()
             assert [type(each) for each in hotset.write_entries([entry])] == twin.write([entry])
     assert answered > 400
     for lane in range(LANES):
@@ -169,15 +155,11 @@ class Interleaving:
         keys = {lane_of(key): key for key in r.sample(range(KEYS), r.choice([1, 4, 20, 100, 300]))}
         lanes = {lane: (key, r.getrandbits(32)) for lane, key in keys.items() if lane < last}
         rpc = Rpc(caller, self._turns[at] << WINDOW_BITS | slot)
-        datagram = frames.request(
-            op, job=testnet.OFFLOADED, worker=caller, epoch=testnet.EPOCH, ps=0, seq=rpc.seq,
-            lanes={} if op is Op.EMPTY else lanes or {0: (KEYS, 1)},
-        )  # fmt: skip
+        sent = {} if op is Op.EMPTY else lanes or {0: (KEYS, 1)}
+        port, frame = testnet.request(op, sent, rpc.seq, caller)
         if op is Op.PUSH:
             self.pushed[rpc] = lanes
-        end, port = testnet.CALLERS[caller]
-        head = packet_out_header(None) if port == CPU_PORT else b""
-        self.in_flight[at] = port, head + frames.frame(datagram, src=end, dst=testnet.SERVICE)
+        self.in_flight[at] = port, testnet.into(port, frame)
 
     def send(self) -> None:
         port, frame = self.in_flight[self.random.choice(list(self.in_flight))]
@@ -246,11 +228,9 @@ class ChangingHotSet(Interleaving):
 
 @pytest.mark.parametrize("kind", [Interleaving, ChangingHotSet])
 @pytest.mark.parametrize("seed", seeds(16))
-def test_each_half_counts_once_whatever_comes_in_between(
-    seed: int, kind: type[Interleaving], codes: list[Code]
-) -> None:
+def test_each_half_counts_once_whatever_comes_in_between(seed: int, kind: type[Interleaving]) -> None:
     random = Random(seed)
-    hotset, twin = CompiledPipeline(*codes[0]), TwoPasses(codes[1])
+    hotset, twin = testnet.new_switch(), TwoPasses()
     entries = testnet.network() + [
         testnet.hot_entry(Change.INSERT, key, random.choice(STATES), slot, lane_of(key))
         for key, slot in slots_of_keys().items()

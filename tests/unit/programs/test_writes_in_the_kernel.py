@@ -8,15 +8,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from foundation.protocol.hashing import lane_of
-from foundation.protocol.header import Op, offset_of
+from foundation.protocol.frames import FRAME_OVERHEAD
+from foundation.protocol.header import LANES, Op, offset_of
 from softswitch.kernel.arena import RECEIVED, SENT
 from softswitch.pipeline import Change, EntryWrite
 from switch_harness.kernel import LOOPBACK, OnLoopback
-from tests.harness import frames, testnet
-from tests.harness.testnet import EPOCH, OFFLOADED, SERVICE, WORKER
-
-LANES = 32
+from tests.harness import testnet
+from tests.harness.testnet import KEY_OF
 
 pytestmark = pytest.mark.usefixtures("kernel_datapath")
 
@@ -36,19 +34,14 @@ def test_no_frame_is_lost_and_no_batch_of_writes_seen_in_part(kernel: OnLoopback
 
     Each pull is answered, and there is at least one table write for ten pulls.
     """
-    keys: dict[int, int] = {}
-    for key in range(10_000):
-        keys.setdefault(lane_of(key), key)
-    assert len(keys) == LANES
 
     def batch(change: Change, state: str) -> list[EntryWrite]:
-        return [testnet.hot_entry(change, key, state, 1, lane) for lane, key in keys.items()]
+        return [testnet.hot_entry(change, key, state, 1, lane) for lane, key in enumerate(KEY_OF)]
 
     testnet.write(kernel, batch(Change.INSERT, "hot"))
-    lanes = {lane: (key, 0) for lane, key in keys.items()}
-    rpc = frames.request(Op.PULL, job=OFFLOADED, worker=1, epoch=EPOCH, ps=0, seq=64, lanes=lanes)
-    frame = frames.frame(rpc, src=WORKER[1], dst=SERVICE)
-    at = len(frame) - len(rpc) + offset_of("served")
+    lanes = {lane: (key, 0) for lane, key in enumerate(KEY_OF)}
+    _, frame = testnet.request(Op.PULL, lanes, seq=64)
+    at = FRAME_OVERHEAD + offset_of("served")
     stop, written = threading.Event(), [0]
 
     def write() -> None:

@@ -30,8 +30,7 @@ def _cost(stage: Stage, text: str) -> Result:
     requests = make_requests(Op.PUSH, space.keys(positions))
     samples: dict[str, list[float]] = {OPTIMISER: [], ADDITION: []}
     servers = {OPTIMISER: server_of(space, text), ADDITION: server_of(space)}
-    for _ in range(stage.scale.rounds):
-        for target in stage.order.sample(list(servers), len(servers)):
-            samples[target] += us_per_rpc(servers[target], requests)
+    for target in stage.shuffled(list(servers)):
+        samples[target] += us_per_rpc(servers[target], requests)
     what = f"PS, `handle` alone, {LANES}-lane push with {name}, {_KEYS:,} dense keys"
     return Result("optimisers", what, "µs", samples, OPTIMISER_COST.get(name, ()), OPTIMISER_TARGETS)

@@ -7,11 +7,11 @@ Whatever the switch aggregates or forwards as an RPC must be one for the agents'
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cache
 
 from controller.tables import CPU_PORT
 from foundation.errors import MalformedDatagram
 from foundation.protocol import frames
-from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HOTLINE_PORT,
@@ -27,14 +27,13 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.pipeline import Change, Pipeline
 from tests.harness import testnet
 from tests.harness.frames import frame
+from tests.harness.testnet import KEY_OF
 from tools.fuzz.datagrams import answer, rpc
 from tools.fuzz.target import MARK, Target, parts
 
 PORTS = (1, 2, testnet.SERVER_PORT, CPU_PORT)
-KEYS = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
-"""One key of each lane; by lane mod 5: hot, reserved, draining, parked, without an entry."""
 STATES = ("hot", "reserved", "draining", "parked")
-LANE_KINDS = len(STATES) + 1  # the last kind has no entry
+LANE_KINDS = len(STATES) + 1  # by lane mod 5: hot, reserved, draining, parked, without an entry
 SLOT = 5
 SUBMIT_TO_INGRESS = frames.packet_out_header(None)[1]  # bit in the second byte of a packet-out
 FIRST_CELLS = 1024
@@ -46,7 +45,7 @@ CELLS = testnet.INGRESS + "exactly_once.cells"
 
 def _with_entries(pipeline: Pipeline) -> Pipeline:
     hot = [
-        testnet.hot_entry(Change.INSERT, KEYS[lane], STATES[lane % LANE_KINDS], SLOT, lane)
+        testnet.hot_entry(Change.INSERT, KEY_OF[lane], STATES[lane % LANE_KINDS], SLOT, lane)
         for lane in range(LANES)
         if lane % LANE_KINDS < len(STATES)
     ]
@@ -55,7 +54,7 @@ def _with_entries(pipeline: Pipeline) -> Pipeline:
 
 
 class Switches:
-    """Both pipelines, which are made only once, as that takes seconds."""
+    """Both pipelines."""
 
     def __init__(self) -> None:
         program = testnet.program()
@@ -78,13 +77,13 @@ class Switches:
         return [pipeline.read_counter(name, 0, size) for name, size in self._counters]
 
 
-_SWITCHES: list[Switches] = []
+@cache
+def _switches() -> Switches:
+    return Switches()  # made only once, as that takes seconds
 
 
 def run(data: bytes) -> Hashable:
-    if not _SWITCHES:
-        _SWITCHES.append(Switches())
-    [switches] = _SWITCHES
+    switches = _switches()
     switches.reset()
     interpreted, compiled = switches.both
     before, seen = testnet.drops(compiled), frozenset[object]()
@@ -136,7 +135,7 @@ def seeds() -> list[bytes]:
     for job in testnet.JOBS:
         for caller, (end, port) in testnet.CALLERS.items():
             caller_fields = {"job": job, "worker": caller, "epoch": testnet.EPOCH}
-            keys = KEYS if caller == 1 and job == testnet.OFFLOADED else KEYS[:LANE_KINDS]
+            keys = KEY_OF if caller == 1 and job == testnet.OFFLOADED else KEY_OF[:LANE_KINDS]
             requests = [rpc(Op.PUSH, keys, 64, **caller_fields), rpc(Op.PULL, keys, 65, **caller_fields)]
             # The port, and for the CPU port a packet-out header.
             prefix = bytes([PORTS.index(port)]) + (
@@ -144,7 +143,7 @@ def seeds() -> list[bytes]:
             )
             sent = [prefix + frame(request, src=end, dst=testnet.SERVICE) for request in requests]
             inputs.append(MARK.join([*sent, sent[0]]))
-    worker_pull = rpc(Op.PULL, KEYS[:3], 64, job=1, worker=1, epoch=testnet.EPOCH)
+    worker_pull = rpc(Op.PULL, KEY_OF[:3], 64, job=1, worker=1, epoch=testnet.EPOCH)
     answers = frame(answer(worker_pull), src=testnet.SERVER, dst=testnet.SERVICE)
     other = frame(b"hello", src=testnet.WORKER[1], dst=(*testnet.WORKER[2][:2], 7))
     control = frame(rpc(Op.CONTROL, [], 1, flags=RESPONSE), src=testnet.SERVER, dst=testnet.CONTROLLER)
