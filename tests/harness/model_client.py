@@ -26,26 +26,6 @@ _MAX_DOUBLINGS = 7
 _NO_KEYS = np.empty(0, dtype=np.int32)
 
 
-class RpcRecord(NamedTuple):
-    """Log row of one answered RPC. Times in ns, sizes of the UDP payload in bytes."""
-
-    ps: int
-    iteration: int
-    op: int
-    t0: int
-    arrival: int
-    request_bytes: int
-    response_bytes: int
-    w_proc: int
-    w_queue: int
-    ps_proc: int
-    ps_queue: int
-    residence_us: int
-    lanes: int
-    served: int
-    attempts: int
-
-
 @dataclass(eq=False, slots=True)
 class _Call:
     request: Message
@@ -92,8 +72,8 @@ class ModelClient:
         """By position in the key space: whether it goes to its hash lane."""
         self.rpcs_of_operation = 0
         """RPCs of the running or last operation, those for refused lanes included."""
-        self.records: list[RpcRecord] = []
-        """Answered RPCs; the owner takes them away."""
+        self.records: list[dict[str, int]] = []
+        """Log rows of answered RPCs, with times in ns, and sizes of the UDP payload in bytes."""
         self.malformed = 0
         self.unexpected = 0
         """Well-formed datagrams that answer no outstanding RPC."""
@@ -168,23 +148,23 @@ class ModelClient:
         if header.op != Op.EMPTY and (header.refused or header.served != call.hashed):
             self._learn(call, header, read)
         self.records.append(
-            RpcRecord(
-                header.ps,
-                header.iteration,
-                header.op,
-                rpc.t0,
-                arrival,
-                len(call.datagram),
-                len(datagram),
-                self._clock() - read,
-                read - arrival,
-                header.ps_proc,
-                header.ps_queue,
-                header.residence,
-                header.live.bit_count(),
-                header.served.bit_count(),
-                rpc.attempts,
-            )
+            {
+                "ps": header.ps,
+                "iteration": header.iteration,
+                "op": header.op,
+                "t0": rpc.t0,
+                "arrival": arrival,
+                "request_bytes": len(call.datagram),
+                "response_bytes": len(datagram),
+                "w_proc": self._clock() - read,
+                "w_queue": read - arrival,
+                "ps_proc": header.ps_proc,
+                "ps_queue": header.ps_queue,
+                "residence_us": header.residence,
+                "lanes": header.live.bit_count(),
+                "served": header.served.bit_count(),
+                "attempts": rpc.attempts,
+            }
         )
 
     def deadline(self) -> int | None:

@@ -1,27 +1,34 @@
 """A worker, a switch and a parameter server whose times are all chosen by the test.
 
-The agents are real; hot keys do not ride (`apart`), so that there are RPCs of each class. The switch is fake.
+The agents are real; hot keys do not ride, so that there are RPCs of each class. The switch is fake.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from foundation.compiled import entry_point
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message
 from foundation.protocol.header import KEYS, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
+from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
+from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack, pack_buckets
+from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.worker.ledger import Ledger
+from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
-from tests.harness.apart import apart
+from nativekit.plain import plain
+from nativekit.reference import as_ref
 from tests.harness.wire import reply
 
 US = 1_000
@@ -72,7 +79,7 @@ class Timed:
             ps, n_ps, space, dict.fromkeys(jobs, 1), self._clock
         )
         self.clients = {
-            job: HotsetClient(Caller(job, worker, 1), n_ps, space, self._clock, machine=apart())
+            job: HotsetClient(Caller(job, worker, 1), n_ps, space, self._clock, machine=_apart())
             for job in jobs
         }
 
@@ -150,6 +157,28 @@ class Timed:
         out = self.server.handle(datagram, arrival, read, None)
         assert out is not None
         return codec.parse(bytes(out[1]))
+
+
+@entry_point
+def _pack_apart(state: Calls, n_keys: int, _uses_switch: bool) -> None:
+    """Queue calls for the keys that are not hinted, and then those for the others, each in its hash lane."""
+    state = as_ref(state)
+    clear_buckets(state)
+    for i in range(n_keys - 1, -1, -1):
+        if not is_hinted(state, state.positions[i]):
+            bucket_cold_key(state, i)
+    pack_buckets(state)
+    clear_chains(state)
+    for i in range(n_keys):
+        if is_hinted(state, state.positions[i]):
+            place_in_hash_lane(state, i, 0)
+    queue_chains(state)
+
+
+@cache
+def _apart() -> Machine:
+    """Return a worker's state machine that packs hinted keys apart."""
+    return COMPILED._replace(start=plain(COMPILED.start, {pack: _pack_apart}))
 
 
 def _csr(worker: int, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import plain_machine
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
-from tests.harness.model_client import ModelClient, RpcRecord
+from tests.harness.model_client import ModelClient
 from tests.harness.wire import reply
 
 US, MS = 1_000, 1_000_000
@@ -122,9 +122,8 @@ class Three:
             assert client.hinted.tolist() == model.hinted[:-1].tolist()
             assert answered[:-1].tolist() == self.answered[0][:-1].tolist()
             assert client.values.tolist() == model.values.tolist()
-            assert [getattr(row, name) for row in client.records for name in RpcRecord._fields] == [
-                getattr(record, name) for record in model.records for name in RpcRecord._fields
-            ]
+            both = zip(client.records, model.records, strict=True)
+            assert [{name: getattr(row, name) for name in record} for row, record in both] == model.records
             me = client.state.header
             waits = len(client.state.calls) - me.n_spare_calls, client.state.slots.busy.sum()
             assert not client.idle or waits == (0, 0), "calls or slots have leaked"

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from analysis.claims import answer, group_claims
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import METRICS, Metric, find_widest, goals, widths
 from analysis.record import Block
 from analysis.summary import Summary
 from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
@@ -115,3 +115,21 @@ def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> N
     assert packets == same and "-20 %" in packets
     assert "+50 %" in gained and "-50 %" in lost
     assert gained.partition(":")[0] != lost.partition(":")[0] != packets.partition(":")[0]
+
+
+def test_the_widest_interval_is_the_one_farthest_from_its_goal() -> None:
+    """Half widths of 4 % and 12 %, where 3 % and 10 % are wanted."""
+    assert goals() == {"pull_mean": 0.03, "pull_p99": 0.1, "push_mean": 0.03, "push_p99": 0.1}
+    mean, p99, none = of_ratio(0, -0.04, 0.04), of_ratio(0, -0.1, 0.14), of_ratio(0)
+    of_arms = {
+        "repeat": {"pull_p99": p99, "rpc_mean": p99},
+        "offload": {"push_mean": mean, "pull_mean": none},
+    }
+    found = list(widths("0.5", of_arms))
+    assert [(width.arm, width.metric, width.goal) for width in found] == [
+        ("repeat", "pull_p99", 0.1),
+        ("offload", "push_mean", 0.03),
+    ]
+    assert [width.half_width for width in found] == pytest.approx([0.12, 0.04])
+    assert find_widest(found) == found[1]
+    assert find_widest([]) is None
