@@ -208,8 +208,10 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
     rpc, operations = (_read_log(run / f"{log}.parquet") for log in ("rpc", "operations"))
+    empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty").collect()
     account = record.accounting
     first_attempts = record.first_attempts()
+    last_round = max(block.round for block in first_attempts)
     lead = lead_arm(reference_of(record.capacity).design)
     loads = {
         load_name(load): _summarise_load(load, rpc, operations, record) for load in _loads_in_order(record)
@@ -228,8 +230,8 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         durable=record.config.get("recovery", {}).get("journal_sync"),
         restarts=account.restarts,
         changed_arms=account.changed_arms,
-        empty_rpc_latency_us=_to_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
-        last_loss=mean_loss(_last_round(first_attempts)),
+        empty_rpc_latency_us=_to_distribution(empty_rpcs.select(**latencies()).row(0, named=True)),
+        last_loss=mean_loss(block for block in first_attempts if block.round == last_round),
         chance_loss=record.workload.get("chance_loss"),
         vector=record.workload.get("vector"),
         **(_script_fields(run, record) if record.config.get("script") else _training_fields(record)),
@@ -317,10 +319,6 @@ def _loads_in_order(record: RunRecord) -> list[float]:
         {block.load for block in record.blocks},
         key=lambda load: (order.index(name) if (name := load_name(load)) in order else len(order), load),
     )
-
-
-def _empty_rpcs(run: Path) -> pl.DataFrame:
-    return pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty").collect()
 
 
 def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
@@ -469,11 +467,6 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
         servers=used_s["servers"] / server_s,
         cores=ProgramUse(**{name: s / duration_s if duration_s else 0.0 for name, s in used_s.items()}),
     )
-
-
-def _last_round(blocks: list[Block]) -> list[Block]:
-    last_round = max(block.round for block in blocks)
-    return [block for block in blocks if block.round == last_round]
 
 
 def _to_distribution(values: Mapping[str, float]) -> Distribution:

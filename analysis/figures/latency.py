@@ -140,16 +140,12 @@ def completion(sources: Sequence[Source]) -> Figure:
                 panels.setdefault(f"{op}, {load_title(load_name(float(load)))}", []).append(
                     cdf_series(curve, distribution)
                 )
+    titles = sorted(panels, key=lambda title: title.partition(", ")[::-1])  # by load, then by operation
     return Figure(
         "completion",
         "Completion time of pulls and pushes",
         LATENCY,
         CDF,
-        [Panel(title, panels[title]) for title in sorted(panels, key=_load_and_op_of)],
+        [Panel(title, panels[title]) for title in titles],
         caption="All RPCs of an operation, from its scheduled start to its last response.",
     )
-
-
-def _load_and_op_of(title: str) -> tuple[str, str]:
-    op, _, load = title.partition(", ")
-    return load, op

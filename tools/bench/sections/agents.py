@@ -108,7 +108,8 @@ def _trials(stage: Stage) -> Trials:
     worker: list[Cost] = []
     count = round(stage.scale.latency_seconds * _RPCS_PER_SECOND)
     with _network(stage) as (servers, stepper):
-        requests = {op: _requests(op) for op in _OPS}
+        keys = KeySpace(_KEYS).keys(np.random.default_rng(_SEED).integers(_KEYS, size=(_RPCS, LANES)))
+        requests = {op: make_requests(op, keys) for op in _OPS}
         # None stands for a trial of the worker.
         targets = [*((target, op) for target in servers for op in _OPS), None]
         for each in stage.shuffled(targets, _TRIALS):
@@ -180,12 +181,6 @@ def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
             },
             stepper,
         )
-
-
-def _requests(op: Op) -> Requests:
-    return make_requests(
-        op, KeySpace(_KEYS).keys(np.random.default_rng(_SEED).integers(_KEYS, size=(_RPCS, LANES)))
-    )
 
 
 def _steps(rpcs: int) -> int:
