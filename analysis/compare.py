@@ -32,15 +32,13 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     """Compare two or more runs at the loads that all of them have. Raises `AnalysisError`."""
     records = {run: read_record(run) for run in runs}
     estimates_by_run = {run: rounds_of(run, record) for run, record in records.items()}
+    first_estimates = estimates_by_run[runs[0]]
     common_loads = [
-        load
-        for load in estimates_by_run[runs[0]]
-        if all(load in loads for loads in estimates_by_run.values())
+        load for load in first_estimates if all(load in loads for loads in estimates_by_run.values())
     ]
     if not common_loads:
         loads_by_run = "; ".join(f"{run}: {', '.join(loads)}" for run, loads in estimates_by_run.items())
         raise AnalysisError(f"the runs have no load in common ({loads_by_run})")
-    first_estimates = estimates_by_run[runs[0]]
     return [
         ComparedRun(
             name=run.resolve().name,

@@ -35,13 +35,13 @@ State = Literal["decided", "futile", "open"]
 def reason_to_stop(
     differences: Mapping[str, Mapping[str, Comparison]], arm: str, rounds: int
 ) -> Literal["decided", "futility"] | None:
-    states = [state_of(claim, rounds) for claim in _claims(differences, arm)]
+    states = [state_of(claim, rounds) for claim in claims_of_answer(differences, arm)]
     if not states or "open" in states:
         return None
     return "futility" if "futile" in states else "decided"
 
 
-def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
+def claims_of_answer(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
     repetition = repetition_of(arm_of(arm).reference)
     null = {} if repetition is None else differences.get(repetition.name, {})
     for metric in answer_metrics():

@@ -39,24 +39,22 @@ from softswitch.pipeline import Output, Pipeline
 JOB, KEYS = 3, 300
 """Job and parameters of the nets of `live`."""
 EPOCH = 1
-WORKERS = 2
+WORKERS, N_PS = 2, 2
 _KEYS_AT_A_TIME = 12
 _PACE = 0.005
 
 T = TypeVar("T")
 
 
-def _server(
-    design: str, ps: int, space: KeySpace, jobs: Sequence[int], n_ps: int
-) -> OffloadingServer[UdpEndpoint]:
+def _server(design: str, ps: int, space: KeySpace, jobs: Sequence[int]) -> OffloadingServer[UdpEndpoint]:
     make = CollectingServer[UdpEndpoint] if design == collect.NAME else ParameterServer[UdpEndpoint]
-    return make(ps, n_ps, space, dict.fromkeys(jobs, EPOCH), time.monotonic_ns)
+    return make(ps, N_PS, space, dict.fromkeys(jobs, EPOCH), time.monotonic_ns)
 
 
 class PsHost:
     """A PS of some jobs, which can stop answering; `row` and `store` are of the first job."""
 
-    def __init__(self, design: str, jobs: Sequence[int], ps: int, keys: int, n_ps: int) -> None:
+    def __init__(self, design: str, jobs: Sequence[int], ps: int, keys: int) -> None:
         host, service = addressing.server(ps + 1), addressing.service(ps + 1)
         port = addressing.server_port(WORKERS, ps + 1)
         addresses = (host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT)
@@ -66,7 +64,7 @@ class PsHost:
         """Number of SEEDs and COLLECTs after which this PS ignores commands."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
-        self._core = _server(design, ps, KeySpace(keys), jobs, n_ps)
+        self._core = _server(design, ps, KeySpace(keys), jobs)
         self.stores: Mapping[int, Any] = self._core.stores  # of either design
         self.store: Any = self.stores[jobs[0]]
 
@@ -115,7 +113,7 @@ class PsHost:
 class _Load:
     """A worker that pushes to random keys while it runs, mostly to those in `favours`."""
 
-    def __init__(self, job: int, worker: int, keys: int, n_ps: int, seed: int) -> None:
+    def __init__(self, job: int, worker: int, keys: int) -> None:
         host = addressing.worker(worker)
         self.job = job
         row = job * WORKERS + worker
@@ -127,10 +125,10 @@ class _Load:
         self.favours: Sequence[int] = range(keys)
         self.operations = 0
         self.running = True
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(worker)
         self._keys = keys
         caller = Caller(job, worker, EPOCH)
-        self._client = HotsetClient(caller, n_ps, KeySpace(keys), time.monotonic_ns)
+        self._client = HotsetClient(caller, N_PS, KeySpace(keys), time.monotonic_ns)
 
     async def run(self, inject: Callable[[int, bytes], None], operations: int | None = None) -> None:
         """Push while `running`, or this many times."""
@@ -167,7 +165,7 @@ def compile_agents(design: str) -> None:
     """Compile the agents before a test waits for an answer: it takes half a minute on a busy machine."""
     warm_worker()
     space = KeySpace(1)
-    server = _server(design, 0, space, [1], 1)
+    server = _server(design, 0, space, [1])
     server.handle(b"", 0, 0, UdpEndpoint("", "", 0))
     server.stores[1].values(server.stores[1].locate(space.all()))
     server.stores[1].contents()
@@ -182,36 +180,24 @@ class LiveNet:
     """`async with LiveNet(job, keys) as net`: PSs own keys 0..keys-1, the switch has no pipeline yet."""
 
     def __init__(
-        self,
-        job: int,
-        keys: int,
-        *,
-        others: Sequence[int] = (),
-        n_ps: int = 2,
-        loss: float = 0.0,
-        seed: int = 0,
-        design: str = hotset.NAME,
+        self, job: int, keys: int, *, others: Sequence[int] = (), loss: float = 0.0, design: str = hotset.NAME
     ) -> None:
         compile_agents(design)
         self.design = design
         self.jobs = (job, *others)
-        self.n_ps = n_ps
+        self.n_ps = N_PS
         self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.pipeline: Pipeline | None = None
-        self.servers = [PsHost(design, self.jobs, ps, keys, n_ps) for ps in range(n_ps)]
-        self.loads = [
-            _Load(each, worker, keys, n_ps, seed + worker)
-            for each in self.jobs
-            for worker in range(1, WORKERS + 1)
-        ]
+        self.servers = [PsHost(design, self.jobs, ps, keys) for ps in range(N_PS)]
+        self.loads = [_Load(each, worker, keys) for each in self.jobs for worker in range(1, WORKERS + 1)]
         self._receivers: dict[int, Callable[[bytes], list[bytes]]] = {
             **{server.row.port: server.receive for server in self.servers},
             **{load.row.port: self._receive_at_worker for load in self.loads},
         }
         self._keys = keys
         self._loss = loss
-        self._random = random.Random(seed)
+        self._random = random.Random(0)
         self._p4runtime = P4RuntimeServer[CompiledPipeline](1, self, CompiledPipeline)
         self.address = ""
 

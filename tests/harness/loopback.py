@@ -24,6 +24,7 @@ from topologies.rendezvous import Rendezvous, Terms
 
 T = TypeVar("T")
 JOB = 7
+N_PS, DESIGN = 2, "none"
 NET = f"127.{os.getpid() % 250 + 1}.9"
 _TICK_S = 0.05
 
@@ -31,10 +32,10 @@ _TICK_S = 0.05
 class _Server:
     """A server in a thread; it ignores all datagrams while `mute`."""
 
-    def __init__(self, ps: int, n_ps: int, tables: Tables, chosen: str, epoch: int) -> None:
+    def __init__(self, ps: int, tables: Tables, epoch: int) -> None:
         self.mute = False
-        self._core = AGENTS.for_design(design(chosen)).core(
-            ps, n_ps, KeySpace(tables.size), {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
+        self._core = AGENTS.for_design(design(DESIGN)).core(
+            ps, N_PS, KeySpace(tables.size), {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
         )
         self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -67,20 +68,18 @@ class _Server:
 class LoopbackCluster:
     """A `topologies.rendezvous.Backend` whose servers are threads."""
 
-    def __init__(self, size: int, n_ps: int = 2, chosen: str = "none") -> None:
-        self.size, self._n_ps, self._design, self.sessions = size, n_ps, chosen, 0
+    def __init__(self, size: int) -> None:
+        self.size, self.sessions = size, 0
         self.servers: list[_Server] = []
         self.parts: str | None = None
 
     async def begin(self, tables: Tables) -> Terms:
         self.sessions += 1
-        self.servers = [
-            _Server(ps, self._n_ps, tables, self._design, self.sessions) for ps in range(self._n_ps)
-        ]
+        self.servers = [_Server(ps, tables, self.sessions) for ps in range(N_PS)]
         port = addressing.worker_udp_port(JOB)
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
-        return Terms(JOB, self.sessions, self._design, 32, peers, workers, "here", 1, self.parts)
+        return Terms(JOB, self.sessions, DESIGN, 32, peers, workers, "here", 1, self.parts)
 
     async def publish(self) -> None:
         """Do nothing: without a switch, pulls return all updates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,14 @@ def pipeline_of(
     pipeline: StatePipeline | None = None,
 ) -> Any:  # a pipeline of either kind
     """Return the program with `rows`: compiled, interpreted from `description`, or in an empty `pipeline`."""
-    control = _control(design, description, pipeline)
+    compiled = compiled_config(design)
+    config: LoadedConfig = compiled.config
+    make: Callable[[Any], Any] = compiled.pipeline if pipeline is None else lambda _: pipeline
+    if description is not None:
+        config, make = _config_of(design, description), InterpretedPipeline
+    control = ControlledPipeline(config, make, clock=lambda: 0)
     RowWriter(control).insert(rows)
     return control.pipeline
-
-
-def _control(
-    design: Design, description: Mapping[str, Any] | None, pipeline: StatePipeline | None
-) -> ControlledPipeline[Any]:
-    compiled = compiled_config(design)
-    if pipeline is not None:
-        return ControlledPipeline(compiled.config, lambda _: pipeline, clock=lambda: 0)
-    if description is not None:
-        config = _config_of(design, description)
-        return ControlledPipeline(config, InterpretedPipeline, clock=lambda: 0)
-    return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
 
 
 def _config_of(design: Design, description: Mapping[str, Any]) -> LoadedConfig:

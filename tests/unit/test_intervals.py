@@ -39,7 +39,7 @@ def test_the_reports_interval_covers(null: str, rounds: int) -> None:
     ],
 )
 def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float) -> None:
-    found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal, min_rounds=10)
+    found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal)
     assert 0.917 < found.coverage < 0.98
     assert found.rounds < 28
 

@@ -46,6 +46,7 @@ BLOCK = 3
 """Number of consecutive rounds in a block of the block bootstrap."""
 ROUNDS = (6, 10, 20, 40)
 MIN_ROUNDS = 10
+_SEED = 1
 _WIDTH = 200  # columns of the output
 GOAL_HALF_WIDTHS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
 """A run that waits for narrow intervals ends at these half widths, or after the last number of `ROUNDS`."""
@@ -177,27 +178,19 @@ class Coverage(NamedTuple):
     rounds: float  # mean number
 
 
-def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Coverage:
-    rng = np.random.default_rng(seed)
+def cover(method: Method, null: Null, rounds: int, trials: int) -> Coverage:
+    rng = np.random.default_rng(_SEED)
     bounds = np.array([method(*null(rng, rounds)) for _ in range(trials)])
     return _cover(bounds, np.full(trials, rounds))
 
 
-def cover_until_narrow(
-    method: Method,
-    null: Null,
-    rounds: int,
-    trials: int,
-    goal: float,
-    min_rounds: int = MIN_ROUNDS,
-    seed: int = 1,
-) -> Coverage:
+def cover_until_narrow(method: Method, null: Null, rounds: int, trials: int, goal: float) -> Coverage:
     """Return the coverage if a run ends when the half width is below the goal, or after `rounds`."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_SEED)
     bounds, rounds_taken = [], []
     for _ in range(trials):
         arm, baseline = null(rng, rounds)
-        for n in range(min_rounds, rounds + 1):
+        for n in range(MIN_ROUNDS, rounds + 1):
             low, high = method(arm[:n], baseline[:n])
             if high - low < 2 * goal:
                 break
@@ -222,9 +215,9 @@ class ClaimRates(NamedTuple):
     """By the report's rule: *repeat* must also differ less from the baseline than the arm."""
 
 
-def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float, seed: int = 1) -> ClaimRates:
+def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float) -> ClaimRates:
     """Return how often an arm that takes longer by `effect`, a share, is claimed to differ."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_SEED)
     is_claimed = []
     for _ in range(trials):
         arm, baseline, repeat = arms(rng, rounds, 3)

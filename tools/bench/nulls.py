@@ -19,10 +19,10 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from analysis.claims import Claim
 from analysis.metrics import answer_metrics, differences, estimates
 from analysis.record import Block, End, ServerUse, read_record
 from analysis.statistics import Rounds
+from analysis.stopping import claims_of_answer
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from foundation.designs.hotset import BASELINE, OFFLOAD, PROXY, REPEAT
@@ -68,11 +68,7 @@ def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
         rows.append(_operations(count.done, values_by_arm))
         ended_by = count.end(rows[-1], blocks)
     comparisons = differences(estimates(None, pl.concat(rows), blocks), count.alpha)
-    claims = [
-        Claim(metric, comparisons[OFFLOAD.name][metric.name], comparisons[REPEAT.name][metric.name])
-        for metric in answer_metrics()
-        if metric.name in comparisons[OFFLOAD.name]
-    ]
+    claims = claims_of_answer(comparisons, OFFLOAD.name)
     return NullRun(ended_by, count.done, frozenset(each.metric.name for each in claims if each.sign))
 
 

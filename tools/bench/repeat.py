@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,15 +121,13 @@ def missing_claims(summary: Summary, metrics: Sequence[Metric] = ALWAYS_CLAIMED)
 def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair]:
     """Yield pairs of runs at each common load, for pull and push, in µs or as shares of *baseline*."""
     for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
-        for load in [load for load in first.loads if load in second.loads]:
-            for op in TRANSFERS:
-                first_estimate = _estimate(first, load, op, relative)
-                second_estimate = _estimate(second, load, op, relative)
-                if first_estimate is not None and second_estimate is not None:
-                    first_difference, first_half = first_estimate
-                    second_difference, second_half = second_estimate
-                    distance = abs(first_difference - second_difference)
-                    yield Pair((one, other), load, op, distance, math.hypot(first_half, second_half))
+        for load, op in product(first.loads, TRANSFERS):
+            estimates = [_estimate(summary, load, op, relative) for summary in (first, second)]
+            known_estimates = [estimate for estimate in estimates if estimate is not None]
+            if len(known_estimates) == 2:
+                (first_difference, second_difference), half_widths = zip(*known_estimates, strict=True)
+                distance = abs(first_difference - second_difference)
+                yield Pair((one, other), load, op, distance, math.hypot(*half_widths))
 
 
 def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[float, float] | None:
@@ -196,10 +194,7 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
     columns = [(load, op) for load in loads for op in TRANSFERS]
     table = _table("run", "capacity, steps/s", *(f"{op}, load {load}" for load, op in columns))
     for number, summary in enumerate(summaries, start=1):
-        cells = [
-            _cell(_offload_difference(summary, *column)) if column[0] in summary.loads else "–"
-            for column in columns
-        ]
+        cells = [_cell(_offload_difference(summary, *column)) for column in columns]
         table.add_row(str(number), f"{summary.capacity.get(BASELINE.name, 0):,.0f}", *cells)
     console.print(table)
     verdicts = []

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -142,19 +143,13 @@ class Comparison:
         Other messages about the script are returned, too.
         """
         sent, messages = run_model(harness, output, self.commands)
-        found = []
-        for number, frame in enumerate(sent):
-            if number == len(self.answers):
-                found.append(f"frame {number}: expected no more, got {frame}")
-                break
-            if frame != str(self.answers[number].sent):
-                expected, received = self.answers[number]
-                found.append(f"frame {number}: expected {expected}, got {frame}, for {received}")
-                break
-        if len(sent) < len(self.answers) and not found:
-            expected, received = self.answers[len(sent)]
-            found.append(f"frame {len(sent)}: expected {expected}, got none, for {received}")
-        return found + messages
+        for number, (frame, answer) in enumerate(zip_longest(sent, self.answers)):
+            if answer is None:
+                return [f"frame {number}: expected no more, got {frame}", *messages]
+            if frame != str(answer.sent):
+                expected = f"expected {answer.sent}, got {frame or 'none'}, for {answer.received}"
+                return [f"frame {number}: {expected}", *messages]
+        return messages
 
 
 def shift_slices(context: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from analysis.page.build import Page as BuiltPage
 from analysis.page.build import build
 from analysis.report import differences, worse_metrics
-from analysis.wording import AnswerText, plain
+from analysis.wording import AnswerText, plain, sentence_text
 from tests.harness.cli import invoke
 from tests.harness.summaries import terminal
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -67,9 +67,7 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
         if block.arm == "offload":
             block.servers.packets = 900
     summary = synthetic_run.summary()
-    lines = [
-        "".join(span.text for span in line) for name in summary.loads for line in worse_metrics(summary, name)
-    ]
+    lines = [sentence_text(line) for name in summary.loads for line in worse_metrics(summary, name)]
     assert lines == [
         "Load 0.5, offload: packets to PS a step +125 % [+125, +125].",
         "Load 0.8, offload: packets to PS a step +125 % [+125, +125].",

@@ -18,7 +18,7 @@ from analysis.report import (
     worse_metrics,
 )
 from analysis.summary import ProgramShare, Summary
-from analysis.wording import texts
+from analysis.wording import sentence_text, texts
 from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
 from simulator.answer.sentences import differences
 from tests.harness.snapshots import assert_snapshot
@@ -139,9 +139,7 @@ def shown() -> Iterator[str]:
     worse = summary({PULL: MORE, CPU: MORE}, rounds=1)
     yield "\n# tables"
     for of in (worse, a_summary({"closed loop": a_load(differences={"offload": {PULL: NOT_KNOWN}})})):
-        yield from (
-            "".join(span.text for span in line) for name in of.loads for line in worse_metrics(of, name)
-        )
+        yield from (sentence_text(line) for name in of.loads for line in worse_metrics(of, name))
         yield from texts("nothing_worse", summary=of)
     yield "\n# a cluster"
     busy = Utilization(workers=0.5, servers=0.5)
