@@ -66,14 +66,6 @@ class WorkerHost:
             self.ledger.close()
 
 
-class Move:
-    """The controller's move of some keys of one PS to the switch or from it."""
-
-    def __init__(self, keys: list[int], command: Command, seq: int, ps: int) -> None:
-        self.keys = keys
-        self.control = Control(command, JOB, ps, epoch=77, seq=seq, keys=np.array(keys, dtype=np.uint64))
-
-
 class Testbed:
     """`switch` with two workers, two PSs and a controller. `loss` and `doubling` are probabilities."""
 
@@ -103,7 +95,8 @@ class Testbed:
         """Frames on their way into a switch port."""
         self.slots: dict[int, int] = {}
         self.hot: set[int] = set()
-        self.move: Move | None = None
+        self.move: Control | None = None
+        """The controller's move of some keys of one PS to the switch or from it."""
         self.killed: list[Sums] = []
         self.statuses: Counter[Status] = Counter()
         self._commands = 0
@@ -177,8 +170,11 @@ class Testbed:
             if is_arriving:
                 self.slots[key] = self._free_slot(key)
             self.switch.set_entry(JOB, key, "reserved" if is_arriving else "draining", self.slots[key])
+        self._begin_move(Command.SEED if is_arriving else Command.COLLECT, ps, keys)
+
+    def _begin_move(self, command: Command, ps: int, keys: list[int]) -> None:
         self._commands += 1
-        self.move = Move(keys, Command.SEED if is_arriving else Command.COLLECT, self._commands, ps)
+        self.move = Control(command, JOB, ps, epoch=77, seq=self._commands, keys=np.array(keys, np.uint64))
         self.command()
 
     def _free_slot(self, key: int) -> int:
@@ -189,9 +185,9 @@ class Testbed:
         """Send the controller's command, possibly again."""
         if self.move is None:
             return
-        port = addressing.server_port(WORKERS, self.move.control.ps + 1)
-        to = _end(addressing.server(self.move.control.ps + 1), HOTLINE_PORT)
-        frame = UdpFrame(_end(addressing.controller(), HOTLINE_PORT), to, control.build(self.move.control))
+        port = addressing.server_port(WORKERS, self.move.ps + 1)
+        to = _end(addressing.server(self.move.ps + 1), HOTLINE_PORT)
+        frame = UdpFrame(_end(addressing.controller(), HOTLINE_PORT), to, control.build(self.move))
         self._enter(CPU_PORT, frames.packet_out_header(port) + frames.build(frame))
 
     def deliver(self, index: int) -> None:
@@ -269,10 +265,10 @@ class Testbed:
 
     def _answered(self, answer: Control) -> None:
         move = self.move
-        if move is None or answer.identity != move.control.identity:
+        if move is None or answer.identity != move.identity:
             return
         self.statuses[answer.status] += 1
-        for key in move.keys:
+        for key in move.keys.tolist():
             if answer.command is Command.SEED:
                 self.switch.set_entry(JOB, key, "hot", self.slots[key])
                 self.hot.add(key)
@@ -371,9 +367,7 @@ class SteppedTestbed(Testbed):
     def move_all(self, command: Command, ps: int, keys: list[int]) -> None:
         """Move keys while all other frames stand still."""
         entering, flying, self.entering, self.flying = self.entering, self.flying, [], []
-        self._commands += 1
-        self.move = Move(keys, command, self._commands, ps)
-        self.command()
+        self._begin_move(command, ps, keys)
         while self.move is not None:
             self.deliver(0)
         while self.entering or self.flying:

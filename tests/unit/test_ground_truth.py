@@ -30,7 +30,7 @@ from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
 from hosts.udp import make_udp
-from hosts.warm import warm_ps, warm_worker
+from hosts.warm import warm
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.operate import SEND_BURST, make_wire, operate
 from hosts.worker.trainer import spin_until
@@ -305,8 +305,7 @@ class ByHand:
     """A worker and a PS whose compiled loops run one turn a call."""
 
     def __init__(self, opened: ExitStack) -> None:
-        warm_worker()
-        warm_ps()
+        warm()
         ours = opened.enter_context(closing(open_udp((WORKER, 0))))
         expected = opened.enter_context(closing(open_udp((server_at(0), 0))))
         poll = opened.enter_context(select.epoll())

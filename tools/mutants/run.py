@@ -126,6 +126,4 @@ def _prepare_agents(agents: Agents) -> None:
     if agents is Agents.PLAIN:
         importlib.import_module("tools.mutants.interpreted").interpret()
     elif agents is Agents.COMPILED_AHEAD:
-        warm = importlib.import_module("hosts.warm")
-        warm.warm_worker()
-        warm.warm_ps()
+        importlib.import_module("hosts.warm").warm()

@@ -16,7 +16,7 @@ from analysis.summary import Summary, summarise
 from foundation.designs.arms import arm as arm_of
 from foundation.logs.columns import OPERATIONS, RPC
 from tests.harness.arms import MEASURED
-from tests.harness.records import a_block
+from tests.harness.records import a_block, a_record
 
 ROUNDS = 6
 LOADS = (0.5, 0.8)
@@ -93,9 +93,9 @@ def make_run(folder: Path, arms: Sequence[str] = MEASURED) -> SyntheticRun:
     folder.mkdir()
     rpc_frame(rng, arms).write_parquet(folder / "rpc.parquet")
     operations_frame(rng, arms).write_parquet(folder / "operations.parquet")
-    record = RunRecord(
-        target="softswitch", config={"workers": 2}, machine={"kernel": "6.1"}, versions={"python": "3.11"},
-        placement={"p1": 0}, seeds={"seed": 1}, jobs={arm: arm_of(arm).job for arm in arms},
+    record = a_record(
+        config={"workers": 2}, machine={"kernel": "6.1"}, placement={"p1": 0},
+        jobs={arm: arm_of(arm).job for arm in arms},
         capacity={arms[0]: 200.0}, offered_rate={"0.5": 100.0, "0.8": 160.0},
         blocks=[block(*at) for at in product(range(ROUNDS), LOADS, arms)],
         accounting=Accounting(sent=1000, applied=990, lost=0, unknown=10, mismatched_keys=0, overflows=0),

@@ -27,7 +27,7 @@ from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import Schedule
 from tests.harness.arms import MEASURED as ARMS
-from tests.harness.records import a_block
+from tests.harness.records import a_block, a_record
 from tests.harness.timed import US, ByClass, Timed, Times
 
 WORKER, PS, SERVERS = 3, 1, 2
@@ -123,13 +123,10 @@ def make_run(folder: Path) -> GoldenRun:
         ps_logs.write_connections(connection_records)
     ps_logs.send_updates(world.server.stores)
     merge_logs(parts, folder)
-    record = RunRecord(
-        target="softswitch",
+    record = a_record(
         config={"workers": WORKER, "servers": SERVERS, "top_k": len(HOT), "budget_s": 100.0},
         machine={"kernel": "6.1", "cpus": 2},
-        versions={"python": "3.11"},
         placement={"p1": 0},
-        seeds={"seed": 1},
         jobs=JOBS,
         workload={"name": "R1", "parameters": 144, "lanes_per_step": len(BATCH), "chance_loss": 0.69},
         capacity=dict(zip(ARMS, (200.0, 196.0, 201.0, 202.0, 203.0), strict=True)),
