@@ -22,7 +22,7 @@ CALLERS = 4
 _TIMEOUT_NS = 500_000_000
 _SPINS = 4
 """Empty reads of the socket before the loop waits for it."""
-_NO_FD = -1  # instead of a file descriptor
+NO_FD = -1  # instead of a file descriptor
 
 
 class Trial(NamedTuple):
@@ -39,7 +39,7 @@ class Callers:
 
     def __init__(self, sock: socket.socket, server: Address) -> None:
         self._udp = make_udp(0)
-        self._wire = make_wire(sock.fileno(), [server], _NO_FD, _NO_FD)
+        self._wire = make_wire(sock.fileno(), [server], NO_FD, NO_FD)
         self._issued = 0
 
     def call(self, requests: Requests, count: int) -> Trial:

@@ -17,10 +17,10 @@ from nativekit.compile import int64
 from nativekit.records import record, records
 from nativekit.reference import as_ref
 from switch_bench.processes import pinned, thread_cpu_seconds
+from tools.bench.callers import NO_FD
 
 _WAIT_NS = 1_000_000_000
 _ECHO = record("octets")
-_NO_FD = -1  # instead of a file descriptor
 
 
 class Echo:
@@ -41,7 +41,7 @@ def echo_server(address: Address, core: int) -> Iterator[Echo]:
     state, stop = records(1, _ECHO)[0], os.eventfd(0, os.EFD_CLOEXEC)
     try:
         with closing(open_udp(address)) as sock:
-            udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, _NO_FD)
+            udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, NO_FD)
             # This call ends at once. It compiles the loop, or loads it from the cache.
             os.eventfd_write(stop, 1)
             echo(state, udp, wire)

@@ -22,10 +22,10 @@ from hosts.keys import KeySpace
 from hosts.ps.serve import prefetch_next_datagrams
 from hosts.ps.share import table_bits
 from hosts.ps.values import CELL
-from hosts.udp import BURST, NS_PER_S, THREAD_CPU
+from hosts.udp import BURST, THREAD_CPU, Udp, clock, make_udp
 from nativekit.bits import swap32
-from nativekit.compile import compiled, int64
-from nativekit.libc import clock_gettime, memcpy
+from nativekit.compile import int64
+from nativekit.libc import memcpy
 from nativekit.reference import as_ref
 from switch_bench.errors import BenchError
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
@@ -65,32 +65,26 @@ def available_bytes() -> int:
 
 def us_per_rpc(server: Server, requests: Requests) -> list[float]:
     """Return the CPU time of `handle` per RPC in µs, for each repeat; every request must be answered."""
-    clock, inbox, times_us = np.zeros(2, np.int64), rpcs(BURST), []
+    udp, inbox, times_us = make_udp(0), rpcs(BURST), []
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
         first = int(server.jobs[0].rpcs)
         server.header.connection_records = 0
-        answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, clock)
+        answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, udp)
         if answered != count:
             raise BenchError(f"{answered} of {count} RPCs were answered")
         times_us.append(ns / count / 1e3)
     return times_us[1:]
 
 
-@compiled
-def cpu_ns(clock: Any) -> int:
-    clock_gettime(THREAD_CPU, clock.ctypes.data)
-    return int64(clock[0] * NS_PER_S + clock[1])
-
-
 @entry_point
 def handle_all(
-    server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, clock: Any
+    server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, udp: Udp
 ) -> tuple[int, int]:
     """Handle requests from number `first` on; return how many were answered, and the CPU time in ns."""
     # Requests are copied to the inbox in bursts, so they are in the CPU's cache as after recvmmsg. The
     # parameters' values are not, unless the loop has prefetched them.
-    server, requests, inbox = as_ref(server), as_ref(requests), as_ref(inbox)
+    server, requests, inbox, udp = as_ref(server), as_ref(requests), as_ref(inbox), as_ref(udp)
     answered, ns, done = int64(0), int64(0), int64(0)
     while done < len(requests):
         n = min(BURST, len(requests) - done)
@@ -98,11 +92,11 @@ def handle_all(
         for k in range(n):
             # The first turn of a slot is 1.
             inbox[k].seq = swap32(WINDOW + first + done + k)
-        begin = cpu_ns(clock)
+        begin = clock(udp, THREAD_CPU)
         for k in range(n):
             prefetch_next_datagrams(server, inbox, k, n)
             answered += handle(server, inbox[k], octets, done, answers[0]) > 0
-        ns += cpu_ns(clock) - begin
+        ns += clock(udp, THREAD_CPU) - begin
         done += n
     return answered, ns
 
@@ -110,9 +104,9 @@ def handle_all(
 def us_per_operation(op: Op, parameters: int, lanes: int) -> list[float]:
     """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys."""
     calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), 1, KeySpace(parameters), lanes)
-    clock, batches, times_us = np.zeros(2, np.int64), batches_of(parameters, lanes), []
+    udp, batches, times_us = make_udp(0), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
-        issued, ns = issue_all(calls, op, batches, clock)
+        issued, ns = issue_all(calls, op, batches, udp)
         expected = len(batches) * -(-lanes // LANES)  # rounded up
         if issued != expected:
             raise BenchError(f"{issued} RPCs were issued, not {expected}")
@@ -128,10 +122,10 @@ def batches_of(parameters: int, lanes: int) -> Any:
 
 
 @entry_point
-def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int]:
+def issue_all(calls: Calls, op: int, batches: Any, udp: Udp) -> tuple[int, int]:
     """Issue an operation for each batch, ending each RPC at once; return their number and CPU time in ns."""
-    calls = as_ref(calls)
-    begin, issued = cpu_ns(clock), int64(0)
+    calls, udp = as_ref(calls), as_ref(udp)
+    begin, issued = clock(udp, THREAD_CPU), int64(0)
     for operation in range(len(batches)):
         for i in range(batches.shape[1]):
             calls.positions[i] = batches[operation, i]
@@ -143,4 +137,4 @@ def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int
             end_call(calls, calls.slots[slot])
             issued += 1
         calls.header.pending = 0  # the lanes of RPCs that end without an answer stay pending
-    return issued, cpu_ns(clock) - begin
+    return issued, clock(udp, THREAD_CPU) - begin
