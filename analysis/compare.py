@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
 from analysis.metrics import differences, estimates
-from analysis.record import AnalysisError, RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record, scan_log
 from analysis.statistics import Comparison, Rounds, compare_unpaired
 from foundation.logs.columns import has_load, load_name
 
@@ -55,17 +53,12 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
 
 
 def rounds_of(run: Path, record: RunRecord) -> Loads:
-    files = {log: run / f"{log}.parquet" for log in ("rpc", "operations")}
-    for file in files.values():
-        if not file.exists():
-            raise AnalysisError(f"{run}: has no {file.name}; a finished run has one")
-    # Rounds before the measured ones are negative.
-    rows = {log: pl.scan_parquet(file).filter(pl.col("round") >= 0) for log, file in files.items()}
+    logs = [scan_log(run, log) for log in ("rpc", "operations")]
     estimates_by_load = {}
     for load in sorted({block.load for block in record.blocks}):
-        rows_at_load = {log: frame.filter(has_load(load)).collect() for log, frame in rows.items()}
+        rpc, operations = (rows.filter(has_load(load)).collect() for rows in logs)
         blocks = [block for block in record.blocks if block.load == load]
-        metrics = estimates(rows_at_load["rpc"], rows_at_load["operations"], blocks)
+        metrics = estimates(rpc, operations, blocks)
         if metrics:
             estimates_by_load[load_name(load)] = metrics
     if not estimates_by_load:

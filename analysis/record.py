@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
@@ -317,3 +318,11 @@ def read_record(run: Path) -> RunRecord:
         old_names = (find_old("field", FIELDS, map(str, fault["loc"][-1:])) for fault in faults)
         message = next(filter(None, old_names), faults[0]["msg"])
         raise AnalysisError(f"{file}: {'.'.join(map(str, faults[0]['loc']))}: {message}") from None
+
+
+def scan_log(run: Path, log: str) -> pl.LazyFrame:
+    """Return a log of a finished run, without the rounds before the measured ones, which are negative."""
+    file = run / f"{log}.parquet"
+    if not file.exists():
+        raise AnalysisError(f"{run}: has no {file.name}; a finished run has one")
+    return pl.scan_parquet(file).filter(pl.col("round") >= 0)

@@ -12,7 +12,7 @@ import polars as pl
 from analysis.figures.distribution import Key
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
-from analysis.record import AnalysisError, RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record, scan_log
 from foundation.designs.arms import all_arms, arms_in_order, reference_of, renamed_arm_message
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
@@ -47,11 +47,7 @@ def source_of_run(run: Path) -> Source:
     if not record.blocks:
         raise AnalysisError(f"{run}: the run ended before anything was measured ({record.error})")
     logs = {log: run / f"{log}.parquet" for log in LOGS}
-    for log in ("rpc", "operations"):
-        if not logs[log].exists():
-            raise AnalysisError(f"{run}: has no {log}.parquet; a finished run has one")
-    # Rounds before the measured ones are negative; an empty RPC has no lanes.
-    measured = pl.col("measured") & (pl.col("round") >= 0) & (pl.col("op") != "empty")
+    rpc, operations = (scan_log(run, log).filter("measured") for log in ("rpc", "operations"))
     # As text, because figures look up curves and panels by name.
     names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
     jobs = {arm.job: arm.name for arm in all_arms().values() if arm.is_measured}
@@ -62,14 +58,14 @@ def source_of_run(run: Path) -> Source:
     counts_updates = not any(design(arm.design).is_lockstep for arm in measured_arms)
     return Source(
         name=str(record.workload.get("name", run.name)),
-        rpc=pl.scan_parquet(logs["rpc"]).filter(measured).with_columns(names),
+        rpc=rpc.filter(pl.col("op") != "empty").with_columns(names),  # an empty RPC has no lanes
         connections=pl.scan_parquet(logs["connections"]).with_columns(arm=arm_of_job).drop_nulls("arm")
         if logs["connections"].exists()
         else None,
         updates=[logs["updates"]] if logs["updates"].exists() and counts_updates else [],
         job=reference_of(arms).job,
         arms=arms,
-        operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),
+        operations=operations,
         record=record,
         loss_curves=read_curves(run),
     )

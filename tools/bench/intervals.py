@@ -27,6 +27,7 @@ from scipy.stats import t as student
 
 from analysis.claims import Claim
 from analysis.metrics import METRICS, by_round, complete_rounds, goals
+from analysis.record import scan_log
 from analysis.statistics import compare_paired, subsets, typical_interval
 from foundation.designs.hotset import BASELINE, REPEAT
 
@@ -244,10 +245,7 @@ def _quantiles(samples: npt.NDArray[np.float64], tail: float) -> Bounds:
 
 def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
     """Yield the recorded nulls of a run folder: mean and p99 of the pulls and pushes at each load."""
-    # Rounds before the measured ones are negative.
-    operations = pl.read_parquet(run / "operations.parquet").filter(
-        pl.col("measured") & (pl.col("round") >= 0)
-    )
+    operations = scan_log(run, "operations").filter("measured").collect()
     for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
         arms = [REPEAT.name, BASELINE.name]
         rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.metrics import answer_metrics, differences, estimates
-from analysis.record import Block, End, ServerUse, read_record
+from analysis.record import Block, End, ServerUse, read_record, scan_log
 from analysis.statistics import Rounds
 from analysis.stopping import claims_of_answer
 from experiment.config import Config
@@ -49,7 +49,7 @@ class NullRun:
 
 def read(run: Path) -> Iterator[Recording]:
     record = read_record(run)
-    operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
+    operations = scan_log(run, "operations").collect()
     for load in sorted({block.load for block in record.blocks}):
         blocks = [block for block in record.blocks if block.load == load]
         rounds_by_arm = estimates(None, operations.filter(has_load(load)), blocks)
