@@ -53,7 +53,6 @@ def write(both: Twins, encoder: EntityEncoder, entries: list[EntryWrite]) -> Non
 
 
 def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:
-    """Send a frame through both."""
     ours, _ = both.expect(port, frame)
     reference = both.observe(port, frame)
     to_cpu = sum(output.port == CPU_PORT for output in ours)

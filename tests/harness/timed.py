@@ -57,7 +57,6 @@ class ByClass:
     cold: Times
 
     def of(self, served: int, live: int) -> Times:
-        """Return the times for these bitmaps."""
         if served == 0:
             return self.cold
         return self.all_hit if served == live else self.mixed
@@ -121,35 +120,23 @@ class Timed:
     def _exchange(
         self, client: HotsetClient, times: ByClass, hot: Collection[int], doubled: Callable[[Header], bool]
     ) -> None:
-        sent_at = self.now
         for datagram, _ in iter(client.transmit, None):
-            self._round_trip(client, bytes(datagram), times, hot, doubled)
-            sent_at += US
-            self.now = sent_at
-
-    def _round_trip(
-        self,
-        client: HotsetClient,
-        datagram: bytes,
-        times: ByClass,
-        hot: Collection[int],
-        doubled: Callable[[Header], bool],
-    ) -> None:
-        t0 = self.now
-        request = _serve(codec.parse(datagram), hot)
-        header = request.header
-        took = times.of(header.served, header.live)
-        if header.served and header.served == header.live:
-            answer = codec.parse(reply(header, 0 if request.values is None else request.values))
-        else:
-            at_server = bytes(codec.build(request))
-            for _ in range(1 + doubled(header)):
-                answer = self._at_server(at_server, t0 + took.n_tx // 2 * US, took)
-        answer = answer._replace(header=answer.header._replace(residence=took.switch))
-        arrival = t0 + (took.n_tx + took.ps_proc + took.ps_queue) * US
-        read = arrival + took.w_queue * US
-        self.now = read + took.w_proc * US
-        client.receive(bytes(codec.build(answer)), arrival, read)
+            t0 = self.now
+            request = _serve(codec.parse(bytes(datagram)), hot)
+            header = request.header
+            took = times.of(header.served, header.live)
+            if header.served and header.served == header.live:
+                answer = codec.parse(reply(header, 0 if request.values is None else request.values))
+            else:
+                at_server = bytes(codec.build(request))
+                for _ in range(1 + doubled(header)):
+                    answer = self._at_server(at_server, t0 + took.n_tx // 2 * US, took)
+            answer = answer._replace(header=answer.header._replace(residence=took.switch))
+            arrival = t0 + (took.n_tx + took.ps_proc + took.ps_queue) * US
+            read = arrival + took.w_queue * US
+            self.now = read + took.w_proc * US
+            client.receive(bytes(codec.build(answer)), arrival, read)
+            self.now = t0 + US
 
     def _at_server(self, datagram: bytes, arrival: int, took: Times) -> Message:
         read = arrival + took.ps_queue * US

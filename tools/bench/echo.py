@@ -29,7 +29,6 @@ class Echo:
         self._state = state
 
     def answer_with(self, octets: int) -> None:
-        """Set the length of answers in bytes."""
         self._state.octets = octets
 
     def cpu_seconds(self) -> float:

@@ -54,8 +54,6 @@ def _with_entries(pipeline: Pipeline) -> Pipeline:
 
 
 class Switches:
-    """Both pipelines."""
-
     def __init__(self) -> None:
         program = testnet.program()
         self.both = [_with_entries(InterpretedPipeline(program)), _with_entries(CompiledPipeline(program))]

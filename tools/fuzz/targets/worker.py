@@ -18,6 +18,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import ReplayLog
+from tests.harness.wire import sent
 from tools.fuzz.datagrams import EPOCH, JOB, WORKER, answer
 from tools.fuzz.target import MARK, Target, parts
 
@@ -49,12 +50,7 @@ class Bench:
             self.worker.pull(1, POSITIONS)
         else:
             self.worker.push(1, POSITIONS, POSITIONS.astype(np.uint32), np.zeros(SIZE, np.bool_))
-        self.sent: list[bytes] = []
-        self.transmit()
-
-    def transmit(self) -> None:
-        while (out := self.worker.transmit()) is not None:
-            self.sent.append(bytes(out[0]))
+        self.sent = sent(self.worker)
 
     def play(self, kind: int, data: bytes) -> object:
         if kind == DEADLINE:
@@ -68,16 +64,16 @@ class Bench:
             self.worker.receive(data, self.now, self.now)
         if self.worker.idle and self.worker.has_unreplayed:
             self.worker.replay()
-        self.transmit()
+        self.sent += sent(self.worker)
         return [*self.sent], [np.ascontiguousarray(array).tobytes() for array in self.worker.state]
 
 
-def change_answer(sent: list[bytes], data: bytes) -> bytes:
+def change_answer(requests: list[bytes], data: bytes) -> bytes:
     """Return an answer to the request that the first byte of `data` selects, changed by the rest."""
     # Bytes 1 to 4 are the lanes served, 5 to 8 those refused; each further 3 are an offset and 2 new bytes.
     data = data.ljust(9, b"\0")
     served, refused = (int.from_bytes(data[at : at + 4], "big") for at in (1, 5))
-    datagram = bytearray(answer(sent[data[0] % len(sent)], served, refused & ~served))
+    datagram = bytearray(answer(requests[data[0] % len(requests)], served, refused & ~served))
     for at in range(9, len(data) - 2, 3):
         offset = data[at] % len(datagram)
         datagram[offset : offset + 2] = data[at + 1 : at + 3]
