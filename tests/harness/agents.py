@@ -64,7 +64,7 @@ class Agent:
     def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         with self.limited():
-            answer = json.loads(self.process.stdout.readline())
+            answer = json.loads(self.process.stdout.readline() or "{}")
         assert isinstance(answer, dict)
         return answer
 

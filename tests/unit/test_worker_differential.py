@@ -116,7 +116,7 @@ class Three:
     def compare(self) -> None:
         model, *ours = self.clients
         for client, answered in zip(ours, self.answered[1:], strict=True):
-            assert isinstance(client, HotsetClient)
+            assert isinstance(client, HotsetClient) and isinstance(model, ModelClient)
             assert (client.idle, client.deadline()) == (model.idle, model.deadline())
             assert (client.malformed, client.unexpected) == (model.malformed, model.unexpected)
             assert client.hinted.tolist() == model.hinted[:-1].tolist()

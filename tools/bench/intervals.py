@@ -12,7 +12,6 @@ more, and a third arm, *repeat*, does not differ from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -156,7 +155,11 @@ def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Roun
 SYNTHETIC: dict[str, SyntheticArms] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
 
 
-NULLS: dict[str, Null] = {name: partial(synthetic, arms=2) for name, synthetic in SYNTHETIC.items()}
+def _two_arms(synthetic: SyntheticArms) -> Null:
+    return lambda rng, rounds: synthetic(rng, rounds, 2)
+
+
+NULLS = {name: _two_arms(synthetic) for name, synthetic in SYNTHETIC.items()}
 
 
 def recorded_null(arm: Rounds, baseline: Rounds) -> Null:

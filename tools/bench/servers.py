@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +10,8 @@ from hosts.config import ServiceConfig
 from hosts.ps.config import PsConfig, PsJobConfig
 from hosts.sockets import Address
 from switch_bench.errors import BenchError
+from tests.harness.agents import Agent
 from tools.bench.requests import EPOCH, JOB
-
-_ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
@@ -34,18 +30,10 @@ def parameter_server(address: Address, parameters: int, core: int) -> Iterator[i
             cpu=core,
             parameters=parameters,
         )
-        path = Path(folder) / "ps.json"
-        path.write_text(config.model_dump_json())
-        command = [sys.executable, "-m", "hosts.ps", "--config", str(path)]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT
-        ) as ps:
-            assert ps.stdin is not None and ps.stdout is not None
-            try:
-                reply = json.loads(ps.stdout.readline() or "{}")
-                if not reply.get("ready"):
-                    raise BenchError(f"the PS did not start: {reply.get('error', 'no reply')}")
-                yield ps.pid
-            finally:
-                ps.stdin.close()  # the PS then writes its logs and ends
-                ps.wait()
+        ps = Agent("hosts.ps", config.model_dump(mode="json"), Path(folder))
+        try:
+            if not ps.first.get("ready"):
+                raise BenchError(f"the PS did not start: {ps.first.get('error', 'no reply')}")
+            yield ps.process.pid
+        finally:
+            ps.close()  # the PS then writes its logs and ends

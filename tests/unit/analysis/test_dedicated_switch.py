@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from analysis.claims import Recommendation, Verdict
@@ -17,16 +15,15 @@ from tests.harness.summaries import a_load, a_summary, of_ratio
 CPU, PULL = "ps_cpu_us_per_step", "pull_mean"
 
 
-def virtual(own: dict[str, Comparison], shared: dict[str, Comparison], **changes: Any) -> Virtual:
-    of: dict[str, Any] = {
-        "load": "0.5",
-        "own": own,
-        "shared": shared,
-        "own_capacity": {"baseline": 1_000.0, "offload": 1_500.0},
-        "shared_capacity": {"baseline": 400.0, "offload": 300.0},
-        "network": {"switch_us": 1.0, "switch_mpps": 1_000.0},
-    }
-    return Virtual(**{**of, **changes})
+def virtual(own: dict[str, Comparison], shared: dict[str, Comparison], load: str = "0.5") -> Virtual:
+    return Virtual(
+        load=load,
+        own=own,
+        shared=shared,
+        own_capacity={"baseline": 1_000.0, "offload": 1_500.0},
+        shared_capacity={"baseline": 400.0, "offload": 300.0},
+        network={"switch_us": 1.0, "switch_mpps": 1_000.0},
+    )
 
 
 def summary(measured: dict[str, Comparison], found: Virtual | None) -> Summary:
