@@ -55,18 +55,14 @@ def compare_mean_losses(
     for compared_arm in arms_in_order(log_losses):
         if compared_arm.reference is None or compared_arm.reference not in log_losses:
             continue
+        baseline = arm(compared_arm.reference)
         low = high = None
-        shift = log_losses[compared_arm.name] - log_losses[compared_arm.reference]
-        half_width = (
-            _half_width(log_losses, compared_arm, arm(compared_arm.reference), alpha)
-            if with_interval
-            else None
-        )
+        shift = log_losses[compared_arm.name] - log_losses[baseline.name]
+        half_width = _half_width(log_losses, compared_arm, baseline, alpha) if with_interval else None
         if half_width is not None:
             low, high = shift - half_width, shift + half_width
-        comparisons[compared_arm.name] = comparison_of_logarithms(
-            log_losses[compared_arm.reference], shift, low, high
-        )
+        comparison = comparison_of_logarithms(log_losses[baseline.name], shift, low, high)
+        comparisons[compared_arm.name] = comparison
     return comparisons
 
 

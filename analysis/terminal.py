@@ -67,7 +67,7 @@ def styled(sentence: Sentence) -> Text:
 
 
 def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
-    table = _new_table("", [baseline, *(arm.name for arm in arms)], _CELL_PADDING)
+    table = new_table("", [baseline, *(arm.name for arm in arms)], _CELL_PADDING)
     for metric, value, cells in rows_of(summary, name, arms):
         table.add_row(metric.title, _format_baseline(value, metric), *(_format_cell(*cell) for cell in cells))
     return table
@@ -77,7 +77,7 @@ def _format_baseline(value: float, metric: Metric) -> str:
     return metric.format_value(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
 
 
-def _new_table(first: str, others: Sequence[str], padding: tuple[int, int, int, int]) -> TerminalTable:
+def new_table(first: str, others: Sequence[str], padding: tuple[int, int, int, int]) -> TerminalTable:
     table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
     table.add_column(first, no_wrap=True)
     for title in others:
@@ -97,7 +97,7 @@ def _format_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
 
 
 def _breakdown(summary: Summary) -> TerminalTable:
-    table = _new_table("", [arm.name for arm in summary.run_arms], _CELL_PADDING)
+    table = new_table("", [arm.name for arm in summary.run_arms], _CELL_PADDING)
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.value_of(RPCS)) for arm in arms))
@@ -140,7 +140,7 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
 def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
     has_dedicated = any(row.dedicated for row in rows)
     columns = ["dedicated switch", "this machine"] if has_dedicated else ["this machine"]
-    table = _new_table("change in %", columns, _FOREST_CELL_PADDING)
+    table = new_table("change in %", columns, _FOREST_CELL_PADDING)
     for row in rows:
         effects = (row.dedicated, row.measured) if has_dedicated else (row.measured,)
         table.add_row(row.title, *map(_format_effect, effects))

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import click
 import numpy as np
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from analysis.record import read_record
+from analysis.terminal import new_table
 from foundation.designs.hotset import BASELINE, OFFLOAD_PROXY
 from tools.bench.intervals import Rounds, student_of_logs
 from tools.bench.repeat import SHORT, make_runs, read
@@ -82,7 +82,11 @@ def figures(run: Path) -> Figures:
     return values
 
 
-def changes(passes: Sequence[dict[str, Figures]]) -> dict[str, dict[tuple[str, str], Change]]:
+Changes = dict[str, dict[tuple[str, str], Change]]
+"""Setting -> (figure, arm) -> change by the setting."""
+
+
+def changes(passes: Sequence[dict[str, Figures]]) -> Changes:
     """Return the change of each figure by each setting; it needs at least two passes."""
     return {
         setting: {
@@ -126,9 +130,7 @@ def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
         Console(width=130).print(_table(medians, changes_by_setting))
 
 
-def _as_json(
-    medians: Figures, changes_by_setting: dict[str, dict[tuple[str, str], Change]]
-) -> list[dict[str, object]]:
+def _as_json(medians: Figures, changes_by_setting: Changes) -> list[dict[str, object]]:
     return [
         {
             "figure": title, "arm": arm, WITHOUT: medians[title, arm],
@@ -138,11 +140,8 @@ def _as_json(
     ]  # fmt: skip
 
 
-def _table(medians: Figures, changes_by_setting: dict[str, dict[tuple[str, str], Change]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True)
-    for name in (WITHOUT, *changes_by_setting):
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(medians: Figures, changes_by_setting: Changes) -> Table:
+    table = new_table("", [WITHOUT, *changes_by_setting], padding=(0, 1, 0, 1))
     for title, arm in medians:
         cells = [_cell(change[title, arm]) for change in changes_by_setting.values()]
         table.add_row(f"{title}, {arm}" if arm else title, f"{medians[title, arm]:,.0f}", *cells)
