@@ -20,21 +20,11 @@ MINIMAL_RECORD = {
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(MINIMAL_RECORD))
     record = read_record(tmp_path)
+    empty = "workload agents phases_s capacity offered_rate memory_mb staleness"
     assert json.loads(record.model_dump_json()) == {
         **MINIMAL_RECORD,
         **dict.fromkeys(("datapath", "ended_by", "accounting", "switch", "simulation", "virtual", "error")),
-        **{
-            key: {}
-            for key in (
-                "workload",
-                "agents",
-                "phases_s",
-                "capacity",
-                "offered_rate",
-                "memory_mb",
-                "staleness",
-            )
-        },
+        **{name: {} for name in empty.split()},
         **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks")},
         "alpha": 0.05,
     }
