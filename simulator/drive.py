@@ -16,6 +16,7 @@ from simulator.loop import (
     LOG_FULL,
     NO_EVENTS,
     OUT_OF_ROOM,
+    TIME_REACHED,
     resume,
     run,
     wake_agent,
@@ -39,33 +40,51 @@ def drive(
     drivers: Sequence[Driver],
     clocks: Sequence[WorkerClock],
     hosts: Hosts,
-    take_log: Callable[[int], None],
+    take_log: Callable[[int], None] | None = None,
 ) -> None:
+    """Run drivers until all have finished; `take_log` takes the full log of an agent, and None drains it."""
     remaining_workers = len(drivers)
+
+    def wake_driver(w: int) -> bool:
+        nonlocal remaining_workers
+        remaining_workers -= _wake_driver(network, w, drivers[w], clocks[w], hosts)
+        return remaining_workers == 0
+
     for w in range(remaining_workers):
         wake_agent(network.pinned_ref, w)
-    while remaining_workers:
-        reason = _run(network, NEVER)
-        w = int(network.world.header.agent)
-        if reason == DRIVER_DUE:
-            remaining_workers -= _wake_driver(network, w, drivers[w], clocks[w], hosts)
-        elif reason == LOG_FULL:
-            take_log(w)
-        elif reason == OUT_OF_ROOM:
+    reason = run_network(network, wake_driver, take_log or network.drain_log)
+    if reason == FRAMES_DEFERRED:
+        raise SimulationError(f"after {network.now / 1e9:.6f} s a frame has no simulated recipient")
+    if reason == NO_EVENTS:
+        raise SimulationError(
+            f"after {network.now / 1e9:.6f} s no event is left, and {remaining_workers} workers are not done"
+        )
+
+
+def run_network(
+    network: SimulatedNetwork,
+    wake_driver: Callable[[int], bool | None],
+    take_log: Callable[[int], None] | None,
+    until: int = NEVER,
+) -> int:
+    """Handle all events before a time; return why the loop has ended.
+
+    `wake_driver` is called with each worker that is due, and ends the loop by returning True. `take_log` is
+    called with each agent whose log is full; if it is None, a full log ends the loop.
+    """
+    while True:
+        begin_ns = time.perf_counter_ns()
+        reason: int = run(network.pinned_ref, until)
+        network.loop_ns += time.perf_counter_ns() - begin_ns
+        agent = int(network.world.header.agent)
+        if reason == OUT_OF_ROOM:
             network.make_room()
-        elif reason == FRAMES_DEFERRED:
-            raise SimulationError(f"after {network.now / 1e9:.6f} s a frame has no simulated recipient")
-        elif reason == NO_EVENTS:
-            raise SimulationError(
-                f"after {network.now / 1e9:.6f} s no event is left, and "
-                f"{remaining_workers} workers are not done"
-            )
-
-
-def _run(network: SimulatedNetwork, until: int) -> int:
-    begin_ns = time.perf_counter_ns()
-    reason: int = run(network.pinned_ref, until)
-    network.loop_ns += time.perf_counter_ns() - begin_ns
+        elif reason == LOG_FULL and take_log is not None:
+            take_log(agent)
+        elif reason != DRIVER_DUE or wake_driver(agent):
+            break
+    if reason == TIME_REACHED and until == NEVER:
+        raise SimulationError("expected the events to end, but they go on forever")
     return reason
 
 
@@ -88,12 +107,5 @@ def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
 
 
 def pass_time(network: SimulatedNetwork, until: int) -> None:
-    while True:
-        reason = _run(network, until)
-        if reason == OUT_OF_ROOM:
-            network.make_room()
-        elif reason == DRIVER_DUE:
-            resume(network.pinned_ref, int(network.world.header.agent), network.now, NEVER)
-        else:
-            break
+    run_network(network, lambda w: resume(network.pinned_ref, w, network.now, NEVER), None, until)
     network.world.header.now = max(until, network.now)

@@ -31,7 +31,7 @@ class BlockLog:
         if a < len(self._network.clients):
             self._rows.append((a + 1, self._network.clients[a].take_records()))
         else:
-            self._network.collect_connection_records(a - len(self._network.clients))
+            self._network.drain_log(a)
 
     def all_rows(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         for w in range(len(self._network.clients)):

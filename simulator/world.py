@@ -224,6 +224,13 @@ class SimulatedNetwork:
         )
         server.header.connection_records = 0
 
+    def drain_log(self, a: int) -> None:
+        """Discard the log rows of a worker, or keep those of a server for `pop_connection_records`."""
+        if a < len(self.clients):
+            self.clients[a].take_records()
+        else:
+            self.collect_connection_records(a - len(self.clients))
+
     def pop_connection_records(self, p: int) -> list[NDArray[np.void]]:
         popped, self._connection_records[p] = self._connection_records[p], []
         return popped

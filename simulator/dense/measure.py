@@ -15,9 +15,9 @@ from hosts.dense.packet import HEADER, VALUE_BYTES
 from hosts.keys import KeySpace
 from simulator.config import SimulationError
 from simulator.costs import Hosts, Network
-from simulator.dense.player import run_network
 from simulator.dense.subject import Subject
 from simulator.dense.testbed import switch_of
+from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
 from simulator.state import HEAD_BYTES
 from simulator.world import INBOX_FRAMES, SimulatedNetwork
@@ -111,7 +111,7 @@ def all_reduce_once(
 
     for w in range(len(clients)):
         wake_agent(simulated.pinned_ref, w)
-    run_network(simulated, start_next)
+    run_network(simulated, start_next, simulated.drain_log)
     for first in range(0, len(clients), workers):
         job_slice = slice(first, first + workers)
         results = [client.result for client in clients[job_slice]]

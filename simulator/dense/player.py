@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import cast
@@ -11,12 +10,11 @@ import numpy as np
 
 from foundation.designs.interface import NEVER
 from hosts.dense.client import Vector, VectorClient
-from simulator.config import SimulationError
 from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
 from simulator.dense.testbed import TESTBED_HOSTS, AllReduceTestbed, all_reduce_testbed
-from simulator.loop import DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, TIME_REACHED, resume, run, wake_agent
-from simulator.world import SimulatedNetwork
+from simulator.drive import run_network
+from simulator.loop import resume, wake_agent
 
 _NS_PER_US = 1_000
 _MAX_REPORT_DELAY_NS = 1_000_000_000  # after the stall timeout, for a report to be in time
@@ -104,24 +102,8 @@ def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list
 
 
 def _run_until(played_schedule: PlayedSchedule, until: int) -> None:
-    run_network(played_schedule.testbed.network, lambda w: _start_next(played_schedule, w), until)
-
-
-def run_network(network: SimulatedNetwork, start_next: Callable[[int], None], until: int = NEVER) -> None:
-    """Handle all events before a time; call `start_next` with each worker whose operation has ended."""
-    while True:
-        reason = run(network.pinned_ref, until)
-        w = int(network.world.header.agent)
-        if reason == DRIVER_DUE:
-            start_next(w)
-        elif reason == LOG_FULL:
-            network.clients[w].take_records()
-        elif reason == OUT_OF_ROOM:
-            network.make_room()
-        else:
-            break
-    if reason == TIME_REACHED and until == NEVER:
-        raise SimulationError("expected the events to end, but they go on forever")
+    network = played_schedule.testbed.network
+    run_network(network, lambda w: _start_next(played_schedule, w), network.drain_log, until)
 
 
 def _start_next(played_schedule: PlayedSchedule, w: int) -> None:

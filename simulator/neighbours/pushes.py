@@ -112,7 +112,7 @@ def push_all(
             drivers.append(
                 PushDriver(client, load.keys[w], load.period_ns * (w + 1) // workers, load.period_ns)
             )
-    drive(simulated, drivers, [WorkerClock() for _ in drivers], costs, lambda a: _take_log(simulated, a))
+    drive(simulated, drivers, [WorkerClock() for _ in drivers], costs)
     return {
         job: _result_of_job(
             load, drivers[k * workers : (k + 1) * workers],
@@ -134,11 +134,3 @@ def _result_of_job(load: Load, drivers: Sequence[PushDriver], at_servers: int) -
         latencies_ns=np.concatenate([np.array(driver.latencies_ns, np.int64) for driver in drivers]),
         ended_ns=np.array([driver.ended_ns for driver in drivers], np.int64),
     )
-
-
-def _take_log(network: SimulatedNetwork, agent: int) -> None:
-    workers = len(network.clients)
-    if agent < workers:
-        network.clients[agent].take_records()
-    else:
-        network.collect_connection_records(agent - workers)

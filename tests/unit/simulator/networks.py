@@ -81,13 +81,7 @@ class RandomTestbed:
     def operate(self, count: int) -> None:
         clients = self.network.clients
         drivers = [Operations(client, self.ledger.for_worker(), self.random, count) for client in clients]
-        drive(self.network, drivers, [WorkerClock() for _ in clients], Hosts(begin_ns=1_000), self.take_log)
-
-    def take_log(self, a: int) -> None:
-        if a < len(self.network.clients):
-            self.network.clients[a].take_records()
-        else:
-            self.network.collect_connection_records(a - len(self.network.clients))
+        drive(self.network, drivers, [WorkerClock() for _ in clients], Hosts(begin_ns=1_000))
 
     def settle(self) -> None:
         pass_time(self.network, self.network.now + 10_000_000_000)
