@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.designs import CONTROL
 from foundation.designs.interface import Arm, Design, Hosts
@@ -15,7 +12,8 @@ from simulator.costs import LinkOutage, Network, set_frame_faults
 from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.state import ABSENT, OUTAGE_BEGINS, WORLD_HEADER, World, record_of
+from simulator.snapshot import WorldSnapshot
+from simulator.state import ABSENT, OUTAGE_BEGINS
 from simulator.world import SimulatedNetwork, push_event
 
 TESTBED_HOSTS = HostCosts(
@@ -24,12 +22,6 @@ TESTBED_HOSTS = HostCosts(
 TESTBED_SERVERS = 2
 _NO_EPOCH = 0  # the switches of lockstep designs have no epochs
 _NS_PER_US = 1_000
-_NOT_RESET = {
-    "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
-}  # fmt: skip
-"""Arrays of a world that are written before they are read, or do not change; `reset` restores `header`."""
-# Likewise, of the states of workers and servers.
-_STATE_ARRAYS_NOT_RESET = {"sent", "early", "log"}
 
 
 def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
@@ -61,16 +53,11 @@ class AllReduceTestbed:
         )
         self.world = self.network.world
         self.world.header.events = 0  # without the event that begins this outage
-        self._initial_header = record_of(self.world).copy()
-        self._initial_servers = [(array, array.copy()) for array in _arrays_of_state(self.world.servers)]
-        self._initial_arrays = [(array, array.copy()) for array in _arrays_to_reset(self.world)]
+        self._snapshot = WorldSnapshot(self.world)
 
     def reset(self, schedule: AllReduceSchedule) -> None:
         world = self.world
-        for array, initial in self._initial_arrays:
-            array[...] = initial
-        for name in WORLD_HEADER.names or ():
-            record_of(world)[name] = self._initial_header[name]
+        self._snapshot.restore()
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _NS_PER_US
             links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
@@ -86,8 +73,8 @@ class AllReduceTestbed:
         self.restart_switch()
 
     def restart_servers(self) -> None:
-        for array, initial in self._initial_servers:
-            array[...] = initial
+        for p in range(TESTBED_SERVERS):
+            self._snapshot.restore_server(p)
 
     def restart_switch(self) -> None:
         self._switch.pipeline.load_image(self._provisioned_image)
@@ -96,19 +83,3 @@ class AllReduceTestbed:
 @cache
 def all_reduce_testbed(subject: Subject, workers: int) -> AllReduceTestbed:
     return AllReduceTestbed(subject, workers)
-
-
-def _arrays_to_reset(world: World) -> Iterator[NDArray[np.generic]]:
-    for name, field in world._asdict().items():
-        if name in ("calls", "servers"):
-            yield from _arrays_of_state(field)
-        elif name not in _NOT_RESET:
-            yield field
-
-
-def _arrays_of_state(state: Any) -> Iterator[NDArray[np.generic]]:  # a `NamedTuple` of arrays
-    for name, field in state._asdict().items():
-        if hasattr(field, "_asdict"):
-            yield from _arrays_of_state(field)
-        elif name not in _STATE_ARRAYS_NOT_RESET and field.flags.writeable:
-            yield field

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
-from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
 from simulator.config import SimulationConfig
@@ -29,7 +27,8 @@ from simulator.faults.switch import RestartableSwitch
 from simulator.links import send_over_link
 from simulator.loop import wake_agent
 from simulator.simulated_switch import CompiledConfig
-from simulator.state import AT_SWITCH, FRAME, WORLD_HEADER, World, entry_point, record_of
+from simulator.snapshot import WorldSnapshot
+from simulator.state import AT_SWITCH, FRAME, World, entry_point
 from simulator.switch import pass_once
 from simulator.switch_state import SWITCH_STATE_OPS, Entry
 from simulator.world import SimulatedNetwork, row_of
@@ -43,13 +42,6 @@ _NS_PER_US = 1_000
 _OPERATIONS_SALT = 0x5EED  # makes random operations differ from the random faults of the same seed
 assert FRAME.fields is not None
 _HEAD_OFFSET = int(FRAME.fields["head"][1])
-_WORLD_ARRAYS_NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
-"""Arrays of the world that need no reset, because they are written before they are read."""
-_STATE_ARRAYS_NOT_RESET = {
-    "calls": ("sent", "log", "space"),
-    "servers": ("connection_records", "journal", "requests"),
-}
-"""Arrays of workers' and servers' states that need no reset."""
 
 
 class SimulatedTestbed:
@@ -77,19 +69,8 @@ class SimulatedTestbed:
         self.rows = rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned_image = self.switch.image()
-        self._initial_header = record_of(self.world).copy()
-        self._initial_arrays = [(array, array.copy()) for array in _arrays_to_reset(self.world)]
-        self._octets_to_reset = [
-            (_octets_of(array), _octets_of(initial)) for array, initial in self._initial_arrays
-        ]
+        self._snapshot = WorldSnapshot(self.world)
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
-        server_arrays = {
-            array.ctypes.data
-            for array in _arrays_of_state(self.world.servers, _STATE_ARRAYS_NOT_RESET["servers"])
-        }
-        self._initial_server_arrays = [
-            pair for pair in self._initial_arrays if pair[0].ctypes.data in server_arrays
-        ]
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
@@ -112,10 +93,7 @@ class SimulatedTestbed:
 
     def reset(self, schedule: FaultSchedule, hot_keys: Sequence[int]) -> None:
         world, operations = self.world, self.operations
-        for octets, initial in self._octets_to_reset:
-            octets[:] = initial
-        for name in WORLD_HEADER.names or ():
-            record_of(world)[name] = self._initial_header[name]
+        self._snapshot.restore()
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _NS_PER_US
             links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
@@ -232,17 +210,13 @@ class SimulatedTestbed:
     def restart_server(self, p: int) -> None:
         server = self.servers[p]
         journal = server.state.journal[: int(server.state.header.journal_length)].tobytes()
-        for array, initial in self._initial_server_arrays:
-            array[p] = initial[p]
+        self._snapshot.restore_server(p)
         server.recover(journal)
         self._restart_agent(WORKERS + p)
 
     def _restart_agent(self, a: int) -> None:
         agent = self.world.agents[a]
         agent.dead = agent.phase = agent.stalled_until = agent.driver_due = 0
-        _make_ready(self._pinned_world, a, self.now)
-
-    def make_ready(self, a: int) -> None:
         _make_ready(self._pinned_world, a, self.now)
 
     @property
@@ -255,7 +229,7 @@ class SimulatedTestbed:
         if suspend_server is not None:
             for server in self.servers:
                 suspend_server(server.store)
-                self.make_ready(WORKERS + server.p)
+                _make_ready(self._pinned_world, WORKERS + server.p, self.now)
 
     # -- values
 
@@ -275,32 +249,9 @@ class SimulatedTestbed:
         return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]
 
 
-def _arrays_to_reset(world: World) -> Iterator[NDArray[np.generic]]:
-    for name, field in world._asdict().items():
-        if name in ("calls", "servers"):
-            yield from _arrays_of_state(field, _STATE_ARRAYS_NOT_RESET[name])
-        elif name == "port_queues":
-            continue  # empty: without a traffic manager, frames queue at their cables
-        elif name not in (*_WORLD_ARRAYS_NOT_RESET, "header", "costs"):
-            yield field
-
-
 def _field_array(records: object, name: str) -> NDArray[np.int64]:
     """Return a field of records as an array, which Python reads ten times faster than the records."""
     return np.asarray(records)[name].reshape(-1)
-
-
-def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:
-    return array.reshape(-1).view(np.uint8)
-
-
-def _arrays_of_state(
-    state: Any, excluded: Sequence[str]
-) -> Iterator[NDArray[np.generic]]:  # `state` has the state class of any design
-    for name, field in state._asdict().items():
-        if isinstance(field, Share) or name in excluded:
-            continue
-        yield field
 
 
 @entry_point
