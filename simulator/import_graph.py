@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,15 @@ def files_needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path
                 files[name] = file
                 pending_modules += _imported_names(file.read_bytes())
     return files
+
+
+@cache
+def digest_of(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
+    """Return a digest of a compiled program, and of these modules and all modules that they import."""
+    hasher = hashlib.sha256(program.read_bytes())
+    for name, file in sorted(files_needed_by(modules, root).items()):
+        hasher.update(f"{name}\0".encode() + file.read_bytes())
+    return hasher.hexdigest()
 
 
 def _module_and_packages(module: str) -> Iterator[str]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
 from simulator.config import SimulationConfig
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
-from simulator.import_graph import ROOT, files_needed_by
+from simulator.import_graph import ROOT, digest_of
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult
 
@@ -66,15 +65,11 @@ def fingerprint(config: SimulationConfig) -> str:
     return hashlib.sha256(f"{digest(config.design)} {settings}".encode()).hexdigest()[:16]
 
 
-@cache
 def digest(design: str, root: Path = ROOT) -> str:
     """Return a digest of the compiled program, and of all modules that the simulation of a design imports."""
     chosen_design = find_design(design)
-    modules = files_needed_by([__name__, *modules_of(chosen_design)], root)
-    hasher = hashlib.sha256((root / chosen_design.program.relative_to(ROOT)).read_bytes())
-    for name, file in sorted(modules.items()):
-        hasher.update(f"{name}\0".encode() + file.read_bytes())
-    return hasher.hexdigest()
+    program = root / chosen_design.program.relative_to(ROOT)
+    return digest_of(program, (__name__, *modules_of(chosen_design)), root)
 
 
 def simulate_point(config_json: str, scratch: str | None = None) -> str:

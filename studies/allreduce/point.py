@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +17,7 @@ from foundation.designs.interface import Design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, AllReduceResult, measure
-from simulator.import_graph import ROOT, files_needed_by
+from simulator.import_graph import digest_of
 from simulator.neighbours.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
@@ -195,17 +194,9 @@ def task_of(point: Point, folder: Path) -> Task:
 
 def fingerprint(point: Point) -> str:
     settings = (point, point.network, host_costs(point.hosts))
-    code = digest(point.design.program, point.modules)
+    code = digest_of(point.design.program, point.modules)
     hash_input = " ".join([code, *(each.model_dump_json() for each in settings)])
     return hashlib.sha256(hash_input.encode()).hexdigest()[:16]
-
-
-@cache
-def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
-    hasher = hashlib.sha256(program.read_bytes())
-    for name, file in sorted(files_needed_by(modules, root).items()):
-        hasher.update(f"{name}\0".encode() + file.read_bytes())
-    return hasher.hexdigest()
 
 
 def run_point(point_json: str) -> str:

@@ -13,9 +13,10 @@ from foundation.designs import collect
 from foundation.designs.interface import Design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
+from simulator.import_graph import digest_of
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
-from studies.allreduce.point import digest, host_costs, make_network
+from studies.allreduce.point import host_costs, make_network
 from studies.optimisers.offload import Offload, OffloadChanges, simulate_changes
 from studies.optimisers.training import PLACEMENTS, Training, TrainingResult, train
 
@@ -59,7 +60,9 @@ class CachedOffloadChanges(CachedResult):
 
 
 def fingerprint(point: Point) -> str:
-    code = digest(point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design)))
+    code = digest_of(
+        point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design))
+    )
     hash_input = " ".join(
         [code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()]
     )

@@ -13,7 +13,7 @@ import pytest
 
 from foundation.designs.registry import DEFAULT, NAMES, design
 from simulator.config import SimulationConfig
-from simulator.import_graph import ROOT, files_needed_by
+from simulator.import_graph import ROOT, digest_of, files_needed_by
 from simulator.sweeps import point
 from simulator.sweeps.plan import with_changes
 from simulator.sweeps.point import digest, fingerprint
@@ -107,7 +107,7 @@ def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str])
     assert digest("hotset", copy) == whole["hotset"]
     of_none = digest("none", copy)
     (copy / "tools" / "bench" / "requests.py").write_text("")
-    digest.cache_clear()
+    digest_of.cache_clear()
     assert whole["none"] != of_none != digest("none", copy)
 
 
