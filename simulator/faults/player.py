@@ -19,7 +19,7 @@ from experiment.recovery import supervise_switch
 from foundation.designs.interface import NEVER
 from simulator.faults.asyncio_loop import VirtualLoop
 from simulator.faults.cluster import SimulatedCluster
-from simulator.faults.model import NO_BLIND_SPANS, Judgement, judge
+from simulator.faults.model import Judgement, judge
 from simulator.faults.operations import IDLE, KEYS, OPERATIONS, RPCS_REACHED, SERVER_LOG_FULL
 from simulator.faults.schedule import WORKERS, FaultInjection, FaultSchedule
 from simulator.faults.switch import ControllerSession
@@ -352,9 +352,6 @@ class Player:
         during = (
             rpcs - min(answered_before for _, answered_before in self.recoveries) if self.recoveries else 0
         )
-        blind_spans = (
-            np.array(self.blind_spans, np.int64).reshape(-1, 2) if self.blind_spans else NO_BLIND_SPANS
-        )
         return Outcome(
             took_effect=bool(evidence) and all(evidence) and during > 0 and rpcs >= self.schedule.rpcs,
             rpcs=rpcs,
@@ -364,7 +361,7 @@ class Player:
             judgement=judge(
                 testbed.operations,
                 testbed.stored_values() + self._unreplayed_updates(),
-                blind_spans,
+                np.array(self.blind_spans, np.int64).reshape(-1, 2),
                 testbed.unknown_updates,
                 servers_publish=testbed.servers_exchange,
             ),

@@ -94,14 +94,6 @@ def _training_changes(workers: float) -> Changes:
     return {"workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack}
 
 
-def _incast_changes(workers: float) -> Changes:
-    return {"workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64}
-
-
-def _connections_changes(workers: float) -> Changes:
-    return {"workers": workers, "servers": 40, "hosts.connection_ns": 372}
-
-
 # Sweep -> title, axis, values of the axis, and the settings that a value changes.
 _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] = {
     "training": (
@@ -125,11 +117,13 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
     ),
     "incast": (
         "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB",
-        "workers", _WORKERS_UP_TO_320, _incast_changes,
+        "workers", _WORKERS_UP_TO_320,
+        lambda workers: {"workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64},
     ),
     "connections": (
         "Forty servers that scan their connections (372 ns each, as in our Fig. 9)",
-        "workers, each with a connection to every server", _WORKERS_UP_TO_320, _connections_changes,
+        "workers, each with a connection to every server", _WORKERS_UP_TO_320,
+        lambda workers: {"workers": workers, "servers": 40, "hosts.connection_ns": 372},
     ),
 }  # fmt: skip
 _NAMES = ("clusters", *_PLANS)
