@@ -17,7 +17,7 @@ from simulator.answer.cluster import SWITCH, with_dedicated_cores
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
-from simulator.prediction.direct import correct_costs, costs_of_run, step_costs_of
+from simulator.prediction.direct import baseline_costs, correct_costs, costs_of_run
 from simulator.prediction.similar_run import config_like
 
 _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2  # of the results, and of the simulation that corrects the costs
@@ -33,7 +33,7 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         return temporary_run(config, trace, quiet_reporter(), hot_set=existing_hot_set)
 
     with simulate(shared_config) as simulated:
-        hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*simulated))
+        hosts = correct_costs(hosts, baseline_costs(run, record, summary), baseline_costs(*simulated))
     shared_config = _config_like(record, load, hosts, _ROUNDS)
     dedicated_config = _config_like(record, load, with_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations release the GIL.
@@ -61,7 +61,9 @@ def _differences_and_capacity(
     simulation: AbstractContextManager[TemporaryRun],
 ) -> tuple[dict[str, Comparison], dict[str, float]]:
     with simulation as simulated:
-        return _differences(simulated), simulated.record.capacity
+        _, lead = baseline_and_lead(simulated.record.design)
+        load = next(iter(simulated.summary.loads.values()))
+        return load.differences[lead.name], simulated.record.capacity
 
 
 def _config_like(
@@ -75,8 +77,3 @@ def _config_like(
     return config_like(
         record, hosts, arms, **load_settings, **round_settings, **training_settings, **settings
     )
-
-
-def _differences(simulated: TemporaryRun) -> dict[str, Comparison]:
-    _, lead = baseline_and_lead(simulated.record.design)
-    return next(iter(simulated.summary.loads.values())).differences[lead.name]

@@ -31,21 +31,14 @@ _WAITS = pl.col("w_queue_us", "ps_queue_us")
 _MIN_NS = 500  # lower limit of corrected costs
 
 
-class StepCosts(NamedTuple):
-    """Costs of a baseline's step at the first load, all agents together: CPU times and number of RPCs."""
+class ArmCosts(NamedTuple):
+    """Costs of an arm's step at the first load, all agents together: CPU times and numbers of frames."""
 
     worker_us: float
     server_us: float
     rpcs: float
-
-
-class _ArmCosts(NamedTuple):
-    # All fields are per step, all agents together.
-    worker_us: float
-    server_us: float
-    program_us: tuple[float, float] | None  # for frames of workers, of servers; None if not measured
-    rpcs: float
-    packets: float  # packets that servers receive
+    packets: float = 0.0  # packets that servers receive
+    program_us: tuple[float, float] | None = None  # for frames of workers, of servers; None if not measured
 
 
 def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
@@ -63,7 +56,7 @@ def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
     )
 
 
-def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> _ArmCosts:
+def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> ArmCosts:
     name, load = next(iter(summary.loads.items()))
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
     steps = sum(block.steps for block in blocks)
@@ -78,7 +71,7 @@ def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm
         sum(program.of_workers for program in program_times),
         sum(program.of_servers for program in program_times),
     )
-    return _ArmCosts(
+    return ArmCosts(
         worker_us=cpu_us[WORKER_CPU.name],
         server_us=cpu_us[PS_CPU.name],
         program_us=(1e6 * program_cpu_s[0] / steps, 1e6 * program_cpu_s[1] / steps)
@@ -98,7 +91,7 @@ def _mean_wait_us(run: Path) -> float:
     return (worker_us + server_us) / 2
 
 
-def _program_costs(baseline: _ArmCosts, lead: _ArmCosts) -> dict[str, int]:
+def _program_costs(baseline: ArmCosts, lead: ArmCosts) -> dict[str, int]:
     """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns."""
     if baseline.program_us is None or lead.program_us is None:
         return {}
@@ -111,13 +104,12 @@ def _program_costs(baseline: _ArmCosts, lead: _ArmCosts) -> dict[str, int]:
     return {name: round(1e3 * us) for name, us in times_us.items()}
 
 
-def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
-    baseline = _arm_costs(run, record, summary, baseline_and_lead(record.design)[0].name)
-    return StepCosts(baseline.worker_us, baseline.server_us, baseline.rpcs)
+def baseline_costs(run: Path, record: RunRecord, summary: Summary) -> ArmCosts:
+    return _arm_costs(run, record, summary, baseline_and_lead(record.design)[0].name)
 
 
-def correct_costs(hosts: Hosts, measured: StepCosts, simulated: StepCosts) -> Hosts:
-    """Return costs that change the CPU time of a simulated step from `simulated` to `measured`."""
+def correct_costs(hosts: Hosts, measured: ArmCosts, simulated: ArmCosts) -> Hosts:
+    """Return costs that change the CPU time of the baseline's step from `simulated` to `measured`."""
     # The servers' difference is the cost of sending; sending a request costs a worker the same. The workers'
     # remaining difference is the cost of beginning operations.
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs

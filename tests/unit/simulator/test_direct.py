@@ -18,7 +18,7 @@ from simulator.answer.__main__ import main
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.experiment import temporary_run
-from simulator.prediction.direct import StepCosts, correct_costs, costs_of_run, step_costs_of
+from simulator.prediction.direct import ArmCosts, baseline_costs, correct_costs, costs_of_run
 from tests.unit.simulator.test_prediction import as_if_real
 
 SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
@@ -92,10 +92,10 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
 def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_beginning() -> None:
     """Servers took 200 µs more of 100 packets, which workers send as well; those took 1,000 more in all."""
     hosts = Hosts(send_ns=5_000, begin_ns=150_000)
-    found = correct_costs(hosts, StepCosts(3_000, 1_200, 100), StepCosts(2_000, 1_000, 100))
+    found = correct_costs(hosts, ArmCosts(3_000, 1_200, 100), ArmCosts(2_000, 1_000, 100))
     assert (found.send_ns, found.begin_ns) == (7_000, 150_000 + 400_000)
     # There is no less than next to nothing.
-    least = correct_costs(hosts, StepCosts(10, 10, 100), StepCosts(2_000, 1_000, 100))
+    least = correct_costs(hosts, ArmCosts(10, 10, 100), ArmCosts(2_000, 1_000, 100))
     assert (least.send_ns, least.begin_ns) == (500, 500)
 
 
@@ -141,7 +141,7 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     assert found.own["pull_mean"].reference < found.shared["pull_mean"].reference
     assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
     rpcs = found.shared["rpcs_per_step"].reference
-    assert step_costs_of(run, record, summary).rpcs == pytest.approx(rpcs, rel=0.05)
+    assert baseline_costs(run, record, summary).rpcs == pytest.approx(rpcs, rel=0.05)
 
 
 def test_the_trace_that_a_run_left_is_used_and_not_made_again(tmp_path: Path) -> None:
