@@ -194,8 +194,7 @@ class WorldHeader:
     random: np.uint64
 
 
-EVENT, LINK, OUTAGE, AGENT, CORE = map(dtype_of, (Event, Link, Outage, Agent, Core))
-COSTS, WORLD_HEADER = dtype_of(Costs), dtype_of(WorldHeader)
+EVENT, WORLD_HEADER = dtype_of(Event), dtype_of(WorldHeader)
 
 
 class World(NamedTuple):
@@ -205,10 +204,10 @@ class World(NamedTuple):
     heap: Records[Event]  # EVENT[e]: scheduled events, the next first
     frames: Records[Frame]
     free: Ints  # int64[f]: the first header.free are unused frames
-    up: Records[Link]  # LINK[n], from each host to the switch; `down`: from the switch to each host
+    up: Records[Link]  # Link[n], from each host to the switch; `down`: from the switch to each host
     down: Records[Link]
     racks_up: Records[Link]
-    """LINK[r], from each rack's switch to the P4 switch, and back; r is 0 if each worker has a port."""
+    """Link[r], from each rack's switch to the P4 switch, and back; r is 0 if each worker has a port."""
     racks_down: Records[Link]
     ports: Ints  # int64[n]: port of each host; `header.workers_per_rack` workers share one
     host_at_port: Ints  # int64[PORT_NUMBERS]: the first host at each port, or ABSENT

@@ -63,23 +63,21 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
     return bool((np.abs(result.astype(np.float64) - exact_sum) <= bound).all())
 
 
-PSDENSE = Subject(
-    psdense.DESIGN,
-    psdense.PSDENSE,
-    RANGE,
-    chunk_sizes=(MIN_SIZE, MAX_SIZE),
-    chunk_size=SIZE,
-    load=lambda workers, servers: max(1.0, workers / servers),  # a worker's cable, or a server's
-    set_up=_set_up,
-    is_near=_is_near,
-)
-RING = Subject(
-    ring.DESIGN,
-    ring.RING,
-    RANGE,
-    chunk_sizes=(MIN_SIZE, MAX_SIZE),
-    chunk_size=SIZE,
-    load=lambda workers, _servers: 2 * (workers - 1) / workers,  # n - 1 of n parts, twice
-    set_up=_set_up,
-    is_near=_is_near,
-)
+def _make_subject(design: Design, load: Callable[[int, int], float]) -> Subject:
+    [arm] = design.arms
+    return Subject(
+        design,
+        arm,
+        RANGE,
+        chunk_sizes=(MIN_SIZE, MAX_SIZE),
+        chunk_size=SIZE,
+        load=load,
+        set_up=_set_up,
+        is_near=_is_near,
+    )
+
+
+# The busiest link is a worker's cable, or a server's.
+PSDENSE = _make_subject(psdense.DESIGN, lambda workers, servers: max(1.0, workers / servers))
+# n - 1 of n parts, twice.
+RING = _make_subject(ring.DESIGN, lambda workers, _servers: 2 * (workers - 1) / workers)
