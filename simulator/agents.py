@@ -19,7 +19,6 @@ def deliver(world: World, a: int, f: int, now: int) -> None:
     agent, ring, link = world.agents[a], world.inbox[a], world.down[a]
     count_delivery(link, world.frames[f])
     if agent.dead or agent.waiting == len(ring):
-        agent.overflown += 1
         free_frame(world, f)
         return
     world.frames[f].arrival = now

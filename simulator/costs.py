@@ -195,11 +195,11 @@ def _measured_times(
     serve = times_us["ps_proc_us"].filter(times_us["ps_proc_us"] > 0).to_numpy()
     if not len(serve):
         raise DataError(f"{run}: expected a measured RPC that a PS answered")
-    quantiles_ns = (
-        np.quantile(each, probabilities) * 1e3 for each in (times_us["w_proc_us"].to_numpy(), serve)
+    receive_ns, serve_ns = (
+        np.rint(np.quantile(each, probabilities) * 1e3).astype(np.int64)
+        for each in (times_us["w_proc_us"].to_numpy(), serve)
     )
-    receive, serve_ns = (np.rint(each).astype(np.int64) for each in quantiles_ns)
-    return receive, serve_ns
+    return receive_ns, serve_ns
 
 
 def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
@@ -207,13 +207,9 @@ def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
     if not network.traffic_manager:
         return []
     depth = byte_depth(round(network.queue_kb * 1024))
-    cable, uplink = _bits_per_s(network.rate_mbit), _bits_per_s(uplink_mbit(network))
+    cable, uplink = (round(mbit * 1e6) for mbit in (network.rate_mbit, uplink_mbit(network)))
     worker_rates = [cable if network.rack is None else uplink] * workers
     return [Shape(Rate(bits=bits), depth) for bits in (*worker_rates, *[cable] * servers)]
-
-
-def _bits_per_s(mbit: float) -> int:
-    return round(mbit * 1e6)
 
 
 def uplink_mbit(network: Network) -> float:

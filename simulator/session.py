@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from foundation.designs.registry import design
 from foundation.protocol.header import LANES
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.worker.logs import Origin
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
@@ -151,11 +151,10 @@ class SimulatedSession(Session):
         return {}
 
     def run_queues_ns(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
+        totals = Counter[str]()
         for arm in self.arms.values():
-            for name, ns in arm.network.queued_ns().items():
-                totals[name] = totals.get(name, 0) + ns
-        return totals
+            totals.update(arm.network.queued_ns())
+        return dict(totals)
 
     async def new_operations(self) -> pl.DataFrame:
         return self.logs.new_operations()
@@ -279,12 +278,7 @@ def _simulated_arm(closed_loop: ClosedLoop, network: SimulatedNetwork) -> record
 
 def _server_use_of(network: SimulatedNetwork) -> ServerUse:
     counters = {
-        name: sum(int(server.jobs[name].sum()) for server in network.servers) for name in JOB_COUNTERS
+        name: sum(int(server.jobs[name].sum()) for server in network.servers)
+        for name in ("packets", "bytes", "proc_wall_ns", "proc_cpu_ns")
     }
-    return ServerUse(
-        packets=counters["packets"],
-        bytes=counters["bytes"],
-        proc_wall_ns=counters["proc_wall_ns"],
-        proc_cpu_ns=counters["proc_cpu_ns"],
-        cpu_s=network.server_used_ns() / 1e9,
-    )
+    return ServerUse(**counters, cpu_s=network.server_used_ns() / 1e9)

@@ -126,7 +126,6 @@ class Agent:
     driver_due: int  # when an idle worker's driver is due
     first: int  # start and length of the ring of its frames
     waiting: int
-    overflown: int  # number of frames that found the inbox full, or the agent dead
     steps: int
     used_ns: int  # CPU time
     queued_at: int  # when the agent became ready
