@@ -7,8 +7,9 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
+from controller.designs import CONTROL
 from controller.tables import Row, Update
-from foundation.designs.interface import Design
+from foundation.designs.interface import Arm, Design, Hosts
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
@@ -68,6 +69,13 @@ class SimulatedSwitch:
 
     def overflows(self) -> int:
         return self.state_ops.overflows(self.pipeline)
+
+
+def switch_of(design: Design, hosts: Hosts, arms: Sequence[Arm], epoch: int = 0) -> SimulatedSwitch:
+    """Return a switch with the rows of arms; the switches of lockstep designs have no epochs."""
+    switch = SimulatedSwitch(design)
+    switch.install(CONTROL.for_design(design).rows(hosts, arms, epoch))
+    return switch
 
 
 @cache

@@ -7,22 +7,23 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER
+from foundation.designs.interface import NEVER, Hosts
 from foundation.protocol.header import WINDOW
 from foundation.settings import Strict
 from hosts.dense.client import VectorClient
 from hosts.dense.packet import HEADER, VALUE_BYTES
 from hosts.keys import KeySpace
 from simulator.config import SimulationError
-from simulator.costs import Hosts, Network
+from simulator.costs import Hosts as HostCosts
+from simulator.costs import Network
 from simulator.dense.subject import Subject
-from simulator.dense.testbed import switch_of
 from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
+from simulator.simulated_switch import switch_of
 from simulator.state import HEAD_BYTES
 from simulator.world import INBOX_FRAMES, SimulatedNetwork
 
-IDEAL = Hosts(
+IDEAL = HostCosts(
     wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, serve_ns=0, lane_ns=0
 )  # fmt: skip
 """Costs of hosts that take no time: links are the only limit."""
@@ -55,14 +56,14 @@ class AllReduceResult(Strict):
 
 
 def measure(
-    subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
+    subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: HostCosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> AllReduceResult:  # fmt: skip
     """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells."""
     values_per_packet = chunk_size or subject.chunk_size
     window_packets = window or largest_window(subject.load(workers, servers), network, values_per_packet)
     design, arm = subject.design, subject.arm
-    switch = switch_of(design, arm, workers, servers)
+    switch = switch_of(design, Hosts(workers, servers), [arm])
     window_packets = max(1, int(window_packets * subject.occupy(switch, occupied)))
     simulated = SimulatedNetwork(
         design, arm, switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,

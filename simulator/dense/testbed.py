@@ -4,14 +4,13 @@ from functools import cache
 
 import numpy as np
 
-from controller.designs import CONTROL
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Hosts
 from hosts.keys import KeySpace
 from simulator.costs import Hosts as HostCosts
 from simulator.costs import LinkOutage, Network, set_frame_faults
 from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
-from simulator.simulated_switch import SimulatedSwitch
+from simulator.simulated_switch import switch_of
 from simulator.snapshot import WorldSnapshot
 from simulator.state import ABSENT, OUTAGE_BEGINS
 from simulator.world import SimulatedNetwork, push_event
@@ -20,21 +19,14 @@ TESTBED_HOSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
 )  # fmt: skip
 TESTBED_SERVERS = 2
-_NO_EPOCH = 0  # the switches of lockstep designs have no epochs
 _NS_PER_US = 1_000
-
-
-def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
-    switch = SimulatedSwitch(design)
-    switch.install(CONTROL.for_design(design).rows(Hosts(workers, servers), [arm], _NO_EPOCH))
-    return switch
 
 
 class AllReduceTestbed:
     def __init__(self, subject: Subject, workers: int) -> None:
         self._subject = subject
         design, arm = subject.design, subject.arm
-        self._switch = switch_of(design, arm, workers, TESTBED_SERVERS)
+        self._switch = switch_of(design, Hosts(workers, TESTBED_SERVERS), [arm])
         self._provisioned_image = self._switch.pipeline.memory_image()
         # Each schedule sets the faults of links; this outage only makes the world allocate an outage record.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.designs import CONTROL
 from controller.hotset.selection import Rates
 from experiment.config import EPOCH
 from foundation.designs.hotset import OFFLOAD
@@ -18,7 +17,7 @@ from hosts.keys import KeySpace
 from simulator.costs import Hosts as HostCosts
 from simulator.costs import Network
 from simulator.drive import WorkerClock, drive
-from simulator.simulated_switch import SimulatedSwitch
+from simulator.simulated_switch import switch_of
 from simulator.world import SimulatedNetwork, VirtualClient
 
 
@@ -92,9 +91,7 @@ def push_all(
     workers, _, keys_a_step = next(iter(loads.values())).keys.shape
     design = find_design(arm.design)
     arms = [replace(arm, job=job) for job in loads]
-    switch = SimulatedSwitch(design)
-    hosts = Hosts(workers, servers, network.rack or 1, jobs=len(arms))
-    switch.install(CONTROL.for_design(design).rows(hosts, arms, EPOCH))
+    switch = switch_of(design, Hosts(workers, servers, network.rack or 1, jobs=len(arms)), arms, EPOCH)
     simulated = SimulatedNetwork(
         design, arms[0], switch, KeySpace(keys), keys_a_step, workers, servers, network, costs, seed,
         neighbours=arms[1:],

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from controller.designs import CONTROL
 from controller.hotset.selection import HotSetState, Rule, choose_for_jobs
 from foundation.designs.atp import NAME as ATP
 from foundation.designs.interface import Hosts
@@ -21,7 +20,7 @@ from simulator.costs import Network
 from simulator.dense.measure import IDEAL, all_reduce_once, largest_window
 from simulator.dense.subject import Subject
 from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
-from simulator.simulated_switch import SimulatedSwitch
+from simulator.simulated_switch import SimulatedSwitch, switch_of
 from simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
@@ -29,7 +28,6 @@ HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
 MAX_SLOTS = CELLS
 """Maximum number of slots that the jobs share, in each design."""
 _JOB_STEP = 100  # between the numbers of two jobs
-_NO_EPOCH = 0  # the switches of lockstep designs have no epochs
 _SEED = 1
 _PACKET_OUTCOMES = 8  # counter cells of the enum `PacketOutcome` of p4src/atp
 
@@ -67,9 +65,7 @@ def share(
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
     arms = [replace(subject.arm, job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
-    switch = SimulatedSwitch(subject.design)
-    hosts = Hosts(workers, servers, network.rack or 1, jobs=jobs)
-    switch.install(CONTROL.for_design(subject.design).rows(hosts, arms, _NO_EPOCH))
+    switch = switch_of(subject.design, Hosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
     simulated = SimulatedNetwork(
