@@ -36,8 +36,9 @@ def observe(record: RunRecord, summary: Summary) -> Observation:
             if cell_values := _metrics_of_cell(name, arm, load, record):
                 cells[name, arm] = cell_values
             for metric in ("pull_mean", "push_mean"):
-                if sign := _sign_of_difference(load, arm, metric):
-                    signs[(name, arm), metric] = sign
+                difference = load.differences.get(arm, {}).get(metric)
+                if difference is not None and difference.sign:
+                    signs[(name, arm), metric] = difference.sign
     if not cells:
         raise AnalysisError("expected a run with measured operations, got none")
     return Observation(cells, signs, _median_capacities(record))
@@ -61,10 +62,3 @@ def _metrics_of_cell(name: str, arm: str, load: LoadSummary, record: RunRecord) 
     cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
     cpu_by_name = dict(zip(CPU, cpu_us.values(), strict=True))
     return {**{metric: value for metric, value in latencies_us.items() if value is not None}, **cpu_by_name}
-
-
-def _sign_of_difference(load: LoadSummary, arm: str, metric: str) -> int:
-    difference = load.differences.get(arm, {}).get(metric)
-    if difference is None or difference.ratio_low is None or difference.ratio_high is None:
-        return 0
-    return 1 if difference.ratio_low > 0 else -1 if difference.ratio_high < 0 else 0
