@@ -17,14 +17,6 @@ from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 
 
-def _is_entry(row: Row) -> bool:
-    return isinstance(row, HotParam)
-
-
-def _is_moving(entry: HotParam) -> bool:
-    return entry.state is not State.HOT
-
-
 def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[Row]:
     return [move.param for move in plan(entries, job, keys, offload=True, lane_count=lanes).arriving]
 
@@ -64,8 +56,8 @@ def _overflows(pipeline: CompiledPipeline) -> int:
 
 
 SWITCH_STATE_OPS = SwitchStateOps(
-    is_entry=_is_entry,
-    is_moving=_is_moving,
+    is_entry=lambda row: isinstance(row, HotParam),
+    is_moving=lambda param: param.state is not State.HOT,
     rows_to_load=_rows_to_load,
     count_writes=_count_writes,
     release_to_switch=_release_to_switch,

@@ -205,12 +205,10 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
 def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
     first_uplink, last_uplink = uplinks[0], uplinks[-1]
     uplinks_without_limit = [
-        uplink for uplink in uplinks if uplink.baseline >= (1 - _TOLERANCE) * first_uplink.baseline
-    ]
-    uplinks_without_limit = [
         uplink
-        for uplink in uplinks_without_limit
-        if uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
+        for uplink in uplinks
+        if uplink.baseline >= (1 - _TOLERANCE) * first_uplink.baseline
+        and uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
     ]
     max_ratio = _ratio(uplinks_without_limit[-1])
     summary = f"By calculation uplinks limit no capacity up to an oversubscription of {max_ratio}"

@@ -21,10 +21,6 @@ RANGE = ScheduleRange(
 )
 
 
-def _occupy_nothing(_switch: SimulatedSwitch, _share: float) -> float:
-    return 1.0
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     design: Design
@@ -41,7 +37,7 @@ class Subject:
     stall_timeout_ns: int = STALL_TIMEOUT_NS
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None  # maximum size of a vector in studies; None means unlimited
-    occupy: Callable[[SimulatedSwitch, float], float] = _occupy_nothing
+    occupy: Callable[[SimulatedSwitch, float], float] = lambda _switch, _share: 1.0
     """(switch, share): occupy a share of the switch's memory; return the share of a window that then fits."""
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:

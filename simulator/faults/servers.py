@@ -45,11 +45,7 @@ class RestartableServer:
         self._control = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
         self._rpc_client = UdpEndpoint(host.mac, host.address, PS_RPC_PORT)
         self._service = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
-        self._core: Core[UdpEndpoint] | None = None
-        self.due = NEVER
-        """When `wake` is due, ns; `frames_to_send` updates it."""
-        self._checkpoint: dict[str, bytes] = {}
-        self._initial_switch_keys = np.zeros(0, np.uint64)
+        self.reset()
 
     @property
     def core(self) -> Core[UdpEndpoint]:
@@ -62,9 +58,10 @@ class RestartableServer:
         return self._core
 
     def reset(self) -> None:
-        self._core = None
+        self._core: Core[UdpEndpoint] | None = None
         self.due = NEVER
-        self._checkpoint = {}
+        """When `wake` is due, ns; `frames_to_send` updates it."""
+        self._checkpoint: dict[str, bytes] = {}
         self._initial_switch_keys = np.zeros(0, np.uint64)
 
     def release_initial_keys(self, keys: Keys) -> None:

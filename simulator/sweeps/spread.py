@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,10 +29,8 @@ def simulate_points(
         )
         for point in points
     ]  # fmt: skip
-    with ExitStack() as stack:
-        # This process creates the folder, and removes also the files of killed processes.
-        is_local = scheduler is None
-        scratch = stack.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if is_local else None
+    # This process creates the folder, and removes also the files of killed processes.
+    with TemporaryDirectory(prefix="hotline-sweep-") if scheduler is None else nullcontext() as scratch:
         results = run_cached(
             partial(simulate_point, scratch=scratch), CachedPoint, tasks, scheduler, processes, progress
         )
