@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import platform
+import random
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,21 +21,23 @@ from analysis.record import RunRecord, Simulation, min_capacity
 from analysis.summary import Summary, summarise
 from experiment.designs import prepare
 from experiment.machine import describe_machine
-from experiment.phases.measure import measure
+from experiment.phases.measure import measure, record_capacity
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
-from experiment.session import HOT_SET
+from experiment.session import HOT_SET, PlannedBlock
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
 from hosts.workload.trace import Trace
 from simulator.accounting import account
-from simulator.calibrate import calibrate
 from simulator.config import SimulationConfig
-from simulator.session import open_session
+from simulator.session import SimulatedSession, open_session
 from simulator.warm import warm
 
 _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
+_MIN_STEPS, _MIN_TOTAL_STEPS = 4, 100
+"""Minimum steps of each worker, of which the first and the last do not count, and of all workers. The
+only noise to average out is that of drawn costs."""
 
 
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
@@ -57,7 +61,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     with reporter.phase("network"):
         session = open_session(config, run, record, reporter, trace, training)
     await prepare(design(config.design), session, trace)
-    await calibrate(session)
+    await _calibrate(session)
     record.offered_rate.update(config.offered)
     if config.max_load is not None:
         limit = config.max_load * min_capacity(record.capacity)
@@ -82,6 +86,20 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     record.phases_s = reporter.durations
     record.write(run)
     return record
+
+
+async def _calibrate(session: SimulatedSession) -> None:
+    config = session.config
+    with session.reporter.phase("calibrate"):
+        steps = max(_MIN_STEPS, math.ceil(_MIN_TOTAL_STEPS / config.workers))
+        first_step, rng = session.take_steps(steps), random.Random(config.seed)
+        offsets = tuple(rng.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
+        capacities = {}
+        for arm in config.measured_arms:
+            async with session.active(arm):
+                await session.run_steps(PlannedBlock(arm, first_step, steps, offsets_ns=offsets))
+            capacities[arm.name] = session.rate_of(arm)
+    record_capacity(session, capacities)
 
 
 async def _skip_drift_check() -> None:
