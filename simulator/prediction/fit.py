@@ -13,7 +13,6 @@ from scipy.optimize import least_squares
 from analysis.record import AnalysisError, read_record
 from experiment.phases.workload import generate_trace, read_data
 from foundation.designs.arms import renamed_arm_message
-from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.experiment import quiet_reporter, temporary_run
 from simulator.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
@@ -114,17 +113,23 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
     base_hosts = Hosts.model_validate({**shared_cores(record), "measured": run})
-    trial = Trial(config_like(record, base_hosts, arms, **_SHORT_RUN))
+    config, reporter = config_like(record, base_hosts, arms, **_SHORT_RUN), quiet_reporter()
+    trace = read_data(config, reporter) or generate_trace(config, lambda done: None)
     low, start, high = (
         np.log([getattr(RANGES[name], bound) for name in names]) for bound in CostRange._fields
     )
     evaluations = 0
 
+    def observe_with(hosts: Hosts) -> Observation:
+        trial_config = config.model_copy(update={"hosts": hosts})
+        with temporary_run(trial_config, trace, reporter) as simulated:
+            return observe(simulated.record, simulated.summary)
+
     def residuals(log_costs: NDArray[np.float64]) -> NDArray[np.float64]:
         nonlocal evaluations
         evaluations += 1
         progress(evaluations, max_evaluations)
-        return target.residuals(trial.observe(with_costs(base_hosts, names, log_costs)))
+        return target.residuals(observe_with(with_costs(base_hosts, names, log_costs)))
 
     solution = least_squares(
         residuals,
@@ -137,7 +142,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         loss="soft_l1",
     )
     hosts = with_costs(base_hosts, names, solution.x)
-    best_observation = trial.observe(hosts)
+    best_observation = observe_with(hosts)
     progress(max_evaluations, max_evaluations)
     capacities = {
         arm: (capacity, best_observation.capacity[arm]) for arm, capacity in target.capacity.items()
@@ -149,15 +154,3 @@ def with_costs(base_hosts: Hosts, names: Sequence[str], log_costs: NDArray[np.fl
     values = {name: float(value) for name, value in zip(names, np.exp(log_costs), strict=True)}
     fitted = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
     return Hosts.model_validate({**base_hosts.model_dump(), **fitted})
-
-
-class Trial:
-    def __init__(self, config: SimulationConfig) -> None:
-        self._config = config
-        self._reporter = quiet_reporter()
-        self._trace = read_data(config, self._reporter) or generate_trace(config, lambda done: None)
-
-    def observe(self, hosts: Hosts) -> Observation:
-        config = self._config.model_copy(update={"hosts": hosts})
-        with temporary_run(config, self._trace, self._reporter) as simulated:
-            return observe(simulated.record, simulated.summary)
