@@ -1,8 +1,9 @@
-"""Runs whose workers push together, in virtual time: their report, and books that ask every worker."""
+"""Runs whose workers push together, simulated: their report, and books that ask every worker."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,32 +13,68 @@ from analysis.record import Accounting
 from simulator import experiment
 from simulator.accounting import account
 from simulator.session import SimulatedSession
-from tests.harness.lockstep import simulate
+from tests.harness.cli import json_of
+
+SMALL = """
+design = "{design}"
+workers = 3
+servers = 1
+top_k = 500
+rounds = 2
+block_ms = 2
+discard_ms = 1
+block_steps = 6
+trace_steps = 60
+calibration_s = 0.005
+runs = "{runs}"
+
+[workload]
+parameters = 20000
+hot_parameters = 400
+hot_share = 0.5
+keys_per_step = 200
+"""
 
 
+def simulate(design: str, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the folder of a simulated run, and its summary."""
+    config = folder / "run.toml"
+    config.write_text(SMALL.format(design=design, runs=folder / "runs"))
+    summary: dict[str, Any] = json_of("simulate", config)
+    return folder / "runs" / "latest", summary
+
+
+@pytest.mark.parametrize(
+    ("design", "rpcs", "ps_packets"),
+    [
+        # 500 values are 9 packets of each of 3 workers, of which the server gets one in three.
+        ("atp", 9.0, 3.0),
+        # 500 values are 8 packets, which no server sees.
+        ("switchml", 8.0, 0.0),
+    ],
+)
 def test_it_trains_and_every_worker_has_what_all_have_pushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: str, rpcs: float, ps_packets: float
 ) -> None:
     spoilt: list[Accounting] = []
 
     def accounted(session: SimulatedSession) -> Accounting:
         found = account(session)
-        session.arms["switchml-checked"].network.clients[2].model[77] += np.uint32(1)
+        session.arms[f"{design}-checked"].network.clients[2].model[77] += np.uint32(1)
         spoilt.append(account(session))
         return found
 
     monkeypatch.setattr(experiment, "account", accounted)
-    run, summary = simulate("switchml", tmp_path)
+    run, summary = simulate(design, tmp_path)
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 1_000
     assert (summary["updates"]["lost"], summary["updates"]["mismatched_keys"]) == (0, 0)
     assert summary["vector"] == 500 and summary["last_loss"] < summary["chance_loss"]
     assert list(summary["loads"]) == ["closed loop"]
-    for arm in ("switchml", "switchml-checked"):
-        # 500 values are 8 packets, which no server sees.
-        assert summary["arms"][arm]["rpcs_per_step"] == 8.0
-        assert summary["arms"][arm]["ps_packets_per_step"] == 0.0
+    for arm in (design, f"{design}-checked"):
+        assert summary["arms"][arm]["rpcs_per_step"] == rpcs
+        assert summary["arms"][arm]["ps_packets_per_step"] == ps_packets
     assert "500 values" in summary["answers"][0]["headline"]
-    assert "switchml" in (run / "report.html").read_text()
+    assert design in (run / "report.html").read_text()
 
     # Where one value of one worker is another, the books say so.
     [other] = spoilt
