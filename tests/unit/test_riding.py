@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -12,20 +10,24 @@ from foundation.protocol.frames import parse
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import Op
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.pipeline import Pipeline
 from tests.harness.switches import PipelineSwitch, TodaysHits
 from tests.harness.testbed import JOB, MS, SERVERS, SteppedTestbed
 from tests.harness.testnet import lane_stats, new_switch, program, pushes
 
-SWITCHES = pytest.mark.parametrize(
-    "pipeline", [new_switch, lambda: InterpretedPipeline(program())], ids=["compiled", "interpreted"]
-)
+
+@pytest.fixture(params=[new_switch, lambda: InterpretedPipeline(program())], ids=["compiled", "interpreted"])
+def network(request: pytest.FixtureRequest) -> SteppedTestbed:
+    return SteppedTestbed(PipelineSwitch(request.param()))
+
+
+def hot_and_cold(network: SteppedTestbed) -> tuple[int, list[int]]:
+    """Return a key of server 0, and three keys of server 1 that do not have its lane."""
+    return network.keys(0, [20])[0], [key for key in network.keys(1) if lane_of(key) != 20][:3]
 
 
 def ridden(network: SteppedTestbed) -> tuple[int, list[int]]:
     """Push a hot key of server 0 that rides with three cold ones of server 1."""
-    hot = network.keys(0, [20])[0]
-    cold = [key for key in network.keys(1) if lane_of(key) != 20][:3]
+    hot, cold = hot_and_cold(network)
     network.load(hot)
     network.hint(hot)
     network.push(hot, *cold)
@@ -34,9 +36,7 @@ def ridden(network: SteppedTestbed) -> tuple[int, list[int]]:
     return hot, cold
 
 
-@SWITCHES
-def test_the_switch_serves_what_rides_and_the_ps_the_others(pipeline: Callable[[], Pipeline]) -> None:
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
+def test_the_switch_serves_what_rides_and_the_ps_the_others(network: SteppedTestbed) -> None:
     hot, cold = ridden(network)
     assert len(network.finish()) == 1
     assert network.values(hot, *cold) == [1, 1, 1, 1]
@@ -59,10 +59,8 @@ def report_added_lanes(network: SteppedTestbed, offload: bool = True) -> None:
     assert network.values(hot, *cold) == [1, 1, 1, 1]
 
 
-@SWITCHES
 @pytest.mark.parametrize("offload", [True, False])
-def test_a_duplicate_push_repeats_the_answer(pipeline: Callable[[], Pipeline], offload: bool) -> None:
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
+def test_a_duplicate_push_repeats_the_answer(network: SteppedTestbed, offload: bool) -> None:
     report_added_lanes(network, offload)
     network.check()
 
@@ -72,10 +70,8 @@ def test_todays_hits_are_noticed() -> None:
         report_added_lanes(SteppedTestbed(TodaysHits(new_switch())))
 
 
-@SWITCHES
-def test_a_duplicate_pull_gets_what_is_there_now(pipeline: Callable[[], Pipeline]) -> None:
+def test_a_duplicate_pull_gets_what_is_there_now(network: SteppedTestbed) -> None:
     """A lane that was served at first is cold at the repeat, and belongs to another PS."""
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
     hot, cold = ridden(network)
     network.finish()
     network.requests.clear()
@@ -89,10 +85,8 @@ def test_a_duplicate_pull_gets_what_is_there_now(pipeline: Callable[[], Pipeline
     assert [(header.ps, header.live.bit_count()) for header in again if header.ps == 0] == [(0, 1)]
 
 
-@SWITCHES
-def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(pipeline: Callable[[], Pipeline]) -> None:
+def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(network: SteppedTestbed) -> None:
     """All hints are wrong: the refused keys of one burst go densely, in one RPC per PS."""
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
     keys = [key for ps in range(SERVERS) for key in network.keys(ps)]
     network.hint(*keys)
     network.push(*keys)
@@ -115,10 +109,8 @@ def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(pipeline: Calla
     assert network.values(*keys) == [2] * len(keys)
 
 
-@SWITCHES
-def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(pipeline: Callable[[], Pipeline]) -> None:
+def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(network: SteppedTestbed) -> None:
     """A missed key is refused by its PS, and then sent in its hash lane, less and less often."""
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
     hot, other = network.keys(0, [20])[0], network.keys(1, [7])[0]
     network.load(hot, state="reserved")
     server = network.servers[0].stores[JOB]
@@ -148,7 +140,7 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(pipeline: Cal
 def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
     """`lane_stats` counts look-ups, `pushes` counts updates."""
     network = SteppedTestbed()
-    hot, cold = network.keys(0, [20])[0], [key for key in network.keys(1) if lane_of(key) != 20][:3]
+    hot, cold = hot_and_cold(network)
     network.hint(hot)
     network.push(hot, *cold)
     network.finish()
@@ -160,10 +152,8 @@ def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
     assert sum(int(server.stores[JOB].contents().updates.sum()) for server in network.servers) == 4
 
 
-@SWITCHES
-def test_a_single_ps_serves_all_that_the_switch_does_not(pipeline: Callable[[], Pipeline]) -> None:
+def test_a_single_ps_serves_all_that_the_switch_does_not(network: SteppedTestbed) -> None:
     """A wrong hint costs no second RPC, as every key belongs to its share."""
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
     actual = network.keys(0)
     network.hint(*actual[:5])
     network.push(*actual)
@@ -208,10 +198,8 @@ def connection_records(network: SteppedTestbed) -> int:
     return sum(int(server.server.state.header.connection_records) for server in network.servers)
 
 
-@SWITCHES
-def test_no_ps_adds_what_is_not_of_its_share(pipeline: Callable[[], Pipeline]) -> None:
-    network = SteppedTestbed(PipelineSwitch(pipeline()))
-    hot, cold = network.keys(0, [20])[0], [key for key in network.keys(1) if lane_of(key) != 20][:3]
+def test_no_ps_adds_what_is_not_of_its_share(network: SteppedTestbed) -> None:
+    hot, cold = hot_and_cold(network)
     network.hint(hot)
     network.push(hot, *cold)
     network.to_switch()
