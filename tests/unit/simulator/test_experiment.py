@@ -51,9 +51,10 @@ serve_ns = 4000
 """
 
 
-def simulate(folder: Path, *, more: str = "", options: tuple[str, ...] = ()) -> Result:
+def simulate(folder: Path, *options: str, before: str = "", after: str = "") -> Result:
+    """Simulate a small run, whose configuration has further lines."""
     config = folder / "run.toml"
-    config.write_text(SMALL.format(runs=folder / "runs") + more)
+    config.write_text(before + SMALL.format(runs=folder / "runs") + after)
     return invoke("simulate", config, *options)
 
 
@@ -128,7 +129,7 @@ def test_rounds_go_on_until_precise_and_no_longer_than_the_budget(tmp_path: Path
 
 
 def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], tmp_path: Path) -> None:
-    result = simulate(tmp_path, options=("--json",))
+    result = simulate(tmp_path, "--json")
     assert result.exit_code == 0
     assert result.stdout == (tmp_path / "runs" / "latest" / "summary.json").read_text()
     for log in LOGS:
@@ -175,7 +176,7 @@ def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_error_is_one_line(tmp_path: Path) -> None:
-    result = simulate(tmp_path, more="rate = 3\n")
+    result = simulate(tmp_path, after="rate = 3\n")
     assert result.exit_code == 1
     assert result.output.count("\n") == 1 and "hosts.rate" in result.output
     assert not (tmp_path / "runs").exists()
@@ -183,10 +184,7 @@ def test_an_error_is_one_line(tmp_path: Path) -> None:
 
 def record_of(folder: Path, settings: str, design: str = "none") -> Any:
     folder.mkdir()
-    (folder / "run.toml").write_text(
-        f'design = "{design}"\n{settings}\n' + SMALL.format(runs=folder / "runs")
-    )
-    assert invoke("simulate", folder / "run.toml").exit_code == 0
+    assert simulate(folder, before=f'design = "{design}"\n{settings}\n').exit_code == 0
     return json.loads((folder / "runs" / "latest" / "run.json").read_text())
 
 
