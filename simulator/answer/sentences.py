@@ -9,7 +9,7 @@ from analysis.record import Staleness
 from analysis.wording import texts
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
-from simulator.answer.arm_results import ArmResult, Limit, OffloadComparison, Utilization
+from simulator.answer.arm_results import ArmResult, Limit, OffloadComparison
 from simulator.answer.capacity import MAX_ERROR, MIN_GAIN, Check
 from simulator.answer.cluster import Cluster
 from simulator.answer.devices import DEVICES, Device
@@ -109,10 +109,12 @@ def differences(comparison: OffloadComparison) -> Iterator[str]:
 
 
 def _utilization(name: str, result: ArmResult) -> str:
+    at_capacity = result.at_capacity
     return (
         f"{name} the servers' cores are busy {_percent(result.at_rate.servers)} of the time at that rate, "
         f"the workers' {_percent(result.at_rate.workers)}; at its capacity, {result.capacity:,.0f} steps/s, "
-        f"they are busy {_shares(result.at_capacity)}: {_LIMITS[result.at_capacity.limits]}."
+        f"they are busy {_percent(at_capacity.servers)} and {_percent(at_capacity.workers)}: "
+        f"{_LIMITS[at_capacity.limits]}."
     )
 
 
@@ -124,10 +126,6 @@ def _collection(config: SimulationConfig, ages: Staleness) -> str:
         f"{collection.staleness_ms:g} ms: half of the values were replaced within "
         f"{ages.p50_ms:.3g} ms, 99 % within {ages.p99_ms:.3g} ms."
     )
-
-
-def _shares(utilization: Utilization) -> str:
-    return f"{_percent(utilization.servers)} and {_percent(utilization.workers)}"
 
 
 def _percent(share: float) -> str:

@@ -57,11 +57,11 @@ class AllReduceResult(Strict):
 
 def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: HostCosts = IDEAL,
-    chunk_size: int | None = None, window: int | None = None, occupied: float = 0.0, seed: int = 1,
+    chunk_size: int | None = None, occupied: float = 0.0, seed: int = 1,
 ) -> AllReduceResult:  # fmt: skip
     """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells."""
-    values_per_packet = chunk_size or subject.chunk_size
-    window_packets = window or largest_window(subject.load(workers, servers), network, values_per_packet)
+    values_per_packet, load = chunk_size or subject.chunk_size, subject.load(workers, servers)
+    window_packets = largest_window(load, network, values_per_packet)
     design, arm = subject.design, subject.arm
     switch = switch_of(design, Hosts(workers, servers), [arm])
     window_packets = max(1, int(window_packets * subject.occupy(switch, occupied)))
@@ -76,7 +76,7 @@ def measure(
         workers=workers, servers=servers, values=values, chunk_size=values_per_packet, window=window_packets,
         seconds=float(end_ns.max()) / 1e9,
         limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
-        payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.picoseconds_per_byte[0])),
+        payload_limit_s=load * values * VALUE_BYTES * int(world.up.picoseconds_per_byte[0]) / 1e12,
         worker_up=float(up[:workers].mean()),
         worker_down=float(down[:workers].mean()),
         server_up=float(up[workers:].mean()),
@@ -124,10 +124,6 @@ def all_reduce_once(
                 f"workers; {workers_without_sum} have none"
             )
     return end_ns
-
-
-def payload_s(subject: Subject, workers: int, servers: int, values: int, picoseconds_per_byte: int) -> float:
-    return subject.load(workers, servers) * values * VALUE_BYTES * picoseconds_per_byte / 1e12
 
 
 def largest_window(load: float, network: Network, chunk_size: int) -> int:
