@@ -8,7 +8,7 @@ from simulator.atp.subject import CHECKED, PUBLISHED, RANGE, with_published_time
 from simulator.dense.player import Verdict
 from simulator.dense.subject import Subject
 from simulator.dense.tally import count_verdicts
-from tests.harness.all_reduces import check_history, check_verdicts, some_and_many
+from tests.harness.all_reduces import check_verdicts, some_and_many
 
 # The published timers resend far more often: every 0.2 ms, once anything has come.
 HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))
@@ -50,8 +50,3 @@ def test_faults_do_happen() -> None:
     assert count_verdicts("late copies", PUBLISHED, 0, 20).counts[Verdict.WRONG]
     for fault in MAY_STALL:
         assert count_verdicts(fault, CHECKED, 0, 30).counts[Verdict.STALLED]
-
-
-@pytest.mark.parametrize("fault", ["everything", "worker killed", "server restarted"])
-def test_a_schedule_is_a_history(fault: str) -> None:
-    check_history(PUBLISHED, fault)

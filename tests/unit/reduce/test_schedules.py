@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simulator.atp.subject import PUBLISHED as ATP
 from simulator.dense.player import Verdict, play
 from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from simulator.dense.subject import PSDENSE, RANGE, RING, Subject
 from simulator.dense.tally import count_verdicts
-from tests.harness.all_reduces import check_history, check_silence, check_verdicts, some_and_many
+from simulator.switchml.subject import PUBLISHED as SWITCHML
+from tests.harness.all_reduces import check_verdicts, some_and_many
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000
@@ -40,9 +42,26 @@ def test_faults_do_happen(subject: Subject) -> None:
     assert again and lost and doubled and late
 
 
-@SUBJECTS
-def test_a_schedule_is_a_history(subject: Subject) -> None:
-    check_history(subject, "everything")
+@pytest.mark.parametrize(
+    ("subject", "fault"),
+    [
+        *((subject, "everything") for subject in (PSDENSE, RING, ATP, SWITCHML)),
+        *((subject, "worker killed") for subject in (ATP, SWITCHML)),
+        (ATP, "server restarted"),
+        (SWITCHML, "switch restarted"),
+    ],
+    ids=lambda each: each.arm.name if isinstance(each, Subject) else each,
+)
+def test_a_schedule_is_a_history(subject: Subject, fault: str) -> None:
+    """It is played alike, whatever was played before."""
+    found = []
+    for _ in range(2):
+        play(subject, draw_all_reduces(subject.range, "late copies", 5))
+        played = play(subject, draw_all_reduces(subject.range, fault, 8))
+        results = [result.tobytes() for of_worker in played.results for result in of_worker]
+        testbed = played.testbed
+        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
+    assert found[0] == found[1]
 
 
 def test_wrong_sums_are_found() -> None:
@@ -56,5 +75,13 @@ def test_wrong_sums_are_found() -> None:
     assert [*found, played.verdict] == [Verdict.EQUAL, Verdict.WRONG]
 
 
-def test_a_silent_stall_differs_from_a_reported_one() -> None:
-    check_silence(PSDENSE)
+@pytest.mark.parametrize("subject", [PSDENSE, SWITCHML], ids=lambda subject: subject.arm.name)
+def test_a_silent_stall_differs_from_a_reported_one(subject: Subject) -> None:
+    """A stall that is reported late, or never, is silent."""
+    played = play(subject, AllReduceSchedule("worker killed", 7, killed_us=5))
+    me = played.testbed.network.clients[1].state.header
+    found = [played.verdict]
+    me.stalled_at += 2_000_000_000
+    found.append(played.verdict)
+    me.stalled_at, me.stalled = me.last_arrival, 0
+    assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]

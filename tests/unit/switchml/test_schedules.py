@@ -16,7 +16,7 @@ from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_
 from simulator.dense.subject import Subject
 from simulator.dense.tally import VerdictCounts, count_verdicts, table_lines
 from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
-from tests.harness.all_reduces import check_history, check_silence, check_verdicts, some_and_many
+from tests.harness.all_reduces import check_verdicts, some_and_many
 
 SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000
@@ -67,11 +67,6 @@ def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only(
     assert broken
 
 
-@pytest.mark.parametrize("fault", ["everything", "worker killed", "switch restarted"])
-def test_a_schedule_is_a_history(fault: str) -> None:
-    check_history(PUBLISHED, fault)
-
-
 def test_with_a_timeout_a_chunk_completes_without_dead_workers() -> None:
     arm = replace(CHECKED.arm, settings=SwitchML(check=True, slot_timeout_us=30_000))
     schedule = AllReduceSchedule(
@@ -109,10 +104,6 @@ def test_a_stall_is_reported_when_the_slot_timeout_ends_and_not_at_the_next_even
     for client in played.testbed.network.clients:
         me = client.state.header
         assert me.stalled and 0 <= me.stalled_at - me.last_arrival - me.stall_timeout < 10_000
-
-
-def test_a_silent_stall_differs_from_a_reported_one() -> None:
-    check_silence(PUBLISHED)
 
 
 def test_the_table_as_text_and_as_json() -> None:
