@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import cast
 
 import numpy as np
 
 from experiment.designs import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
-from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
@@ -74,9 +72,8 @@ class RandomTestbed:
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
             self.switch.load(arm.job, list(hot))
-            for store in cast(list[HotsetStore], self.network.stores):
-                at = store.locate(keys)
-                store.release(at[store.is_in_share(at)])
+            for store in self.network.stores:
+                self.switch.state_ops.release_to_switch(store, keys)
 
     def operate(self, count: int) -> None:
         clients = self.network.clients
