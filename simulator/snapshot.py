@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.state import WORLD_HEADER, World, record_of
+from simulator.state import WORLD_HEADER, World
 
 _NOT_IN_SNAPSHOTS = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
@@ -21,8 +21,8 @@ _NOT_IN_SNAPSHOTS_OF_STATES = {"sent", "log", "connection_records", "journal", "
 
 class WorldSnapshot:
     def __init__(self, world: World) -> None:
-        self._world = world
-        self._header = record_of(world).copy()
+        self._header = cast(np.record, world.header)
+        self._initial_header = self._header.copy()
         self._servers = [(array, array.copy()) for array in _arrays_of_state(world.servers)]
         self._octets = [(_octets_of(array), _octets_of(array.copy())) for array in _arrays_of(world)]
 
@@ -30,7 +30,7 @@ class WorldSnapshot:
         for octets, initial in self._octets:
             octets[:] = initial
         for name in WORLD_HEADER.names or ():
-            record_of(self._world)[name] = self._header[name]
+            self._header[name] = self._initial_header[name]
 
     def restore_server(self, p: int) -> None:
         for array, initial in self._servers:

@@ -229,10 +229,6 @@ class World(NamedTuple):
     servers: Any  # likewise
 
 
-def record_of(world: World) -> np.record:
-    return cast(np.record, world.header)
-
-
 def _states(world: World) -> list[tuple[Generic, type]]:
     return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
 

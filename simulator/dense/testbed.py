@@ -72,6 +72,4 @@ class AllReduceTestbed:
         self._switch.pipeline.load_image(self._provisioned_image)
 
 
-@cache
-def all_reduce_testbed(subject: Subject, workers: int) -> AllReduceTestbed:
-    return AllReduceTestbed(subject, workers)
+all_reduce_testbed = cache(AllReduceTestbed)

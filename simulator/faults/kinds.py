@@ -30,6 +30,7 @@ _POLL_NS = 500_000
 _MAX_WAIT_FOR_OPERATION_NS = 30_000  # until the next check whether a worker is in an operation
 _MAX_ACTION_DELAY_NS = 200_000  # of an action during a load
 _HOT_SET_SIZES = (4, 16, 40)
+_CHECKPOINT_PROBABILITY = 0.5  # of a server that is killed
 _NS_PER_US = 1_000
 
 
@@ -151,7 +152,8 @@ class ServerRestarted(Fault):
     def _kill(self) -> None:
         p = self._injection.target
         # A checkpoint just before the kill leaves the journal empty.
-        self._testbed.servers[p].checkpoint_by_chance(self._player.random)
+        if self._player.random.random() < _CHECKPOINT_PROBABILITY:
+            self._testbed.servers[p].checkpoint()
         self._player.cluster.kill_server(p)
         self._frames_before = self._received_frames()
         self.clear_after(self._duration_ns)

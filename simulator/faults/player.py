@@ -177,7 +177,7 @@ class Player:
             heapq.heappop(self._timers)[2]()
         for server in self.testbed.servers:
             if server.due <= now and not self._is_dead(WORKERS + server.p):
-                server.wake(now)
+                server.core.wake(now)
                 self.send_frames_of_server(server.p)
         self.loop.run_due(now)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from random import Random
 
 import numpy as np
 
@@ -19,8 +18,6 @@ from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from simulator.switch_state import SwitchStateOps
 from simulator.world import SimulatedNetwork
-
-_CHECKPOINT_PROBABILITY = 0.5
 
 
 class RestartableServer:
@@ -85,9 +82,6 @@ class RestartableServer:
         due = self._core.deadline()
         self.due = NEVER if due is None else due
 
-    def wake(self, now: int) -> None:
-        self.core.wake(now)
-
     def checkpoint(self) -> bool:
         """Make a checkpoint, which empties the journal; return False if the server is not idle."""
         if not self.core.is_idle:
@@ -95,10 +89,6 @@ class RestartableServer:
         self._checkpoint = dict(self.core.checkpoint())
         self.core.server.forget_notes()
         return True
-
-    def checkpoint_by_chance(self, random: Random) -> None:
-        if random.random() < _CHECKPOINT_PROBABILITY:
-            self.checkpoint()
 
     def recover(self, journal: bytes) -> None:
         """Restart after a kill from the checkpoint and the journal; the caller has reset the arrays."""
