@@ -1,7 +1,12 @@
-"""Search for a schedule of faults that shows a defect."""
+"""Schedules of faults: how many a test plays, and what it checks of them."""
 
 from __future__ import annotations
 
+import pytest
+
+from simulator.dense.player import Verdict
+from simulator.dense.subject import Subject
+from simulator.dense.tally import count_verdicts
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.player import Outcome
@@ -10,6 +15,19 @@ from simulator.faults.testbed import SimulatedTestbed
 
 SOON = 1_000
 """Number of schedules to search."""
+
+
+def some_and_many(schedules: int, soaked: int, rows: int) -> pytest.MarkDecorator:
+    """Parametrize `first`, a seed, and a row's part `schedules` of so many, and in soak of so many others."""
+    some, many = (-(-each // rows) for each in (schedules, soaked))
+    soak = pytest.param(1 << 20, many, marks=pytest.mark.soak)
+    return pytest.mark.parametrize(("first", "schedules"), [(0, some), soak], ids=["some", "many"])
+
+
+def check_verdicts(subject: Subject, fault: str, first: int, schedules: int, allowed: set[Verdict]) -> None:
+    found = count_verdicts(fault, subject, first, schedules)
+    assert sum(found.counts.values()) == schedules
+    assert {verdict for verdict, count in found.counts.items() if count} <= allowed, found.first_seeds
 
 
 def fails_soon(testbed: SimulatedTestbed, fault: str, first_seed: int = 0) -> tuple[FaultSchedule, Outcome]:

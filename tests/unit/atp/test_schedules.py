@@ -8,7 +8,7 @@ from simulator.atp.subject import CHECKED, PUBLISHED, RANGE, with_published_time
 from simulator.dense.player import Verdict
 from simulator.dense.subject import Subject
 from simulator.dense.tally import count_verdicts
-from tests.harness.all_reduces import check_verdicts, some_and_many
+from tests.harness.faults import check_verdicts, some_and_many
 
 # The published timers resend far more often: every 0.2 ms, once anything has come.
 HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))
@@ -24,7 +24,6 @@ ROWS = [
     if subject in (PUBLISHED, CHECKED) or fault not in MAY_STALL
 ]
 SCHEDULES, SOAKED = 10_000, 100_000
-OF_A_ROW, SOAKED_OF_A_ROW = (-(-each // len(ROWS)) for each in (SCHEDULES, SOAKED))
 LOSES_NOTHING = {"duplication"}
 """Faults in which every frame arrives in time, so that nothing goes wrong."""
 
@@ -37,7 +36,7 @@ def may_be(fault: str, subject: Subject) -> set[Verdict]:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("fault", "subject"), ROWS)
-@some_and_many(OF_A_ROW, SOAKED_OF_A_ROW)
+@some_and_many(SCHEDULES, SOAKED, rows=len(ROWS))
 def test_sums_are_equal_or_a_stall_is_reported(
     fault: str, subject: Subject, first: int, schedules: int
 ) -> None:

@@ -11,17 +11,16 @@ from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_
 from simulator.dense.subject import PSDENSE, RANGE, RING, Subject
 from simulator.dense.tally import count_verdicts
 from simulator.switchml.subject import PUBLISHED as SWITCHML
-from tests.harness.all_reduces import check_verdicts, some_and_many
+from tests.harness.faults import check_verdicts, some_and_many
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000
-OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(ALL_REDUCE_FAULTS)) for each in (SCHEDULES, SOAKED))
 
 
 @pytest.mark.no_cover
 @SUBJECTS
 @pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
-@some_and_many(OF_A_FAULT, SOAKED_OF_A_FAULT)
+@some_and_many(SCHEDULES, SOAKED, rows=len(ALL_REDUCE_FAULTS))
 def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int, schedules: int) -> None:
     """Only workers that wait for a dead one stall, and they report it."""
     allowed = {Verdict.EQUAL} | ({Verdict.STALLED} if fault == "worker killed" else set())

@@ -30,10 +30,9 @@ from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultSchedul
 from simulator.faults.testbed import SimulatedTestbed
 from simulator.state import HEAD_BYTES
 from tests.harness.cli import invoke
+from tests.harness.faults import some_and_many
 
-SCHEDULES = 600
-OF_A_ROW = -(-SCHEDULES // len(MATRIX_ROWS))
-SOAKED = -(-100_000 // len(MATRIX_ROWS))
+SCHEDULES, SOAKED = 600, 100_000
 BOUND_MS = {"loss": 60_000, "everything": 60_000}
 """Bounds of the recovery time in ms. A frame lost at random is sent again after a second at most, and may be
 lost many times; the other faults need one or two retransmissions."""
@@ -42,11 +41,7 @@ SOON_MS = 1_000
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("fault", "arm"), MATRIX_ROWS)
-@pytest.mark.parametrize(
-    ("first", "schedules"),
-    [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED, marks=pytest.mark.soak)],
-    ids=["some", "many"],
-)
+@some_and_many(SCHEDULES, SOAKED, rows=len(MATRIX_ROWS))
 def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> None:
     tally = Tally.model_validate_json(play_seeds(fault, arm, first, schedules))
     assert tally.failures == ()

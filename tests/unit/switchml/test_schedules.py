@@ -16,13 +16,10 @@ from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_
 from simulator.dense.subject import Subject
 from simulator.dense.tally import VerdictCounts, count_verdicts, table_lines
 from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
-from tests.harness.all_reduces import check_verdicts, some_and_many
+from tests.harness.faults import check_verdicts, some_and_many
 
 SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000
-OF_A_ROW, SOAKED_OF_A_ROW = (
-    -(-each // (len(ALL_REDUCE_FAULTS) * len(SUBJECTS))) for each in (SCHEDULES, SOAKED)
-)
 MAY_STALL = {"switch restarted", "worker killed"}
 """What no check can mend."""
 KEEPS_ORDER = {"duplication", "cable"}
@@ -39,7 +36,7 @@ def may_be(fault: str, subject: Subject) -> set[Verdict]:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.arm.name)
 @pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
-@some_and_many(OF_A_ROW, SOAKED_OF_A_ROW)
+@some_and_many(SCHEDULES, SOAKED, rows=len(ALL_REDUCE_FAULTS) * len(SUBJECTS))
 def test_sums_are_equal_or_a_stall_is_reported(
     fault: str, subject: Subject, first: int, schedules: int
 ) -> None:
