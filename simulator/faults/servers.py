@@ -44,6 +44,13 @@ class RestartableServer:
         self._service = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
         self.reset()
 
+    def reset(self) -> None:
+        self._core: Core[UdpEndpoint] | None = None
+        self.due = NEVER
+        """When `wake` is due, ns; `frames_to_send` updates it."""
+        self._checkpoint: dict[str, bytes] = {}
+        self._initial_switch_keys = np.zeros(0, np.uint64)
+
     @property
     def core(self) -> Core[UdpEndpoint]:
         if self._core is None:
@@ -53,13 +60,6 @@ class RestartableServer:
             )  # fmt: skip
         assert self._core is not None
         return self._core
-
-    def reset(self) -> None:
-        self._core: Core[UdpEndpoint] | None = None
-        self.due = NEVER
-        """When `wake` is due, ns; `frames_to_send` updates it."""
-        self._checkpoint: dict[str, bytes] = {}
-        self._initial_switch_keys = np.zeros(0, np.uint64)
 
     def release_initial_keys(self, keys: Keys) -> None:
         self._initial_switch_keys = keys
