@@ -21,8 +21,7 @@ from softswitch.conformance.pairs import Pair
 from softswitch.conformance.runner import Outcome, Verdict, run
 from softswitch.conformance.targets import TARGETS
 from softswitch.pipeline import Change, EntryWrite, Output
-from switch_harness.bmv2 import twins
-from switch_harness.twins import Twins
+from switch_harness.twins import Twins, twins
 from tests.harness import testnet
 from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, hot_set
 

@@ -13,7 +13,7 @@ from controller.tables import Change, Row, RowEncoder, Update
 from foundation.designs.interface import Hosts
 from softswitch.conformance.client import read_p4info
 from softswitch.pipeline import Output
-from switch_harness.bmv2 import twins
+from switch_harness.twins import twins
 from tests.harness import atp as atp_harness
 from tests.harness import switchml as switchml_harness
 from tests.harness import testnet
