@@ -30,7 +30,7 @@ from studies.allreduce.plan import (
 )
 from studies.allreduce.point import AllReducePoint, Point, PointResult, SharingPoint, run_point, task_of
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
-from studies.allreduce.training_result import TrainingResult
+from studies.allreduce.training import TrainingResult
 
 Results = Mapping[str, AllReduceResult | TrainingResult | SharingResult]
 LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss

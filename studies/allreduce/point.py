@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from foundation.designs import hotset
 from foundation.designs.interface import Design
+from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, AllReduceResult, measure
@@ -22,8 +23,7 @@ from simulator.neighbours.sharing import MAX_SLOTS, SharingResult, share, share_
 from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
 from studies.allreduce.schemes import scheme_of
-from studies.allreduce.training import ARMS, DESIGNS, Training, train
-from studies.allreduce.training_result import TrainingResult
+from studies.allreduce.training import ARMS, Training, TrainingResult, train
 
 DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
 """One-way delay of a cable, delay and rate of the dedicated switch, size of the queue before a cable."""
@@ -103,7 +103,7 @@ class TrainingPoint(Training):
 
     @property
     def design(self) -> Design:
-        return DESIGNS[ARMS[self.arm].design]
+        return find_design(ARMS[self.arm].design)
 
     @property
     def network(self) -> Network:

@@ -13,19 +13,19 @@ from dataclasses import replace
 import numpy as np
 
 from foundation.designs import atp, hotset, none, psdense, ring, switchml
-from foundation.designs.interface import Arm, Design
+from foundation.designs.interface import Arm
+from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
 from hosts.config import WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
 from hosts.model.hyperparameters import chance_loss, choose
 from hosts.workload.generator import R1, Shape, generate
-from hosts.workload.trace import Samples, Trace
+from hosts.workload.hottest import restrict_to_hottest
+from hosts.workload.trace import Trace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
-from simulator.world import SimulatedNetwork
-from studies.allreduce.training_result import TrainingResult
-from studies.simulated_training import make_network, train_closed_loop
+from studies.simulated_training import LossCurve, make_network, train_closed_loop
 
 ARMS: dict[str, Arm] = {
     arm.name: arm
@@ -34,11 +34,8 @@ ARMS: dict[str, Arm] = {
         ring.RING,
     )
 }  # fmt: skip
-DESIGNS: dict[str, Design] = {
-    each.name: each
-    for each in (none.DESIGN, hotset.DESIGN, switchml.DESIGN, atp.DESIGN, psdense.DESIGN, ring.DESIGN)
-}  # fmt: skip
-SYNCHRONOUS = {switchml.NAME, atp.NAME, psdense.NAME, ring.NAME}
+_LAST_SHARE = 0.1  # share of a loss curve whose mean is `last_loss`
+SMOOTHED_BINS = 5  # bins of a loss curve that are averaged, since the losses of few mini-batches are noisy
 
 
 class Training(Strict):
@@ -52,13 +49,51 @@ class Training(Strict):
     seed: int = 1
 
 
+class TrainingResult(Strict):
+    waits: bool  # whether workers wait for each other
+    keys_per_step: float
+    parameters: int
+    step_us: float
+    """Mean time from the start of a worker's pull to the end of its push."""
+    steps_per_s: float
+    """Steps/s of all workers, until the first worker finishes its last step."""
+    bytes_per_step: float
+    """Frame bytes per step on a worker's cable, in both directions."""
+    packets_per_step: float
+    server_packets_per_step: float
+    retransmissions: int
+    chance_loss: float  # loss of a model that knows only the labels' frequencies
+    loss_curve: LossCurve
+
+    @property
+    def last_loss(self) -> float:
+        losses = self.loss_curve.loss
+        last_losses = losses[-max(1, int(_LAST_SHARE * len(losses))) :]
+        return sum(last_losses) / len(last_losses)
+
+    def ms_to_loss(self, loss: float) -> float | None:
+        """Return the ms until the mean of the last `SMOOTHED_BINS` losses is at most `loss`, or None."""
+        losses, times = self.loss_curve.loss, self.loss_curve.ms
+        for end in range(SMOOTHED_BINS, len(losses) + 1):
+            if sum(losses[end - SMOOTHED_BINS : end]) / SMOOTHED_BINS <= loss:
+                return times[end - 1]
+        return None
+
+
 def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> TrainingResult:
     """Train a model from zero; workers start together, and each begins a step when its previous step ends."""
     arm = ARMS[job.arm]
-    design = DESIGNS[arm.design]
+    design = find_design(arm.design)
     trace = restrict_to_hot_keys(generate(shape, job.workers, job.steps, job.seed), shape.hot)
     assert trace.samples is not None
-    simulated_network = _make_simulation(design, arm, trace, job, network, costs)
+    has_hot_set = arm.settings.aggregates and not design.is_lockstep
+    simulated_network = make_network(
+        design, arm, trace, job.workers, job.servers, network, costs, job.seed,
+        hot_keys=trace.space.all() if has_hot_set else None,
+    )  # fmt: skip
+    if design.is_lockstep:
+        # The number of workers that add up, as `set_worker_count` of a client sets it.
+        simulated_network.world.calls.header.workers = job.workers
     hyperparameters = choose(trace)
     models = [
         LogisticRegression(hyperparameters.scale, hyperparameters.learning_rate)
@@ -72,7 +107,7 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     steps = job.workers * job.steps
     cables = (simulated_network.world.up, simulated_network.world.down)
     return TrainingResult(
-        waits=design.name in SYNCHRONOUS,
+        waits=design.is_lockstep,
         keys_per_step=trace.lanes / steps,
         parameters=trace.space.size,
         step_us=float(np.mean(outcome.durations)) / 1e3,
@@ -87,47 +122,6 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
 
 
 def restrict_to_hot_keys(trace: Trace, size: int) -> Trace:
-    assert trace.samples is not None
-    updates = np.bincount(trace.position, minlength=trace.space.size)
-    hot_positions = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
-    new_position = np.full(trace.space.size, -1)
-    new_position[hot_positions] = np.arange(len(hot_positions))
-    positions = new_position[trace.position]
-    is_hot = positions >= 0
-    # An entry is a sample's feature; its `column` counts from its mini-batch's first access (`starts`).
-    # The number of hot positions before each position of the trace.
-    hot_before = np.append(0, np.cumsum(is_hot))
-    samples, starts = trace.samples, trace.key_start
-    batch_of_entry = np.repeat(np.arange(len(starts) - 1), np.diff(samples.entry_start))
-    access_of_entry = starts[batch_of_entry] + samples.column
-    is_hot_entry = is_hot[access_of_entry]
-    sample_of_entry = np.repeat(np.arange(len(samples.label)), samples.length)[is_hot_entry]
-    column = hot_before[access_of_entry] - hot_before[starts[batch_of_entry]]
-    return replace(
-        trace,
-        space=KeySpace(len(hot_positions)),
-        key_start=hot_before[starts],
-        position=positions[is_hot].astype(np.uint32),
-        samples=Samples(
-            batch_start=samples.batch_start,
-            label=samples.label,
-            length=np.bincount(sample_of_entry, minlength=len(samples.label)).astype(np.uint32),
-            entry_start=np.append(0, np.cumsum(is_hot_entry))[samples.entry_start],
-            column=column[is_hot_entry].astype(np.uint32),
-            x=None if samples.x is None else samples.x[is_hot_entry],
-        ),
-    )
-
-
-def _make_simulation(
-    design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
-) -> SimulatedNetwork:
-    has_hot_set = arm.settings.aggregates and design.name not in SYNCHRONOUS
-    simulated_network = make_network(
-        design, arm, trace, job.workers, job.servers, network, costs, job.seed,
-        hot_keys=trace.space.all() if has_hot_set else None,
-    )  # fmt: skip
-    if design.name in SYNCHRONOUS:
-        # The number of workers that add up, as `set_worker_count` of a client sets it.
-        simulated_network.world.calls.header.workers = job.workers
-    return simulated_network
+    """Return the trace with only the `size` most updated parameters, numbered from 0."""
+    limit = min(size, np.count_nonzero(np.bincount(trace.position)))
+    return replace(restrict_to_hottest(trace, limit), space=KeySpace(limit))

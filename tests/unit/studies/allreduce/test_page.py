@@ -27,8 +27,7 @@ from studies.allreduce.page import tables_of, write_page
 from studies.allreduce.plan import FULL, QUICK, Plan, points_by_loss, points_of, trainings
 from studies.allreduce.point import AllReducePoint, Point, PointResult, SharingPoint, fingerprint
 from studies.allreduce.schemes import SCHEMES, scheme_of
-from studies.allreduce.training import ARMS, SYNCHRONOUS
-from studies.allreduce.training_result import TrainingResult
+from studies.allreduce.training import TrainingResult
 from studies.dense.catalogue import open_model
 from studies.simulated_training import LossCurve
 from tests.harness.cli import invoke
@@ -63,7 +62,7 @@ def fake_result(point: Point) -> AllReduceResult | TrainingResult | SharingResul
     losses = [0.7 - 0.01 * k for k in range(20)]
     numbers = [float(k) for k in range(20)]
     return TrainingResult(
-        waits=ARMS[point.arm].design in SYNCHRONOUS, keys_per_step=3, parameters=9, step_us=1_234.5,
+        waits=point.design.is_lockstep, keys_per_step=3, parameters=9, step_us=1_234.5,
         steps_per_s=9_876.0, bytes_per_step=55_443.0, packets_per_step=321.0, server_packets_per_step=12.0,
         retransmissions=0, chance_loss=0.69, loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses),
     )  # fmt: skip

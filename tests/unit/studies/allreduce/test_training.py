@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.designs.registry import design
 from hosts.workload.generator import Shape, generate
 from simulator.dense.measure import IDEAL
 from studies.allreduce.point import make_network
-from studies.allreduce.training import ARMS, SYNCHRONOUS, Training, restrict_to_hot_keys, train
-from studies.allreduce.training_result import SMOOTHED_BINS, TrainingResult
+from studies.allreduce.training import (
+    ARMS,
+    SMOOTHED_BINS,
+    Training,
+    TrainingResult,
+    restrict_to_hot_keys,
+    train,
+)
 from studies.simulated_training import LossCurve, loss_curve
 from switch_harness.effort import examples
 
@@ -32,7 +39,8 @@ def trained(arm: str, **changes: object) -> TrainingResult:
 
 def test_all_arms_are_there() -> None:
     assert set(ARMS) == {"none", "offload", *SYNCHRONOUS_ARMS}
-    assert {arm.design for name, arm in ARMS.items() if name in SYNCHRONOUS_ARMS} == SYNCHRONOUS
+    lockstep_arms = {name for name, arm in ARMS.items() if design(arm.design).is_lockstep}
+    assert lockstep_arms == set(SYNCHRONOUS_ARMS)
 
 
 @settings(max_examples=examples(20))
