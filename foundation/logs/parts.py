@@ -32,11 +32,15 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text)
 
 
-def write_into_folder(path: Path, text: str) -> None:
+def make_folder(folder: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{path.parent}: cannot be made: {reason_of(error)}") from error
+        raise DataError(f"{folder}: cannot be made: {reason_of(error)}") from error
+
+
+def write_into_folder(path: Path, text: str) -> None:
+    make_folder(path.parent)
     write_text(path, text)
 
 

@@ -31,32 +31,22 @@ class Memory(Strict):
 
 
 def memories() -> list[Memory]:
-    switchml_registers = _register_bytes(switchml.DESIGN)
+    switchml_registers, atp_registers, hotset_registers = (
+        _register_bytes(each.DESIGN) for each in (switchml, atp, hotset)
+    )
     # The setting `check` compares chunk numbers; the timeout is another setting.
     checked_registers = {
         name: size for name, size in switchml_registers.items() if _TIMEOUT_REGISTER not in name
     }
-    hotset_registers = _register_bytes(hotset.DESIGN)
     lanes = sum(".values" in name for name in hotset_registers)  # each has a register of values
+    slots_per_lane = hotset_registers["HotlineIngress.aggregate_00.values"] // _VALUE_BYTES
     entries = 2 * SLOTS  # the pool has two sets of slots
     return [
         _memory("switchml", _without_optional_registers(switchml_registers), "value_", entries, VALUES),
         _memory("switchml-checked", checked_registers, "value_", entries, VALUES),
-        _memory(
-            "atp",
-            _without_optional_registers(_register_bytes(atp.DESIGN)),
-            "value_",
-            CELLS,
-            atp_packet.VALUES,
-        ),
-        _memory("atp-checked", _register_bytes(atp.DESIGN), "value_", CELLS, atp_packet.VALUES),
-        _memory(
-            "offload",
-            hotset_registers,
-            "aggregate_",
-            slots=lanes * _slots_per_lane(hotset_registers),
-            values=1,
-        ),
+        _memory("atp", _without_optional_registers(atp_registers), "value_", CELLS, atp_packet.VALUES),
+        _memory("atp-checked", atp_registers, "value_", CELLS, atp_packet.VALUES),
+        _memory("offload", hotset_registers, "aggregate_", slots=lanes * slots_per_lane, values=1),
         *(
             _memory(each.name, _register_bytes(each), value_prefix="", slots=0, values=0)
             for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)
@@ -77,10 +67,6 @@ def _memory(arm: str, registers: dict[str, int], value_prefix: str, slots: int, 
     value_bytes = sum(size for name, size in registers.items() if value_prefix and f".{value_prefix}" in name)
     other_bytes = sum(registers.values()) - value_bytes
     return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
-
-
-def _slots_per_lane(registers: dict[str, int]) -> int:
-    return registers["HotlineIngress.aggregate_00.values"] // _VALUE_BYTES
 
 
 class _Register(TypedDict):

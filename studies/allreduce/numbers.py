@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from foundation.errors import DataError, reason_of
+from foundation.logs.parts import make_folder
 from foundation.settings import Strict
 from simulator.dense.measure import AllReduceResult
 from simulator.neighbours.sharing import SharingResult
@@ -16,7 +16,7 @@ from studies.allreduce.plan import (
     GBITS,
     Plan,
     breakdown_points,
-    make_base_point,
+    make_point,
     model_of,
     model_points,
     points_by_length,
@@ -141,10 +141,7 @@ def run_plan(
     plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
 ) -> Numbers:
     """Run a plan's points that have no cached result in `folder`/points, and compute the numbers."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made: {reason_of(error)}") from error
+    make_folder(folder)
     points = points_of(plan)
     tasks = [task_of(point, folder) for point in points]
     results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
@@ -160,7 +157,7 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
     curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
     return Numbers(
         values=plan.values,
-        workers=make_base_point(plan, SCHEMES[0], GBITS[0]).workers,
+        workers=make_point(plan, SCHEMES[0], GBITS[0]).workers,
         goodput_by_workers=[
             _line(scheme, gbit, points_by_workers(plan, scheme, gbit), "workers", result_of)
             for scheme, gbit in curves
@@ -191,7 +188,7 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
             for scheme, gbit in curves
         ],
         octets=[
-            _link_bytes(scheme, result_of(each))
+            LinkBytes(scheme=scheme.name, **result_of(each).model_dump(include={*LinkBytes.model_fields}))
             for scheme in SCHEMES
             for each in points_by_size(plan, scheme, GBITS[0])
         ],
@@ -235,14 +232,6 @@ def _loss_line(
     )  # fmt: skip
 
 
-def _link_bytes(scheme: Scheme, result: AllReduceResult) -> LinkBytes:
-    return LinkBytes(
-        scheme=scheme.name, workers=result.workers, servers=result.servers, chunk_size=result.chunk_size,
-        worker_up=result.worker_up, worker_down=result.worker_down,
-        server_up=result.server_up, server_down=result.server_down,
-    )  # fmt: skip
-
-
 def _limit(
     scheme: Scheme, gbit: float, points: Mapping[str, AllReducePoint], result_of: ResultLookup
 ) -> Limit:
@@ -266,11 +255,8 @@ def _training_rows(plan: Plan, question: str, results: Results) -> list[Training
     loss = best_loss + LEARNED_MARGIN * (untrained_loss - best_loss)
     return [
         TrainingRow(
-            question=question, arm=arm, waits=each.waits, steps_per_s=each.steps_per_s,
-            step_us=each.step_us, bytes_per_step=each.bytes_per_step,
-            packets_per_step=each.packets_per_step, server_packets_per_step=each.server_packets_per_step,
-            last_loss=each.last_loss, ms_to_loss=each.ms_to_loss(loss), loss=loss,
-            loss_curve=each.loss_curve.model_dump(),
+            question=question, arm=arm, last_loss=each.last_loss, ms_to_loss=each.ms_to_loss(loss), loss=loss,
+            **each.model_dump(include={*TrainingRow.model_fields}),
         )
         for arm, each in trainings_by_arm.items()
     ]  # fmt: skip

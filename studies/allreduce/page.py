@@ -5,14 +5,14 @@ from pathlib import Path
 
 from analysis.page.build import Page
 from analysis.page.plots import plot
-from analysis.wording import Row, Table, plain
+from analysis.wording import Table
 from foundation.text import pluralize
 from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
-from studies.allreduce.numbers import Line, Numbers, TrainingRow
+from studies.allreduce.numbers import Line, Numbers
 from studies.allreduce.plan import MEMORY
 from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
-from studies.report import write_report
+from studies.report import text_table, write_report
 
 _HOW_TO_READ = (
     "A simulation with the P4 programs and agents of real runs. The dedicated switch delays a frame by "
@@ -63,7 +63,10 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
         ("Time against the limit of links", [limits_table(numbers), parts_table(numbers)]),
         ("Frame bytes a value on every link", [octets_table(numbers)]),
         ("Memory of the switch", [memory_table(numbers)]),
-        ("R1's hot set", [training_table(question, numbers) for question in _questions(numbers.training)]),
+        ("R1's hot set", [
+            training_table(question, numbers)
+            for question in dict.fromkeys(each.question for each in numbers.training)
+        ]),
     ]  # fmt: skip
     if numbers.headlines:
         sections.append(("A step of training", [model_steps_table(numbers)]))
@@ -72,13 +75,13 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 def goodput_table(title: str, lines: Sequence[Line], is_share: bool = False) -> Table:
     columns = sorted({x for line in lines for x in line.x})
-    rows: list[Row] = []
+    rows = []
     for line in lines:
         rates = dict(zip(line.x, line.y, strict=True))
         texts = (_three_digits(1e-6 * rates[x]) if x in rates else "-" for x in columns)
-        rows.append((f"{line.scheme}, {line.gbit:g} Gbit/s", *map(plain, texts)))
+        rows.append((f"{line.scheme}, {line.gbit:g} Gbit/s", *texts))
     head = (f"{100 * x:g} %" if is_share else f"{x:,g}" for x in columns)
-    return Table(title, ("", *head), rows)
+    return text_table(title, ("", *head), rows)
 
 
 def _three_digits(value: float) -> str:
@@ -87,36 +90,28 @@ def _three_digits(value: float) -> str:
 
 def jobs_tables(numbers: Numbers) -> Iterator[Table]:
     head = ("", *(pluralize(each, "job") for each in numbers.jobs[0].jobs))
-    for title, column in (
-        ("Million values/s of a worker", "goodput"),
-        ("Share that the switch adds up", "in_switch"),
-        ("Jain's index", "fairness"),
-    ):
-        rows: list[Row] = [
+    columns: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+        ("Million values/s of a worker", "goodput", lambda rate: _three_digits(1e-6 * rate)),
+        ("Share that the switch adds up", "in_switch", "{:.0%}".format),
+        ("Jain's index", "fairness", "{:.3f}".format),
+    )
+    for title, column, format_value in columns:
+        rows = [
             (
                 f"{each.scheme}, {f'{each.slots:,} slots' if each.question == MEMORY else each.question}",
-                *(plain(_JOBS_TEXT[column](value)) for value in getattr(each, column)),
+                *map(format_value, getattr(each, column)),
             )
             for each in numbers.jobs
         ]
-        yield Table(title, head, rows)
-
-
-_JOBS_TEXT: dict[str, Callable[[float], str]] = {
-    "goodput": lambda rate: _three_digits(1e-6 * rate),
-    "in_switch": "{:.0%}".format,
-    "fairness": "{:.3f}".format,
-}
+        yield text_table(title, head, rows)
 
 
 def limits_table(numbers: Numbers) -> Table:
-    rows: list[Row] = [
+    rows = [
         (
-            f"{each.scheme}, {each.gbit:g} Gbit/s",
-            *map(plain, (
-                f"{each.servers}", f"{each.payload_ms:,.4g}", f"{each.limit_ms:,.4g}", f"{each.ms:,.4g}",
-                f"{each.ms / each.payload_ms - 1:+.0%}", f"{each.ms / each.limit_ms - 1:+.1%}",
-            )),
+            f"{each.scheme}, {each.gbit:g} Gbit/s", f"{each.servers}",
+            f"{each.payload_ms:,.4g}", f"{each.limit_ms:,.4g}", f"{each.ms:,.4g}",
+            f"{each.ms / each.payload_ms - 1:+.0%}", f"{each.ms / each.limit_ms - 1:+.1%}",
         )
         for each in numbers.limits
     ]  # fmt: skip
@@ -124,33 +119,30 @@ def limits_table(numbers: Numbers) -> Table:
         "", "servers", "limit for values, ms", "with headers, ms", "simulated, ms",
         "above limit for values", "above limit with headers",
     )  # fmt: skip
-    return Table(f"An all-reduce of {numbers.values:,} values by {numbers.workers} workers", head, rows)
+    title = f"An all-reduce of {numbers.values:,} values by {numbers.workers} workers"
+    return text_table(title, head, rows)
 
 
 def parts_table(numbers: Numbers) -> Table:
-    rows: list[Row] = [
+    rows = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s",
-            *(plain(f"{each.parts_ms[name]:,.3f}") for name in PARTS),
-            plain(f"{each.whole_ms:,.3f}"),
+            *(f"{ms:,.3f}" for ms in (*(each.parts_ms[name] for name in PARTS), each.whole_ms)),
         )
         for each in numbers.limits
     ]
-    return Table("What the time is made of, ms", ("", *PARTS, "total"), rows)
+    return text_table("What the time is made of, ms", ("", *PARTS, "total"), rows)
 
 
 def octets_table(numbers: Numbers) -> Table:
-    rows: list[Row] = [
+    rows = [
         (
-            each.scheme,
-            *map(plain, (f"{each.workers}", f"{each.servers}", f"{each.chunk_size}")),
-            *(
-                plain(f"{rate:.2f}")
-                for rate in (each.worker_up, each.worker_down, each.server_up, each.server_down)
-            ),
+            each.scheme, f"{each.workers}", f"{each.servers}", f"{each.chunk_size}",
+            f"{each.worker_up:.2f}", f"{each.worker_down:.2f}",
+            f"{each.server_up:.2f}", f"{each.server_down:.2f}",
         )
         for each in numbers.octets
-    ]
+    ]  # fmt: skip
     head = (
         "", "workers", "servers", "values of a packet", "worker, up", "worker, down", "server, up",
         "server, down",
@@ -159,36 +151,29 @@ def octets_table(numbers: Numbers) -> Table:
         "SwitchML's packet of 64 values has 308 bytes: 4.81 a value. Floats take one more batch, of "
         "exponents."
     )
-    return Table("Frame bytes a value, without preambles and gaps", head, rows, [note])
+    return text_table("Frame bytes a value, without preambles and gaps", head, rows, [note])
 
 
 def memory_table(numbers: Numbers) -> Table:
-    rows: list[Row] = [
+    rows = [
         (
-            each.arm,
-            *map(plain, (
-                f"{each.slots:,}", f"{each.values}", f"{each.value_bytes:,}", f"{each.other_bytes:,}",
-                f"{each.bytes:,}",
-            )),
+            each.arm, f"{each.slots:,}", f"{each.values}", f"{each.value_bytes:,}", f"{each.other_bytes:,}",
+            f"{each.bytes:,}",
         )
         for each in numbers.memory
     ]  # fmt: skip
-    return Table(
-        "Registers", ("", "slots", "values of a slot", "bytes of values", "other bytes", "all bytes"), rows
-    )
+    head = ("", "slots", "values of a slot", "bytes of values", "other bytes", "all bytes")
+    return text_table("Registers", head, rows)
 
 
 def training_table(question: str, numbers: Numbers) -> Table:
     training_rows = [row for row in numbers.training if row.question == question]
-    rows: list[Row] = [
+    rows = [
         (
-            row.arm,
-            *map(plain, (
-                "wait" if row.waits else "do not", f"{row.steps_per_s:,.0f}", f"{row.step_us:,.0f}",
-                f"{row.bytes_per_step:,.0f}", f"{row.packets_per_step:,.0f}",
-                f"{row.server_packets_per_step:,.0f}", f"{row.last_loss:.4f}",
-                "never" if row.ms_to_loss is None else f"{row.ms_to_loss:,.1f}",
-            )),
+            row.arm, "wait" if row.waits else "do not", f"{row.steps_per_s:,.0f}", f"{row.step_us:,.0f}",
+            f"{row.bytes_per_step:,.0f}", f"{row.packets_per_step:,.0f}",
+            f"{row.server_packets_per_step:,.0f}", f"{row.last_loss:.4f}",
+            "never" if row.ms_to_loss is None else f"{row.ms_to_loss:,.1f}",
         )
         for row in training_rows
     ]  # fmt: skip
@@ -196,23 +181,17 @@ def training_table(question: str, numbers: Numbers) -> Table:
         "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", 
         "frames on that cable", "frames at servers", "loss at the end", f"ms to {training_rows[0].loss:.3f}",
     )  # fmt: skip
-    return Table(question, head, rows)
+    return text_table(question, head, rows)
 
 
 def model_steps_table(numbers: Numbers) -> Table:
-    rows: list[Row] = [
+    rows = [
         (
-            f"{each.scheme}, {each.gbit:g} Gbit/s",
-            *map(plain, (
-                f"{each.all_reduce_ms:,.1f}", f"{each.compute_ms:,.1f}", f"{each.after_ms:,.1f}",
-                f"{each.beside_ms:,.1f}",
-            )),
+            f"{each.scheme}, {each.gbit:g} Gbit/s", f"{each.all_reduce_ms:,.1f}", f"{each.compute_ms:,.1f}",
+            f"{each.after_ms:,.1f}", f"{each.beside_ms:,.1f}",
         )
         for each in numbers.headlines
     ]  # fmt: skip
     head = ("", "all-reduce, ms", "computing, ms", "serial, ms", "overlapped, ms")
-    return Table(f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers", head, rows)
-
-
-def _questions(rows: Sequence[TrainingRow]) -> list[str]:
-    return list(dict.fromkeys(each.question for each in rows))
+    title = f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers"
+    return text_table(title, head, rows)

@@ -31,7 +31,6 @@ VECTOR_FACTOR = 10
 """Length of a vector, as a multiple of the values that a worker pushes to a hot set."""
 # Questions of jobs that share a switch: the resource for which they compete.
 MEMORY, UPLINK = "the switch's memory", "one uplink"
-BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +57,23 @@ QUICK = Plan(
 )  # fmt: skip
 
 
-def make_base_point(plan: Plan, scheme: Scheme, gbit: float) -> AllReducePoint:
-    return AllReducePoint(
+def make_point(plan: Plan, scheme: Scheme, gbit: float, **changes: object) -> AllReducePoint:
+    point = AllReducePoint(
         scheme=scheme.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
         chunk_size=scheme.subject.chunk_size,
     )  # fmt: skip
-
-
-def _change_point(point: AllReducePoint, **changes: object) -> AllReducePoint:
     return point.model_copy(update=changes)
 
 
 def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
-    return [_change_point(make_base_point(plan, scheme, gbit), workers=workers) for workers in plan.workers]
+    return [make_point(plan, scheme, gbit, workers=workers) for workers in plan.workers]
 
 
 def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     smallest, largest = scheme.subject.chunk_sizes
     # The smallest size is the largest size in designs with a fixed size.
     sizes = [size for size in SIZES if smallest < largest] or [largest]
-    return [_change_point(make_base_point(plan, scheme, gbit), chunk_size=size) for size in sizes]
+    return [make_point(plan, scheme, gbit, chunk_size=size) for size in sizes]
 
 
 def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[AllReducePoint]]:
@@ -85,7 +81,7 @@ def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[AllRedu
     seeds = range(1, (1 if scheme.is_checked else plan.seeds) + 1)
     return [
         [
-            _change_point(make_base_point(plan, scheme, gbit), loss=loss, seed=seed)
+            make_point(plan, scheme, gbit, loss=loss, seed=seed)
             for seed in (seeds if loss else (1,))  # without loss all seeds have the same result
         ]
         for loss in LOSSES
@@ -100,27 +96,23 @@ def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[fl
     """
     if scheme.is_checked:
         return {}
-    base_point = make_base_point(plan, scheme, gbit)
     if scheme.memory is SwitchMemory.NONE:
-        return dict.fromkeys(OCCUPIED_SHARES, base_point)
+        return dict.fromkeys(OCCUPIED_SHARES, make_point(plan, scheme, gbit))
     shares = OCCUPIED_SHARES if scheme.memory is SwitchMemory.OPTIONAL else OCCUPIED_SHARES[:-1]
-    return {share: _change_point(base_point, occupied=share) for share in shares}
+    return {share: make_point(plan, scheme, gbit, occupied=share) for share in shares}
 
 
 def points_by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
-    return [_change_point(make_base_point(plan, scheme, gbit), values=values) for values in plan.lengths]
+    return [make_point(plan, scheme, gbit, values=values) for values in plan.lengths]
 
 
 def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, AllReducePoint]:
-    latency = make_base_point(plan, scheme, gbit)
-    with_hosts = _change_point(latency, hosts="measured")
-    runs = (
-        _change_point(latency, has_latency=False),
-        latency,
-        with_hosts,
-        _change_point(with_hosts, loss=BREAKDOWN_LOSS),
-    )
-    return dict(zip(BREAKDOWN_RUNS, runs, strict=True))
+    return {
+        "no-latency": make_point(plan, scheme, gbit, has_latency=False),
+        "latency": make_point(plan, scheme, gbit),
+        "host-costs": make_point(plan, scheme, gbit, hosts="measured"),
+        "loss": make_point(plan, scheme, gbit, hosts="measured", loss=BREAKDOWN_LOSS),
+    }
 
 
 def model_of(plan: Plan) -> Model | None:
@@ -135,22 +127,16 @@ def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint
     # `max_values` is None for a scheme without a limit.
     if values > (scheme.subject.max_values or values):
         return []
-    return [_change_point(make_base_point(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
+    return [make_point(plan, scheme, gbit, values=values, workers=LAYER_WORKERS)]
 
 
 def trainings(plan: Plan) -> dict[str, list[TrainingPoint]]:
-    def points(
-        gbit: float, hosts: str = "ideal", compute_us: float = 0.0, straggler: float = 1.0
-    ) -> list[TrainingPoint]:
+    common = {"workers": BASE_WORKERS, "servers": TRAINING_SERVERS, "steps": plan.steps}
+
+    def points(gbit: float, **settings: object) -> list[TrainingPoint]:
         return [
-            TrainingPoint.model_validate(
-                {
-                    "arm": arm, "gbit": gbit, "workers": BASE_WORKERS, "servers": TRAINING_SERVERS,
-                    "steps": plan.steps, "hosts": hosts, "compute_us": compute_us, "straggler": straggler,
-                }
-            )
-            for arm in ARMS
-        ]  # fmt: skip
+            TrainingPoint.model_validate({"arm": arm, "gbit": gbit, **common, **settings}) for arm in ARMS
+        ]
 
     return {
         "10 Gbit/s": points(10),

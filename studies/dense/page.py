@@ -5,7 +5,7 @@ from pathlib import Path
 
 from analysis.page.build import Page
 from analysis.page.plots import plot
-from analysis.wording import AnswerText, Row, Span, Table, plain
+from analysis.wording import AnswerText, Span, Table
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule
 from studies.dense.answers import COLUMNS, Requirements, StepTimes, requirements_of, step_times
 from studies.dense.catalogue import Model
@@ -13,7 +13,7 @@ from studies.dense.figures import scaling_by_workers, scaling_map, timeline
 from studies.dense.fusion import Fusion
 from studies.dense.network import Network
 from studies.dense.whatif import TARGET
-from studies.report import write_report
+from studies.report import text_table, write_report
 
 _GLOSSARY = (
     ("scaling factor", "throughput on n workers, divided by n times the throughput on one"),
@@ -87,23 +87,16 @@ def write_overlap(
 
 def times_table(times: Sequence[StepTimes]) -> Table:
     names = list(times[0].step_ms)
-    rows: list[Row] = [
-        (
-            each.model,
-            *(plain(f"{each.step_ms[name]:,.1f}") for name in names),
-            plain(f"{each.compute_ms:,.1f}"),
-        )
+    rows = [
+        (each.model, *(f"{ms:,.1f}" for ms in (*(each.step_ms[name] for name in names), each.compute_ms)))
         for each in times
     ]
-    return Table("ms of a step", ("", *names, "without communication"), rows)
+    return text_table("ms of a step", ("", *names, "without communication"), rows)
 
 
 def _requirements_table(requirements: Sequence[Requirements], target: float) -> Table:
-    rows: list[Row] = [
-        (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells()))
-        for each in requirements
-    ]
-    return Table(f"For a scaling factor of {target:g}", ("", "scaling factor", *COLUMNS), rows)
+    rows = [(each.model, f"{each.factor:.3f}", *each.cells()) for each in requirements]
+    return text_table(f"For a scaling factor of {target:g}", ("", "scaling factor", *COLUMNS), rows)
 
 
 def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:

@@ -6,19 +6,13 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from foundation.errors import DataError, reason_of
+from foundation.logs.parts import make_folder
 from foundation.settings import Strict
 from hosts.config import Collection
 from simulator.task_cache import TaskProgress
 from studies.optimisers.offload import OffloadChanges
 from studies.optimisers.plan import ARMS, TITLES, Plan, data_of, offload_jobs_of, tuning_jobs_of
-from studies.optimisers.point import (
-    CachedOffloadChanges,
-    CachedTraining,
-    OffloadPoint,
-    TrainingPoint,
-    run_points,
-)
+from studies.optimisers.point import OffloadPoint, TrainingPoint, run_points
 from studies.optimisers.training import DataName, Training, TrainingResult
 
 
@@ -58,61 +52,33 @@ def run_plan(
     progress: TaskProgress,
 ) -> Numbers:  # fmt: skip
     """Run all points that have no cached result in `folder`/points; raise `DataError`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made: {reason_of(error)}") from error
+    make_folder(folder)
     data = data_of(plan, ratings)
     tuning_jobs = tuning_jobs_of(plan, data)
-    tuning_points = run_points(
-        CachedTraining,
-        [TrainingPoint(job=job) for job in tuning_jobs],
-        folder,
-        scheduler,
-        processes,
-        progress,
-    )
-    groups = _group_by_curve(tuning_jobs, [point.result for point in tuning_points], len(plan.factors))
+    options = (folder, scheduler, processes, progress)
+
+    def train_all(jobs: Sequence[Training]) -> list[TrainingResult]:
+        return run_points(TrainingResult, [TrainingPoint(job=job) for job in jobs], *options)
+
+    tunings = iter(zip(tuning_jobs, train_all(tuning_jobs), strict=True))
+    groups = [list(islice(tunings, len(plan.factors))) for _ in data for _ in ARMS]
     best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
-    reporting_points = run_points(
-        CachedTraining,
-        [TrainingPoint(job=job.model_copy(update={"is_tuning": False})) for job in best_jobs],
-        folder, scheduler, processes, progress,
-    )  # fmt: skip
+    results = train_all([job.model_copy(update={"is_tuning": False}) for job in best_jobs])
     offload_jobs = offload_jobs_of(plan)
-    offload_points = run_points(
-        CachedOffloadChanges,
-        [OffloadPoint(job=job) for job in offload_jobs],
-        folder,
-        scheduler,
-        processes,
-        progress,
-    )
+    changes = run_points(OffloadChanges, [OffloadPoint(job=job) for job in offload_jobs], *options)
+    labels = [arm.label for _ in data for arm in ARMS]
     return Numbers(
-        curves=[
-            _curve(group, job, label, point.result)
-            for group, job, label, point in zip(
-                groups, best_jobs, [arm.label for _ in data for arm in ARMS], reporting_points, strict=True
-            )
-        ],
+        curves=[_curve(*each) for each in zip(groups, best_jobs, labels, results, strict=True)],
         points=[
-            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=point.result)
-            for job, point in zip(offload_jobs, offload_points, strict=True)
+            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=each)
+            for job, each in zip(offload_jobs, changes, strict=True)
         ],
     )
 
 
-_TuningResults = list[tuple[Training, TrainingResult]]
-
-
-def _group_by_curve(
-    jobs: Sequence[Training], results: Sequence[TrainingResult], size: int
-) -> list[_TuningResults]:
-    pairs = iter(zip(jobs, results, strict=True))
-    return [list(islice(pairs, size)) for _ in range(len(jobs) // size)]
-
-
-def _curve(group: _TuningResults, best_job: Training, label: str, result: TrainingResult) -> Curve:
+def _curve(
+    group: Sequence[tuple[Training, TrainingResult]], best_job: Training, label: str, result: TrainingResult
+) -> Curve:
     rates = [job.learning_rate for job, _ in group]
     return Curve(
         data=best_job.data.name,

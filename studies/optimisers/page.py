@@ -5,12 +5,12 @@ from pathlib import Path
 
 from analysis.page.build import Page
 from analysis.page.plots import plot
-from analysis.wording import Row, Table, plain
+from analysis.wording import Table
 from studies.optimisers.figures import figures_of
 from studies.optimisers.numbers import Numbers
 from studies.optimisers.plan import TITLES
 from studies.optimisers.training import SERVERS, WORKERS, DataName
-from studies.report import write_report
+from studies.report import text_table, write_report
 
 _HOW_TO_READ = (
     f"A simulation with the P4 programs and agents of real runs: {WORKERS} workers and {SERVERS} servers, "
@@ -48,23 +48,22 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 def loss_table(data: DataName, numbers: Numbers) -> Table:
     """Return the losses of a data set, with ages of published values, also in mini-batches of all workers."""
-    rows: list[Row] = []
+    rows = []
     for curve in numbers.curves_of(data):
         result, ages = curve.result, curve.result.ages
         age = "" if ages is None else f"{ages.p50:,.3g}, {ages.p99:,.3g}"
         batches = "" if ages is None else f"{ages.p50 * result.steps_per_s / 1e3:,.0f}"
-        cells = (
-            f"{curve.learning_rate:g}{_EDGE_MARK if curve.is_edge else ''}", f"{result.last_loss:.4f}",
-            f"{result.mean_loss:.4f}", f"{result.steps_per_s:,.0f}", f"{result.server_us_per_step:,.0f}", age,
-            batches,
-        )  # fmt: skip
-        rows.append((curve.label, *map(plain, cells)))
+        rate = f"{curve.learning_rate:g}{_EDGE_MARK if curve.is_edge else ''}"
+        rows.append((
+            curve.label, rate, f"{result.last_loss:.4f}", f"{result.mean_loss:.4f}",
+            f"{result.steps_per_s:,.0f}", f"{result.server_us_per_step:,.0f}", age, batches,
+        ))  # fmt: skip
     first_result = numbers.curves_of(data)[0].result
     head = (
         "", "learning rate", "loss at the end", "mean loss", "steps/s", "servers, µs a step",
         "age, median and p99, ms", "median age in mini-batches",
     )  # fmt: skip
-    return Table(
+    return text_table(
         f"{TITLES[data]}: {first_result.keys_per_step:,.0f} keys a step, of which "
         f"{first_result.hot_share:.0%} hit; loss by chance {first_result.chance_loss:.4f}",
         head,
@@ -73,18 +72,17 @@ def loss_table(data: DataName, numbers: Numbers) -> Table:
 
 
 def changes_table(numbers: Numbers) -> Table:
-    rows: list[Row] = []
+    rows = []
     for point in numbers.points:
-        changes = point.worth
-        cells = (
-            f"{point.budget.staleness_ms:,g} ms, {point.budget.share_of_server:g}", f"{changes.servers:+.0%}",
-            f"{changes.packets:+.0%}", f"{changes.pull:+.0%}", f"{changes.push:+.0%}",
-            f"{changes.capacity:+.0%}", f"{changes.p50_ms:,.0f}, {changes.p99_ms:,.0f} ms",
-            f"{changes.late:.0%}",
-        )  # fmt: skip
-        rows.append((f"{point.hit_share:.0%}", *map(plain, cells)))
+        changes, budget = point.worth, point.budget
+        rows.append((
+            f"{point.hit_share:.0%}", f"{budget.staleness_ms:,g} ms, {budget.share_of_server:g}",
+            f"{changes.servers:+.0%}", f"{changes.packets:+.0%}", f"{changes.pull:+.0%}",
+            f"{changes.push:+.0%}", f"{changes.capacity:+.0%}",
+            f"{changes.p50_ms:,.0f}, {changes.p99_ms:,.0f} ms", f"{changes.late:.0%}",
+        ))  # fmt: skip
     head = (
         "hits", "maximum age, share of server time", "servers' CPU", "packets to servers", "pulls", "pushes",
         "capacity", "age, median and p99", "older than maximum age",
     )  # fmt: skip
-    return Table("Changes against Adagrad at the servers, at half of their capacity", head, rows)
+    return text_table("Changes against Adagrad at the servers, at half of their capacity", head, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,10 @@ class Arm:
     label: str
     colour: str
 
+    @property
+    def middle_rates(self) -> dict[DataName, float]:
+        return _SGD_RATES if self.way.startswith("sgd") else _ADAGRAD_RATES
+
 
 ARMS = (
     Arm("sgd", None, "SGD, servers add", "#7f7f7f"),
@@ -82,30 +86,25 @@ def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
     return [*data, (Data(name="dlrm", rows=plan.rows), plan.steps["dlrm"])]
 
 
-def _tuning_jobs(plan: Plan, arm: Arm, data: Data, steps: int) -> list[Training]:
-    """Return a training with each learning rate that is tried, on the tuning part of the data."""
-    middle = (_SGD_RATES if arm.way.startswith("sgd") else _ADAGRAD_RATES)[data.name]
+def tuning_jobs_of(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
+    """Return a training with each learning rate that is tried, for each arm of each data set."""
     return [
         Training(
-            data=data, way=arm.way, learning_rate=middle * factor, steps=steps, is_tuning=True,
-            budget=arm.budget,
+            data=each, way=arm.way, learning_rate=factor * arm.middle_rates[each.name], steps=steps,
+            is_tuning=True, budget=arm.budget,
         )
+        for each, steps in data
+        for arm in ARMS
         for factor in plan.factors
     ]  # fmt: skip
 
 
 def offload_jobs_of(plan: Plan) -> list[Offload]:
-    return list(_offload_jobs(plan))
-
-
-def _offload_jobs(plan: Plan) -> Iterator[Offload]:
-    for budget in BUDGETS:
-        for share in plan.hit_shares:
-            yield Offload(
-                hit_share=share, budget=budget, steps=plan.offload_steps, shape=plan.shape,
-                block_ms=plan.block_ms, calibration_s=plan.calibration_s,
-            )  # fmt: skip
-
-
-def tuning_jobs_of(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
-    return [job for each, steps in data for arm in ARMS for job in _tuning_jobs(plan, arm, each, steps)]
+    return [
+        Offload(
+            hit_share=share, budget=budget, steps=plan.offload_steps, shape=plan.shape,
+            block_ms=plan.block_ms, calibration_s=plan.calibration_s,
+        )
+        for budget in BUDGETS
+        for share in plan.hit_shares
+    ]  # fmt: skip

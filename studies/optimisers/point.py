@@ -28,6 +28,12 @@ class TrainingPoint(Strict):
     job: Training
 
     @property
+    def name(self) -> str:
+        job, part = self.job, "tuning" if self.job.is_tuning else "reported"
+        budget_suffix = "" if job.budget is None else f"-{job.budget.staleness_ms:g}ms"
+        return f"{job.data.name}-{job.way}{budget_suffix}-{job.learning_rate:g}-{part}"
+
+    @property
     def design(self) -> Design:
         return PLACEMENTS[self.job.way].design
 
@@ -38,6 +44,10 @@ class TrainingPoint(Strict):
 class OffloadPoint(Strict):
     kind: Literal["simulate"] = "simulate"
     job: Offload
+
+    @property
+    def name(self) -> str:
+        return f"offload-{self.job.hit_share:g}-{self.job.budget.staleness_ms:g}ms"
 
     @property
     def design(self) -> Design:
@@ -51,12 +61,11 @@ Point = TrainingPoint | OffloadPoint
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
-class CachedTraining(CachedResult):
-    result: TrainingResult
+ResultT = TypeVar("ResultT", TrainingResult, OffloadChanges)
 
 
-class CachedOffloadChanges(CachedResult):
-    result: OffloadChanges
+class PointResult(CachedResult):
+    result: TrainingResult | OffloadChanges
 
 
 def fingerprint(point: Point) -> str:
@@ -75,31 +84,17 @@ def fingerprint(point: Point) -> str:
 def run_point(point_json: str) -> str:
     """Run a point, given as JSON, and return its result as JSON."""
     point = _POINT.validate_json(point_json)
-    if isinstance(point, TrainingPoint):
-        return CachedTraining(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
-    return CachedOffloadChanges(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
-
-
-CachedT = TypeVar("CachedT", CachedTraining, CachedOffloadChanges)
+    return PointResult(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
 
 
 def run_points(
-    kind: type[CachedT], points: Sequence[Point], folder: Path, scheduler: str | None, processes: int,
+    result_class: type[ResultT], points: Sequence[Point], folder: Path, scheduler: str | None, processes: int,
     progress: TaskProgress,
-) -> list[CachedT]:  # fmt: skip
+) -> list[ResultT]:  # fmt: skip
     """Run points, or take their results from `folder`/points."""
-    tasks = [_task_of(point, folder) for point in points]
-    return run_cached(run_point, kind, tasks, scheduler, processes, progress)
-
-
-def _task_of(point: Point, folder: Path) -> Task:
-    point_json, name = point.model_dump_json(), _name_of(point)
-    return Task(name, folder / "points" / f"{name}.json", fingerprint(point), point_json)
-
-
-def _name_of(point: Point) -> str:
-    if isinstance(point, TrainingPoint):
-        job, part = point.job, "tuning" if point.job.is_tuning else "reported"
-        budget_suffix = "" if job.budget is None else f"-{job.budget.staleness_ms:g}ms"
-        return f"{job.data.name}-{job.way}{budget_suffix}-{job.learning_rate:g}-{part}"
-    return f"offload-{point.job.hit_share:g}-{point.job.budget.staleness_ms:g}ms"
+    tasks = [
+        Task(each.name, folder / "points" / f"{each.name}.json", fingerprint(each), each.model_dump_json())
+        for each in points
+    ]
+    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
+    return [each.result for each in results if isinstance(each.result, result_class)]

@@ -26,8 +26,8 @@ def _read(file: Path) -> pl.DataFrame:
     try:
         return pl.read_csv(file, separator="\t", columns=[_USER, _ITEM, _RATING])
     except (OSError, pl.exceptions.PolarsError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error).splitlines()[0]
-        raise DataError(f"{file}: expected columns {_USER}, {_ITEM} and {_RATING}: {reason}") from error
+        expected = f"expected columns {_USER}, {_ITEM} and {_RATING}"
+        raise DataError(f"{file}: {expected}: {reason_of(error)}") from error
 
 
 def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:

@@ -12,7 +12,7 @@ from analysis.figures.source import source_of_run
 from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.report import caveats, differences, how_to_read, measured_answer, paper_table, provenance_rows
-from analysis.wording import Row, Table, plain
+from analysis.wording import Table
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
 from studies.paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
@@ -22,7 +22,7 @@ from studies.paper.measured import MeasuredRun, read_measured
 from studies.paper.plan import Stage
 from studies.paper.stages import result_path
 from studies.paper.sweeps import changes_by_workers, sweeps
-from studies.report import write_report
+from studies.report import text_table, write_report
 
 Progress = Callable[[str], None]
 
@@ -79,11 +79,9 @@ def _page(
 
 def slopes(fig_9: Figure) -> Table:
     columns = [(ACTIVITIES[active], arm.name) for active, arm in PANELS]
-    rows: list[Row] = [
-        (way, *(plain(_slope(fig_9.facts, (way, *column))) for column in columns)) for way in WAYS
-    ]
+    rows = [(way, *(_slope(fig_9.facts, (way, *column)) for column in columns)) for way in WAYS]
     header = ("server", *(f"{arm}: {activity}" for activity, arm in columns))
-    return Table(
+    return text_table(
         "µs that 1,000 connections add to the delay of an empty RPC, with 95 % intervals", header, rows
     )
 
@@ -103,16 +101,16 @@ def _run_table(runs: dict[str, MeasuredRun]) -> Table:
         "packets": "ps_packets_per_step",
         "workers' CPU": "worker_cpu_us_per_step",
     }
-    rows: list[Row] = [
+    rows = [
         (
             name,
-            plain("" if run.load.offered_rate is None else f"{run.load.offered_rate:,.0f}"),
-            *(plain(_difference(run, metric)) for metric in metrics.values()),
-            plain(f"{run.summary.updates.sent:,} sent, {run.summary.updates.lost:,} lost"),
+            "" if run.load.offered_rate is None else f"{run.load.offered_rate:,.0f}",
+            *(_difference(run, metric) for metric in metrics.values()),
+            f"{run.summary.updates.sent:,} sent, {run.summary.updates.lost:,} lost",
         )
         for name, run in runs.items()
     ]
-    return Table(
+    return text_table(
         f"Arm {OFFLOAD.name} against {BASELINE.name}, % [95 %]", ("run", "steps/s", *metrics, "lanes"), rows
     )
 

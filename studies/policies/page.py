@@ -5,13 +5,13 @@ from pathlib import Path
 
 from analysis.page.build import Page
 from analysis.page.plots import Plot, plot
-from analysis.wording import AnswerText, Row, Span, Table, plain
+from analysis.wording import AnswerText, Span, Table
 from studies.policies.figures import figures_of, shown_size
 from studies.policies.findings import findings, headline
 from studies.policies.results import WRITES_PER_MOVE, Study
 from studies.policies.rules import POLICIES
 from studies.policies.table import cells, columns, printed_sizes, write_table
-from studies.report import write_report
+from studies.report import text_table, write_report
 
 _HOW_TO_READ = (
     "A policy decides which keys the switch holds. All policies replay the same accesses in the same order: "
@@ -93,17 +93,17 @@ def _provenance(study: Study) -> list[tuple[str, str]]:
 
 def _table(study: Study, size: int) -> Table:
     outcomes = study.at(size).values()
-    rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(study, each))) for each in outcomes]
-    return Table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
+    rows = [(each.title, *cells(study, each)) for each in outcomes]
+    return text_table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
 
 
 def _shares(study: Study) -> Iterator[Table]:
     sizes = printed_sizes(study)
     if len(sizes) == 1:
         return
-    rows: list[Row] = [
-        (outcomes[0].title, *(plain(f"{each.share:.1%}") for each in outcomes if each.size in sizes))
+    rows = [
+        (outcomes[0].title, *(f"{each.share:.1%}" for each in outcomes if each.size in sizes))
         for outcomes in study.by_policy.values()
     ]
     names = ("policy", *(f"{size:,} keys" for size in sizes))
-    yield Table("Share of the updates that hit, by the number of keys in the switch", names, rows)
+    yield text_table("Share of the updates that hit, by the number of keys in the switch", names, rows)

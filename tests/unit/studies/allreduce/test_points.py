@@ -15,7 +15,7 @@ from studies.allreduce.plan import (
     QUICK,
     Plan,
     breakdown_points,
-    make_base_point,
+    make_point,
     points_by_size,
     points_of,
 )
@@ -34,7 +34,7 @@ CHUNKS, BATCH = 100, 64
 
 
 def of(name: str, **changes: object) -> AllReducePoint:
-    return make_base_point(TINY, scheme_of(name), 10.0).model_copy(update={"workers": 2, **changes})
+    return make_point(TINY, scheme_of(name), 10.0, **{"workers": 2, **changes})
 
 
 def with_few_workers(
