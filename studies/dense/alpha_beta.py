@@ -146,11 +146,8 @@ def admit(
         now, active_count = advance(
             work, under_way, active_count, now, ready_time, active_count == at_once, network, end_times
         )
-    work[active_count, STARTUP], work[active_count, BYTES], under_way[active_count] = (
-        network.alpha_us,
-        size,
-        buffer,
-    )
+    work[active_count, STARTUP], work[active_count, BYTES] = network.alpha_us, size
+    under_way[active_count] = buffer
     return now, active_count + 1
 
 

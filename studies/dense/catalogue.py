@@ -85,6 +85,16 @@ class Model:
     source: str = "your table"
     is_estimate: bool = False
 
+    def __post_init__(self) -> None:
+        backward_us = self.layers.total_backward_us
+        if self.step_us < backward_us * (1 - _STEP_TOLERANCE):
+            raise DenseError(
+                f"{self.name}: a step of {self.step_us / 1e3:g} ms is shorter than its backward, "
+                f"{backward_us / 1e3:.4g} ms"
+            )
+        if self.step_us == 0:
+            raise DenseError(f"{self.name}: all times are 0; backward_us in µs is expected")
+
     @property
     def label(self) -> str:
         return f"{self.title} (estimate)" if self.is_estimate else self.title
@@ -106,9 +116,7 @@ def open_model(name: str, step_us: float | None = None) -> Model:
     layers = read_layers(MODELS_FOLDER / f"{name}.csv")
     if origin.is_estimate and step_us is not None:
         layers = layers.scale_times(step_us / origin.step_us)
-    return _make_model(
-        name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate
-    )
+    return Model(name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate)
 
 
 def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
@@ -133,18 +141,4 @@ def _open_table(path: Path, step_us: float | None) -> Model:
             f"{path}: forward_us is empty, so the time of a step is unknown; give it with --step-ms"
         )
     forward_us = 0.0 if layers.forward_us is None else float(layers.forward_us.sum())
-    return _make_model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)
-
-
-def _make_model(
-    name: str, title: str, layers: Layers, step_us: float, source: str = "your table",
-    is_estimate: bool = False,
-) -> Model:  # fmt: skip
-    backward_us = layers.total_backward_us
-    if step_us < backward_us * (1 - _STEP_TOLERANCE):
-        raise DenseError(
-            f"{name}: a step of {step_us / 1e3:g} ms is shorter than its backward, {backward_us / 1e3:.4g} ms"
-        )
-    if step_us == 0:
-        raise DenseError(f"{name}: all times are 0; backward_us in µs is expected")
-    return Model(name, title, layers, step_us, source, is_estimate)
+    return Model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)

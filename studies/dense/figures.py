@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.figures.model import DASHES, Axis, Figure, Panel, Series, colour_of
-from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
+from studies.dense.alpha_beta import AlphaBetaModel, Schedule, ScheduleTiming, simulate
 from studies.dense.catalogue import Model
 from studies.dense.fusion import Fusion
 from studies.dense.layers import Values
@@ -95,16 +95,14 @@ def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion
 
 def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> Figure:
     """Draw backward's layers and each buffer's all-reduce, for each schedule, in ms since backward began."""
-    longest_ms = max(simulate(model.layers, network, schedule).end_us for schedule in schedules) / 1e3
+    timings = [simulate(model.layers, network, schedule) for schedule in schedules]
+    longest_ms = max(timing.end_us for timing in timings) / 1e3
     return Figure(
         f"timeline-{model.name}",
         f"One backward pass of {model.label}, and what is sent",
         Axis("ms since backward began", limits=(0.0, _RIGHT_MARGIN * longest_ms)),
         Axis(""),
-        [
-            Panel(_panel_title(schedule, model, network), _spans(model, network, schedule))
-            for schedule in schedules
-        ],
+        [Panel(_panel_title(timing), _spans(model, timing)) for timing in timings],
         kind="spans",
         caption="Above, backward, layer by layer from the last to the first. Below it the all-reduces, a row "
         "for each that may be under way at once. An all-reduce begins when its buffer's last gradient is "
@@ -112,14 +110,12 @@ def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule
     )
 
 
-def _panel_title(schedule: Schedule, model: Model, network: AlphaBetaModel) -> str:
-    end_ms = simulate(model.layers, network, schedule).end_us / 1e3
-    buffers = len(schedule.last_gradients)
-    return f"{schedule.scheduler}: {buffers} buffers, {schedule.at_once} at once, {end_ms:,.1f} ms"
+def _panel_title(timing: ScheduleTiming) -> str:
+    schedule, end_ms = timing.schedule, timing.end_us / 1e3
+    return f"{schedule.scheduler}: {len(timing.sizes)} buffers, {schedule.at_once} at once, {end_ms:,.1f} ms"
 
 
-def _spans(model: Model, network: AlphaBetaModel, schedule: Schedule) -> list[Series]:
-    timing = simulate(model.layers, network, schedule)
+def _spans(model: Model, timing: ScheduleTiming) -> list[Series]:
     _, ready_times = model.layers.gradients()
     starts = np.concatenate(([0.0], ready_times[:-1]))
     lanes = [f"all-reduce {lane + 1}" for lane in _lanes(timing.start_times, timing.end_times)]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from studies.dense.alpha_beta import AlphaBetaModel, simulate
-from studies.dense.layers import Layers
+from studies.dense.layers import Layers, Values
 from studies.dense.schedulers import SCHEDULERS
 from studies.dense.search import MAX_LAYERS, optimum
 
@@ -57,11 +57,9 @@ def random_models(models: int, seed: int) -> Iterator[Layers]:
         )
 
 
-def _log_uniform(
-    random: Generator, count: int, bounds: tuple[float, float]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    low, high = bounds
-    return np.exp(random.uniform(np.log(low), np.log(high), count))
+def _log_uniform(random: Generator, count: int, bounds: tuple[float, float]) -> Values:
+    low, high = np.log(bounds)
+    return np.exp(random.uniform(low, high, count))
 
 
 def gaps_of(layers: Layers, network: AlphaBetaModel) -> Mapping[str, float]:
@@ -72,7 +70,7 @@ def gaps_of(layers: Layers, network: AlphaBetaModel) -> Mapping[str, float]:
     }
 
 
-def _summarize(gaps: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Gap:
+def _summarize(gaps: Values) -> Gap:
     return Gap(
         float(gaps.mean()),
         float(np.quantile(gaps, 0.99)),

@@ -6,6 +6,7 @@ import runpy
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -136,21 +137,16 @@ def _time_with_hooks(
     forward: dict[str, float],
     backward: dict[str, float],
 ) -> Iterator[None]:
-    def on_gradient(name: str) -> Callable[[object], None]:
-        def hook(_: object) -> None:
-            backward[name] += clock.lap()
-            clock.order.append(name)
+    def on_gradient(name: str, _: object) -> None:
+        backward[name] += clock.lap()
+        clock.order.append(name)
 
-        return hook
-
-    def on_forward(name: str) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            forward[name] += clock.lap()
-
-        return hook
+    def on_forward(name: str, *_: object) -> None:
+        forward[name] += clock.lap()
 
     handles = [
-        each.register_post_accumulate_grad_hook(on_gradient(name)) for name, each in parameters.items()
+        each.register_post_accumulate_grad_hook(partial(on_gradient, name))
+        for name, each in parameters.items()
     ]
     for prefix, module in model.named_modules():
         parameter_names = [
@@ -158,7 +154,7 @@ def _time_with_hooks(
         ]
         first_name = next((name for name in parameter_names if name in parameters), None)
         if first_name is not None:
-            handles.append(module.register_forward_hook(on_forward(first_name)))
+            handles.append(module.register_forward_hook(partial(on_forward, first_name)))
     try:
         yield
     finally:

@@ -19,8 +19,9 @@ from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
 from studies.dense.catalogue import Model
 from studies.dense.fusion import Fusion, fuse
 from studies.dense.layers import Values
-from studies.dense.network import Network, addition_us, reduce_us
+from studies.dense.network import Network, addition_us
 from studies.dense.rings import FRAME, Rings, run_rings
+from studies.dense.whatif import last_end_us
 
 MTU = 1500
 _IP_UDP_BYTES = 28
@@ -141,7 +142,11 @@ def compare_with_formula(
     comparisons = []
     for done, worker_count in enumerate(workers):
         progress(done, len(workers))
-        ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring", "utilisation": 1.0})
+        ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring"})
+        formula_ms, with_headers_ms = (
+            float(last_end_us(sizes, ready_times, ring.model_copy(update={"utilisation": share}))) / 1e3
+            for share in (1.0, GOODPUT_SHARE)
+        )
         result = simulate_rings(
             sizes,
             ready_times,
@@ -154,23 +159,14 @@ def compare_with_formula(
             FormulaComparison(
                 model=model.label,
                 workers=worker_count,
-                formula_ms=_formula_ms(sizes, ready_times, ring),
-                with_headers_ms=_formula_ms(
-                    sizes, ready_times, ring.model_copy(update={"utilisation": GOODPUT_SHARE})
-                ),
+                formula_ms=formula_ms,
+                with_headers_ms=with_headers_ms,
                 packets_ms=result.end_us / 1e3,
                 frames=result.frames,
                 longest_queue=result.longest_queue,
             )
         )
     return comparisons
-
-
-def _formula_ms(sizes: NDArray[np.int64], ready_times: Values, network: Network) -> float:
-    end = 0.0
-    for size, ready_us in zip(sizes, ready_times, strict=True):
-        end = max(end, float(ready_us)) + float(reduce_us(network, size))
-    return end / 1e3
 
 
 @dataclass(frozen=True, slots=True)

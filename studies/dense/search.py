@@ -180,15 +180,11 @@ def _insert(
 ) -> None:
     place = states.scores.shape[1] - 1
     while place > 0 and states.scores[j, place - 1] > score:
-        states.scores[j, place], states.times[j, place] = (
-            states.scores[j, place - 1],
-            states.times[j, place - 1],
-        )
+        states.scores[j, place] = states.scores[j, place - 1]
+        states.times[j, place] = states.times[j, place - 1]
         states.active_counts[j, place] = states.active_counts[j, place - 1]
-        states.work[j, place], states.parents[j, place] = (
-            states.work[j, place - 1],
-            states.parents[j, place - 1],
-        )
+        states.work[j, place] = states.work[j, place - 1]
+        states.parents[j, place] = states.parents[j, place - 1]
         place -= 1
     states.scores[j, place], states.times[j, place], states.active_counts[j, place] = score, now, active_count
     states.work[j, place] = work

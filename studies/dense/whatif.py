@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from studies.dense.catalogue import MEASURED_MODELS, Model, open_model
 from studies.dense.fusion import PRESETS, Fusion, fuse
@@ -82,10 +82,19 @@ def exposed_us(
     compression: ArrayLike | None = None,
 ) -> Values:
     """Return the µs from the end of backward to the end of the last all-reduce."""
-    end_time = np.zeros(())
-    for size, ready_time in zip(*fuse(model.layers, fusion), strict=True):
-        end_time = np.maximum(end_time, ready_time) + reduce_us(network, size, gbit, compression)
+    end_time = last_end_us(*fuse(model.layers, fusion), network, gbit, compression)
     return np.maximum(end_time - model.layers.total_backward_us, 0.0)
+
+
+def last_end_us(
+    sizes: NDArray[np.int64], ready_times: Values, network: Network, gbit: ArrayLike | None = None,
+    compression: ArrayLike | None = None,
+) -> Values:  # fmt: skip
+    """Return the end of the last of all-reduces that follow each other, in µs since backward began."""
+    end_time = np.zeros(())
+    for size, ready_time in zip(sizes, ready_times, strict=True):
+        end_time = np.maximum(end_time, ready_time) + reduce_us(network, size, gbit, compression)
+    return end_time
 
 
 def bottleneck_rows(models: tuple[str, ...] = MEASURED_MODELS) -> Iterator[ModelRow]:
