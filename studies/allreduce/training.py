@@ -123,5 +123,5 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
 
 def restrict_to_hot_keys(trace: Trace, size: int) -> Trace:
     """Return the trace with only the `size` most updated parameters, numbered from 0."""
-    limit = min(size, np.count_nonzero(np.bincount(trace.position)))
+    limit = min(size, len(np.unique(trace.position)))
     return replace(restrict_to_hottest(trace, limit), space=KeySpace(limit))

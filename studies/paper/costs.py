@@ -57,52 +57,32 @@ class Costs:
         return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
 
     def ratio(self, quantity: str, packing: Packing) -> float:
-        baseline_features, offload_features = _features(packing)
-        return float(
-            offload_features @ self.by_quantity[quantity] / (baseline_features @ self.by_quantity[quantity])
-        )
+        baseline, offload = _features(packing) @ self.by_quantity[quantity]
+        return float(offload / baseline)
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
-    return {
-        quantity: float(
-            np.median(
-                [
-                    abs(
-                        Costs.fit([*points[:k], *points[k + 1 :]]).ratio(quantity, point.packing)
-                        - point.ratio(quantity)
-                    )
-                    for k, point in enumerate(points)
-                ]
-            )
-        )
-        for quantity in METRICS
-    }
+    costs_without = [Costs.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
 
-
-def _features(packing: Packing) -> tuple[Values, Values]:
-    """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload."""
-    baseline_features = np.array([packing.rpcs, 0.0, packing.keys])
-    offload_features = np.array(
-        [
-            packing.server_rpcs_with_offload,
-            packing.rpcs_with_offload - packing.server_rpcs_with_offload,
-            packing.keys,
+    def errors(quantity: str) -> list[float]:
+        return [
+            abs(costs.ratio(quantity, point.packing) - point.ratio(quantity))
+            for costs, point in zip(costs_without, points, strict=True)
         ]
-    )
-    return _OPERATIONS_PER_STEP * baseline_features, _OPERATIONS_PER_STEP * offload_features
+
+    return {quantity: float(np.median(errors(quantity))) for quantity in METRICS}
+
+
+def _features(packing: Packing) -> Values:
+    """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload: [2, 3]."""
+    at_servers, at_switch = packing.server_rpcs_with_offload, packing.rpcs_with_offload
+    features = [[packing.rpcs, 0.0, packing.keys], [at_servers, at_switch - at_servers, packing.keys]]
+    return _OPERATIONS_PER_STEP * np.array(features)
 
 
 def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
-    rows, targets = [], []
-    for point in points:
-        for features, measured in zip(
-            _features(point.packing),
-            (point.without_offload[quantity], point.with_offload[quantity]),
-            strict=True,
-        ):
-            # Divided by the measured value, errors are relative.
-            rows.append(features / measured)
-            targets.append(1.0)
-    costs: Values = nnls(np.array(rows), np.array(targets))[0]
+    features = np.concatenate([_features(point.packing) for point in points])
+    measured = [(each.without_offload[quantity], each.with_offload[quantity]) for each in points]
+    # Divided by the measured value, errors are relative.
+    costs: Values = nnls(features / np.reshape(measured, (-1, 1)), np.ones(len(features)))[0]
     return costs

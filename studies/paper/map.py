@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def draw_map(
         for run in runs
     ]
     packings = {}
-    for done, (skew, keys) in enumerate((skew, keys) for skew in SKEWS for keys in KEYS_PER_STEP):
+    for done, (skew, keys) in enumerate(product(SKEWS, KEYS_PER_STEP)):
         progress(done, len(SKEWS) * len(KEYS_PER_STEP))
         packings[skew, keys] = pack_shape(skew, keys, servers)
     costs = Costs.fit(points)
@@ -106,10 +107,8 @@ def _figure(
 ) -> Figure:
     errors = prediction_errors(points)
     facts: dict[Fact, float] = {
-        (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packings[skew, keys], costs)
-        for quantity in TITLES
-        for skew in SKEWS
-        for keys in KEYS_PER_STEP
+        (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packing, costs)
+        for quantity, ((skew, keys), packing) in product(TITLES, packings.items())
     }
     return Figure(
         "map",

@@ -35,7 +35,8 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
     log_figures = list(figures(sources))
     progress("map")
     offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], SERVERS, markers)
-    fig_9 = delay_against_connections(result_path(_find_stage(stages, "connections"), folder))
+    connections = next(stage for stage in stages if stage.name == "connections")
+    fig_9 = delay_against_connections(result_path(connections, folder))
     all_figures = [*log_figures, fig_9, offload_map.figure, *sweeps(runs)]
     # The paper's figures come first.
     ordered_figures = sorted(
@@ -43,10 +44,6 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
     )
     progress("files")
     return write_report(_page(main_runs, ordered_figures, fig_9, runs), ordered_figures, folder)
-
-
-def _find_stage(stages: Sequence[Stage], name: str) -> Stage:
-    return next(stage for stage in stages if stage.name == name)
 
 
 def _page(

@@ -36,12 +36,10 @@ def is_done(stage: Stage, folder: Path) -> bool:
     result = result_path(stage, folder)
     output = result / "report.html" if stage.is_run else result
     try:
-        has_same_settings = (folder / stage.name / "run.toml").read_text() == to_toml(
-            _settings(stage, folder)
-        )
+        settings = (folder / stage.name / "run.toml").read_text()
     except OSError:
         return False
-    return has_same_settings and output.exists()
+    return settings == to_toml(_settings(stage, folder)) and output.exists()
 
 
 def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None:
@@ -60,15 +58,9 @@ def _report_elapsed(progress: Progress, done: float, total: float, stage: Stage,
 
 
 def to_toml(settings: Mapping[str, object]) -> str:
-    plain_lines = [
-        f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if not isinstance(value, dict)
-    ]
-    table_texts = [
-        f"\n[{name}]\n" + "".join(f"{key} = {json.dumps(each)}\n" for key, each in value.items())
-        for name, value in settings.items()
-        if isinstance(value, dict)
-    ]
-    return "".join(plain_lines + table_texts)
+    tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if name not in tables]
+    return "".join(lines) + "".join(f"\n[{name}]\n{to_toml(table)}" for name, table in tables.items())
 
 
 def _settings(stage: Stage, folder: Path) -> dict[str, object]:

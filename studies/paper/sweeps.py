@@ -74,10 +74,10 @@ def changes_by_workers(runs: Sequence[MeasuredRun]) -> Figure:
 
 def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
     changes = [run.difference(metric) for run in runs]
-    low, value, high = (
-        np.array([float("nan") if bound is None else bound for bound in bounds])
-        for bounds in zip(*((each.ratio_low, each.ratio, each.ratio_high) for each in changes), strict=True)
-    )
+    # An unknown bound is NaN.
+    low, value, high = np.array(
+        [(each.ratio_low, each.ratio, each.ratio_high) for each in changes], dtype=np.float64
+    ).T
     x = np.array([run.config.workers for run in runs], dtype=np.float64)
     return Series(
         f"{OFFLOAD.name} against {BASELINE.name}", x, value, colour_of(OFFLOAD.name, 1), low=low, high=high
@@ -119,18 +119,16 @@ def sweep(
 
 def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Series]:
     comparisons = [run.difference(metric) for run in runs]
-    # An end that is unknown is drawn at the baseline's value.
-    bounds = [
-        np.array(
-            [each.reference * (1 + (bound or 0.0)) for each, bound in zip(comparisons, ratios, strict=True)]
-        )
-        for ratios in ([each.ratio_low for each in comparisons], [each.ratio_high for each in comparisons])
-    ]
     baseline_values = np.array([each.reference for each in comparisons])
     offload_values = np.array([each.value for each in comparisons])
+    # An end that is unknown is drawn at the baseline's value.
+    low, high = (
+        baseline_values * (1 + np.array([ratio or 0.0 for ratio in ratios]))
+        for ratios in zip(*((each.ratio_low, each.ratio_high) for each in comparisons), strict=True)
+    )
     return [
         Series(BASELINE.name, x, baseline_values, colour_of(BASELINE.name, 0)),
-        Series(OFFLOAD.name, x, offload_values, colour_of(OFFLOAD.name, 1), low=bounds[0], high=bounds[1]),
+        Series(OFFLOAD.name, x, offload_values, colour_of(OFFLOAD.name, 1), low=low, high=high),
     ]
 
 

@@ -5,19 +5,18 @@ Ranks are drawn as the built-in workload draws them; drift and shifts exchange t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from foundation.errors import DataError, reason_of
+from foundation.logs.access.steps import Progress
 from hosts.workload.generator import Shape, calibrate
 from hosts.workload.trace import distinct_columns
 
-Progress = Callable[[int, int], None]
 _STEPS_PER_PART = 100
 _EXCHANGES_PER_HALF_LIFE = 50
 _SHIFTED_SHARE = 0.5  # share of the hottest keys that a shift exchanges
@@ -71,29 +70,16 @@ def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]
             }
         )
         if spec.half_life:
-            _exchange(
-                key_of_rank, random.random(len(key_of_rank)) < _exchanged_share(end - start, spec), random
-            )
+            exchanged_share = 1 - 2 ** ((start - end) / spec.half_life)
+            is_exchanged = random.random(len(key_of_rank)) < exchanged_share
+            key_of_rank[is_exchanged] = random.permutation(key_of_rank[is_exchanged])
         if end == spec.shift_at:
             is_moved_rank = np.zeros(len(key_of_rank), np.bool_)
             is_moved_rank[: spec.shape.hot] = random.random(spec.shape.hot) < _SHIFTED_SHARE
             cold_ranks = random.choice(
                 np.arange(spec.shape.hot, len(is_moved_rank)), np.count_nonzero(is_moved_rank), replace=False
             )
-            key_of_rank[is_moved_rank], key_of_rank[cold_ranks] = (
-                key_of_rank[cold_ranks],
-                key_of_rank[is_moved_rank],
-            )
+            moved_keys = key_of_rank[is_moved_rank]
+            key_of_rank[is_moved_rank], key_of_rank[cold_ranks] = key_of_rank[cold_ranks], moved_keys
         start = end
         progress(start, spec.steps)
-
-
-def _exchanged_share(steps: int, spec: LogSpec) -> float:
-    assert spec.half_life is not None
-    return 1 - float(2 ** (-steps / spec.half_life))
-
-
-def _exchange(
-    key_of_rank: NDArray[np.uint32], is_exchanged: NDArray[np.bool_], random: np.random.Generator
-) -> None:
-    key_of_rank[is_exchanged] = random.permutation(key_of_rank[is_exchanged])

@@ -1,9 +1,9 @@
-"""A log for the replay of policies, in the form of `foundation.logs.access.steps`, and access counts."""
+"""A log for the replay of policies: an access log or training set with a training part, and its counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.errors import DataError
+from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.steps import KEY as KEY
 from foundation.logs.access.steps import PULL as PULL
 from foundation.logs.access.steps import Accesses as Accesses
+from foundation.logs.access.steps import Progress, Steps, read_steps
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 from studies.compile import entry_point
@@ -23,22 +26,10 @@ _CHUNK = 1 << 18  # accesses read at once
 
 
 @dataclass(frozen=True)
-class Log:
-    name: str
-    accesses: Accesses
-    """[n]: accesses in the order of time."""
-    starts: NDArray[np.int64]
-    """[steps + 1]: index of the first access of each step, and of the end."""
-    keys: NDArray[np.uint64]
-    """[distinct]: the keys, ascending."""
+class Log(Steps):
     training_steps: int
-    has_pulls: bool = False
     folder: Path | None = None
     """Folder for derived arrays; None keeps them in memory."""
-    tables: tuple[str, ...] = ()
-    table_of: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
-    """[distinct]: table of each key, if there are tables."""
-    notes: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -98,10 +89,26 @@ def make_log(batches: Iterable[Sequence[int]], train_share: float = 0.5) -> Log:
     steps = [np.asarray(batch, np.uint64) for batch in batches]
     keys, accesses = np.unique(np.concatenate(steps), return_inverse=True)
     starts = np.append(0, np.cumsum([len(step) for step in steps], dtype=np.int64))
-    return Log("log", accesses.astype(np.uint32), starts, keys, training_length(len(steps), train_share))
+    return Log(
+        "log", accesses.astype(np.uint32), starts, keys, has_pulls=False, tables=(),
+        table_of=np.zeros(len(keys), np.uint16), notes=(),
+        training_steps=_training_length(len(steps), train_share),
+    )  # fmt: skip
 
 
-def training_length(steps: int, train_share: float) -> int:
+def prepare(
+    files: Sequence[Path], folder: Path, train_share: float, options: ReadOptions, progress: Progress,
+    name: str | None = None,
+) -> Log:  # fmt: skip
+    """Convert logs of any format, or training sets, to a log on disk; raise `DataError`."""
+    steps = read_steps(files, options, folder, progress)
+    if len(steps) < 2:
+        raise DataError(f"{steps.name}: has one mini-batch; expected at least 2 (--batch sets their size)")
+    steps = replace(steps, name=name or steps.name)
+    return Log(**vars(steps), training_steps=_training_length(len(steps), train_share), folder=folder)
+
+
+def _training_length(steps: int, train_share: float) -> int:
     """Return the number of training steps, given their share; at least one step is scored."""
     return min(round(steps * train_share), steps - 1)
 

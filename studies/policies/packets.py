@@ -37,28 +37,17 @@ def sample_steps(log: Log) -> Sample:
     section_count = min(SAMPLE_SIZE, log.steps - log.training_steps)
     edges = np.linspace(log.training_steps, log.steps, section_count + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
-    keys = {step: log.keys[_updated_keys(log, step)] for step in steps}
+    accesses = {step: log.accesses[log.starts[step] : log.starts[step + 1]] for step in steps}
+    keys = {step: log.keys[each[each < PULL]] for step, each in accesses.items()}
     distinct_keys = np.unique(np.concatenate(list(keys.values())))
     space = KeySpace(len(distinct_keys), distinct_keys)
     positions = {step: space.positions(keys_of_step) for step, keys_of_step in keys.items()}
     return Sample(steps, space, positions, max(map(len, positions.values())))
 
 
-def _updated_keys(log: Log, step: int) -> NDArray[np.uint32]:
-    accesses = _accesses_of(log, step)
-    return accesses[accesses < PULL]
-
-
-def _accesses_of(log: Log, step: int) -> NDArray[np.uint32]:
-    return np.array(log.accesses[log.starts[step] : log.starts[step + 1]])
-
-
 def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
-    return _mean_rpcs(
-        sample,
-        servers,
-        {step: np.zeros(len(positions), np.bool_) for step, positions in sample.positions.items()},
-    )
+    hits = {step: np.zeros(len(positions), np.bool_) for step, positions in sample.positions.items()}
+    return _mean_rpcs(sample, servers, hits)
 
 
 def rpcs_with_policy(
@@ -66,7 +55,7 @@ def rpcs_with_policy(
 ) -> RpcMeans:
     # A level is the smallest size that has the key, and larger sizes have it, too.
     hits = {
-        step: (levels <= size_index)[_accesses_of(log, step) < PULL]
+        step: (levels <= size_index)[log.accesses[log.starts[step] : log.starts[step + 1]] < PULL]
         for step, levels in sampled_levels.items()
     }
     return _mean_rpcs(sample, servers, hits)

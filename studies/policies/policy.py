@@ -21,15 +21,12 @@ Serve = Callable[[Accesses, Levels], None]
 INSTALLS, EVICTIONS = 0, 1  # rows of `moves`
 
 
-def _do_nothing() -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
     serve: Serve
     moves: NDArray[np.int64]
     """[2, sizes]: INSTALLS and EVICTIONS so far."""
-    end_period: Callable[[], None] = _do_nothing
+    end_period: Callable[[], None] = lambda: None
 
 
 MakePolicy = Callable[[Log, Sequence[int]], Policy]

@@ -18,11 +18,10 @@ from foundation.settings import Strict
 from studies.compile import sources
 from studies.policies.drift import half_life, recovery_time
 from studies.policies.generated import LogSpec, write_parts
-from studies.policies.ingest import prepare
-from studies.policies.log import PULL, Log
+from studies.policies.log import PULL, Log, prepare
 from studies.policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
 from studies.policies.policy import PolicySpec
-from studies.policies.replay import PULLS, UPDATES, ReplayResult, replay, updates_by_table
+from studies.policies.replay import PULLS, UPDATES, replay, updates_by_table
 from studies.policies.results import Facts, Outcome, Settings, Study, can_follow
 from studies.policies.rules import BY_NAME, POLICIES
 
@@ -58,7 +57,7 @@ def study(
         _write_cached(folder / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
         for index, (spec, sizes) in enumerate(remaining):
             report_progress = _replay_progress(log, index, remaining, progress)
-            outcomes = _replay_outcomes(log, spec, sizes, sample, log_facts, settings, report_progress)
+            outcomes = tuple(_replay_outcomes(log, spec, sizes, sample, log_facts, settings, report_progress))
             _write_cached(
                 _file_of(folder, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
             )
@@ -108,13 +107,12 @@ def _read_log(
 
 
 def log_name(log_spec: LogSpec) -> str:
-    drift = f", half-life {log_spec.half_life:,g} steps" if log_spec.half_life else ""
-    shift = (
-        f", half of the hot keys exchanged at step {log_spec.shift_at:,}"
-        if log_spec.shift_at is not None
-        else ""
-    )
-    return f"{log_spec.shape.name}, generated{drift}{shift}"
+    name = f"{log_spec.shape.name}, generated"
+    if log_spec.half_life:
+        name += f", half-life {log_spec.half_life:,g} steps"
+    if log_spec.shift_at is not None:
+        name += f", half of the hot keys exchanged at step {log_spec.shift_at:,}"
+    return name
 
 
 def _replay_progress(
@@ -157,44 +155,36 @@ def _make_facts(log: Log, log_spec: LogSpec | None, sample: Sample, settings: Se
 def _replay_outcomes(
     log: Log, spec: PolicySpec, sizes: Sequence[int], sample: Sample, facts: Facts, settings: Settings,
     progress: Callable[[int], None],
-) -> tuple[Outcome, ...]:  # fmt: skip
+) -> Iterator[Outcome]:  # fmt: skip
     progress(0)
     result = replay(log, spec, sizes, facts.period, sample.steps, progress)
-    return tuple(
-        _make_outcome(log, spec, size, size_index, result, sample, facts, settings)
-        for size_index, size in enumerate(sizes)
-    )
-
-
-def _make_outcome(
-    log: Log, spec: PolicySpec, size: int, size_index: int, result: ReplayResult, sample: Sample,
-    facts: Facts, settings: Settings,
-) -> Outcome:  # fmt: skip
-    hits, seconds = result.hits[size_index], facts.scored_steps / settings.rate
-    installs, evictions = (int(moves) for moves in result.moves[:, size_index])
-    over_time = tuple((hits[:, UPDATES] / result.accesses[:, UPDATES]).tolist())
-    rpcs = rpcs_with_policy(sample, settings.servers, log, result.sampled_levels, size_index)
-    return Outcome(
-        policy=spec.name,
-        title=spec.title,
-        size=size,
-        is_bound=spec.is_bound,
-        by_switch=spec.by_switch,
-        updates=facts.updates,
-        hits=int(hits[:, UPDATES].sum()),
-        pulls=facts.pulls,
-        pull_hits=int(hits[:, PULLS].sum()),
-        installs=installs,
-        evictions=evictions,
-        over_time=over_time,
-        packed=rpcs,
-        spared=1 - rpcs.to_servers / facts.without.to_servers,
-        seconds=seconds,
-        follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
-        table_hits=tuple(result.table_hits[size_index].tolist()),
-        updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, _MIN_CPU_S),
-        follows_after=_steps_to_follow(over_time, facts),
-    )
+    seconds = facts.scored_steps / settings.rate
+    for size_index, size in enumerate(sizes):
+        hits = result.hits[size_index]
+        installs, evictions = (int(moves) for moves in result.moves[:, size_index])
+        over_time = tuple((hits[:, UPDATES] / result.accesses[:, UPDATES]).tolist())
+        rpcs = rpcs_with_policy(sample, settings.servers, log, result.sampled_levels, size_index)
+        yield Outcome(
+            policy=spec.name,
+            title=spec.title,
+            size=size,
+            is_bound=spec.is_bound,
+            by_switch=spec.by_switch,
+            updates=facts.updates,
+            hits=int(hits[:, UPDATES].sum()),
+            pulls=facts.pulls,
+            pull_hits=int(hits[:, PULLS].sum()),
+            installs=installs,
+            evictions=evictions,
+            over_time=over_time,
+            packed=rpcs,
+            spared=1 - rpcs.to_servers / facts.without.to_servers,
+            seconds=seconds,
+            follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
+            table_hits=tuple(result.table_hits[size_index].tolist()),
+            updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, _MIN_CPU_S),
+            follows_after=_steps_to_follow(over_time, facts),
+        )
 
 
 def _steps_to_follow(over_time: Sequence[float], facts: Facts) -> int | None:

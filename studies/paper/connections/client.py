@@ -71,7 +71,6 @@ def call_each(
 
 class ClientProcess:
     def __init__(self, config: ClientConfig, commands: Commands) -> None:
-        self._config = config
         self._udp = make_udp(clock_offset())
         self._request = rpcs(1)
         head = Header(op=Op.EMPTY, job=config.job, epoch=config.epoch)
@@ -81,10 +80,6 @@ class ClientProcess:
         self._sequence_numbers: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
         self._poll_fd = make_poll_fds([-1])
         self._commands = commands
-        self.connect()
-
-    def connect(self) -> None:
-        config = self._config
         for caller in range(config.callers):
             self._sockets.append(open_udp((config.address, config.first_port + caller)))
         # The destination. Receiving overwrites it with the datagram's source, which is the same address.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
@@ -65,24 +65,16 @@ async def run(
                     except AgentFailed as error:
                         raise AgentFailed(f"{setting}: {error}") from None
                     progress(len(measurements), rounds * len(shuffled_settings))
-    return pl.DataFrame(
-        [
-            {each.name: getattr(measurement, each.name) for each in fields(measurement)}
-            for measurement in measurements
-        ]
-    )
+    return pl.DataFrame([asdict(each) for each in measurements])
 
 
 async def _measure(round_number: int, setting: Setting, client: Agent, server: Agent) -> Measurement:
     await server.call({"cmd": "listen", "way": setting.way, "peers": list(_peers(setting))})
+    command = {"cmd": "measure", "callers": setting.callers, "seed": round_number}
     # Warm up the server's loop and sockets.
-    await client.call(
-        {"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP_RPCS, "seed": round_number}
-    )
+    await client.call({**command, "rpcs": _WARM_UP_RPCS})
     stats_before = await server.call({"cmd": "stats"})
-    latencies = await client.call(
-        {"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": round_number}
-    )
+    latencies = await client.call({**command, "rpcs": RPCS})
     stats_after = await server.call({"cmd": "stats"})
     return Measurement(
         round=round_number,
@@ -90,9 +82,7 @@ async def _measure(round_number: int, setting: Setting, client: Agent, server: A
         connections=setting.connections,
         active=setting.active,
         arm=setting.arm.name,
-        mean_us=latencies["mean"],
-        p50_us=latencies["p50"],
-        p99_us=latencies["p99"],
+        **{f"{name}_us": latencies[name] for name in ("mean", "p50", "p99")},
         server_cpu_us=1e6 * (stats_after["cpu_s"] - stats_before["cpu_s"]) / RPCS,
     )
 

@@ -44,29 +44,23 @@ def make_command(
     @click.command(help=f"{help} Commands are JSON lines on standard input.")
     @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
     def main(path: Path) -> None:
-        _run(path, config_type, make_process)
+        try:
+            config: ConfigT = load_config(path, config_type)
+            commands = Commands(sys.stdin.fileno())
+            with raise_file_limit(), closing(make_process(config, commands)) as process:
+                prepare_process(config.cpu)
+                print_json(ready=True)
+                while not commands.closed:
+                    line = commands.next()
+                    if line is None:
+                        process.wait()
+                    else:
+                        execute(line, process.handlers())
+        except (HotlineError, OSError) as error:
+            print_json(error=str(error))
+            sys.exit(1)
 
     return main
-
-
-def _run(
-    path: Path, config_type: type[ConfigT], make_process: Callable[[ConfigT, Commands], Process]
-) -> None:
-    try:
-        config: ConfigT = load_config(path, config_type)
-        commands = Commands(sys.stdin.fileno())
-        with raise_file_limit(), closing(make_process(config, commands)) as process:
-            prepare_process(config.cpu)
-            print_json(ready=True)
-            while not commands.closed:
-                line = commands.next()
-                if line is None:
-                    process.wait()
-                else:
-                    execute(line, process.handlers())
-    except (HotlineError, OSError) as error:
-        print_json(error=str(error))
-        sys.exit(1)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, starmap
 
 from foundation.designs.arms import measured_arms
 from foundation.designs.hotset import NAME
@@ -34,9 +34,8 @@ class Setting:
 
 
 def settings(connections: Sequence[int]) -> list[Setting]:
-    combinations = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
     return [
         each
-        for each in combinations
+        for each in starmap(Setting, product(WAYS, connections, (True, False), ARMS))
         if each.active or (each.connections > ACTIVE_CALLERS and not each.arm.settings.aggregates)
     ]

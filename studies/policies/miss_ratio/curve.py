@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.access.block import mix
-from foundation.logs.access.steps import KEY, Accesses, Steps
+from foundation.logs.access.steps import KEY, Accesses, Progress, Steps
 from foundation.settings import Strict
 from studies.policies.miss_ratio.reuse import reuse_histograms
 
-Progress = Callable[[int, int], None]
 ALL = "all"
 POINTS_PER_DECADE = 20
 _BINS = 1000  # bins of sizes from 0 to all keys, for TorchRec
@@ -75,24 +74,17 @@ def _curves(
     steps: Steps, group_of: NDArray[np.uint16], names: tuple[str, ...], sample: float | None,
     report: Callable[[int], None],
 ) -> Iterator[MissRatioCurve]:  # fmt: skip
-    groups = len(names)
-    keys = np.bincount(group_of, minlength=groups)
-    if sample is None:
-        accesses = np.zeros(groups, np.int64)
-        histograms = list(reuse_histograms(_chunks(steps, report, group_of, accesses), group_of, groups))
-        for group, name in enumerate(names):
-            sizes = sizes_up_to(int(keys[group]))
-            # Element 0 of a histogram counts first accesses, which miss.
-            ratio = (
-                1
-                - np.cumsum(histograms[group])[sizes] / accesses[group]
-                + histograms[group][0] / accesses[group]
-            )
-            yield _curve(
-                name, steps, int(accesses[group]), int(keys[group]), histograms[group][0], sizes, ratio
-            )
+    if sample is not None:
+        yield from _sampled_curves(steps, group_of, names, sample, report)
         return
-    yield from _sampled_curves(steps, group_of, names, sample, report)
+    groups = len(names)
+    keys, accesses = np.bincount(group_of, minlength=groups), np.zeros(groups, np.int64)
+    histograms = list(reuse_histograms(_chunks(steps, report, group_of, accesses), group_of, groups))
+    for name, histogram, n, total in zip(names, histograms, keys, accesses, strict=True):
+        sizes = sizes_up_to(int(n))
+        # Element 0 of a histogram counts first accesses, which miss.
+        ratio = 1 - np.cumsum(histogram)[sizes] / total + histogram[0] / total
+        yield _curve(name, steps, total, n, histogram[0], sizes, ratio)
 
 
 def _sampled_curves(
@@ -124,20 +116,18 @@ def _sampled_curves(
     part_histograms = list(
         reuse_histograms(chunks, sampled_groups * np.uint16(SUBSAMPLES) + part_of_key, groups * SUBSAMPLES)
     )
-    for group, name in enumerate(names):
-        sizes = sizes_up_to(int(keys[group]))
+    for group, (name, n, total) in enumerate(zip(names, keys, accesses, strict=True)):
+        sizes = sizes_up_to(int(n))
         # In smaller caches a part of the sample would have less than one slot.
         sizes = sizes[sizes >= min(SUBSAMPLES / sample, sizes[-1])]
-        ratio = _scaled_miss_ratio(histograms[group], sizes, sample, int(accesses[group]))
+        ratio = _scaled_miss_ratio(histograms[group], sizes, sample, int(total))
         part_ratios = [
-            _scaled_miss_ratio(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
+            _scaled_miss_ratio(each, sizes, sample / SUBSAMPLES, int(total))
             for each in part_histograms[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
         ]
         half_widths = _Z * np.std(part_ratios, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
         first_accesses = round(int(histograms[group][0]) / sample)
-        yield _curve(
-            name, steps, int(accesses[group]), int(keys[group]), first_accesses, sizes, ratio, half_widths
-        )
+        yield _curve(name, steps, total, n, first_accesses, sizes, ratio, half_widths)
 
 
 def _scaled_miss_ratio(
@@ -161,15 +151,15 @@ def bin_edges(keys: int) -> NDArray[np.float64]:
 
 
 def _curve(
-    name: str, steps: Steps, accesses: int, keys: int, first_accesses: int, sizes: NDArray[np.int64],
-    ratio: NDArray[np.float64], error: NDArray[np.float64] | None = None,
+    name: str, steps: Steps, accesses: np.int64, keys: np.int64, first_accesses: int,
+    sizes: NDArray[np.int64], ratio: NDArray[np.float64], error: NDArray[np.float64] | None = None,
 ) -> MissRatioCurve:  # fmt: skip
     return MissRatioCurve(
         table=name,
-        accesses=accesses,
-        keys=keys,
+        accesses=int(accesses),
+        keys=int(keys),
         first_accesses=int(first_accesses),
-        keys_per_step=accesses / len(steps),
+        keys_per_step=int(accesses) / len(steps),
         sizes=tuple(sizes.tolist()),
         miss_ratio=tuple(ratio.tolist()),
         error=None if error is None else tuple(error.tolist()),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import NamedTuple
-
-import numpy as np
 
 from foundation.logs.access.steps import Steps, accesses_of
 from studies.policies.miss_ratio.curve import ALL
@@ -26,7 +25,7 @@ class TopKShares(NamedTuple):
             "keys": self.keys,
             "lookups": self.accesses,
             "top_k": [
-                {"gpucacheper": cache_share, "keys": -int(-cache_share * self.keys // 1), "hit_rate": share}
+                {"gpucacheper": cache_share, "keys": ceil(cache_share * self.keys), "hit_rate": share}
                 for cache_share, share in zip(GPU_CACHE_SHARES, self.shares, strict=True)
             ],
         }
@@ -39,11 +38,7 @@ def top_k_shares(steps: Steps) -> Iterator[TopKShares]:
         # Sort in place, since 5e7 keys take 0.4 GB.
         table_counts = counts[steps.table_of == index] if steps.tables else counts
         table_counts.sort()
-        total = int(table_counts.sum())
-        first_indices = len(table_counts) - np.ceil(np.array(GPU_CACHE_SHARES) * len(table_counts)).astype(
-            np.int64
-        )
-        shares = tuple(
-            int(table_counts[first_index:].sum()) / max(total, 1) for first_index in first_indices.tolist()
-        )
-        yield TopKShares(table, total, len(table_counts), shares)
+        keys, total = len(table_counts), int(table_counts.sum())
+        first_indices = (keys - ceil(share * keys) for share in GPU_CACHE_SHARES)
+        shares = tuple(int(table_counts[first:].sum()) / max(total, 1) for first in first_indices)
+        yield TopKShares(table, total, keys, shares)

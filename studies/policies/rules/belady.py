@@ -41,11 +41,7 @@ class Times(NamedTuple):
     moves: Ints
 
 
-def make(log: Log, sizes: Sequence[int]) -> Policy:
-    return belady(log, sizes, may_bypass=True)
-
-
-def belady(log: Log, sizes: Sequence[int], may_bypass: bool) -> Policy:
+def make(log: Log, sizes: Sequence[int], may_bypass: bool = True) -> Policy:
     """Make the optimum with bypass, or the published MIN, which installs every accessed key."""
     moves = zero_moves(sizes)
     times = make_times(

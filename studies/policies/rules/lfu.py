@@ -42,11 +42,7 @@ class _LfuState(NamedTuple):
     moves: Ints
 
 
-def make(log: Log, sizes: Sequence[int]) -> Policy:
-    return lfu(log, sizes, MAX_MEAN_COUNT)
-
-
-def lfu(log: Log, sizes: Sequence[int], max_mean: int) -> Policy:
+def make(log: Log, sizes: Sequence[int], max_mean: int = MAX_MEAN_COUNT) -> Policy:
     (size,), moves = sizes, zero_moves(sizes)
     state = _LfuState(
         make_frequency_lists(size),

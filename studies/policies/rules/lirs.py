@@ -38,15 +38,11 @@ class _LirsState(NamedTuple):
     list_of: NDArray[np.int8]  # int8[distinct]: QUEUE, GHOSTS or -1
     lir_count: Ints  # int64[2]: number of LIR keys, and its limit
     size: Ints  # int64[2]: slots of the queue, and of the cache
-    has_demotions: NDArray[np.bool_]  # bool[1]: `has_demotions` of `lirs`
+    has_demotions: NDArray[np.bool_]  # bool[1]: `has_demotions` of `make`
     moves: Ints
 
 
-def make(log: Log, sizes: Sequence[int]) -> Policy:
-    return lirs(log, sizes, has_demotions=False)
-
-
-def lirs(log: Log, sizes: Sequence[int], *, has_demotions: bool) -> Policy:
+def make(log: Log, sizes: Sequence[int], has_demotions: bool = False) -> Policy:
     """Make LIRS; with `has_demotions` a hit of a key outside the stack demotes an LIR key (libCacheSim)."""
     (size,), distinct, moves = sizes, len(log.keys), zero_moves(sizes)
     queue = max(1, int(_HIR_SHARE * size))

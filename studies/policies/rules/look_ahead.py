@@ -42,10 +42,6 @@ class _State(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    return look_ahead(log, sizes, STEPS)
-
-
-def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
     distinct, moves = len(log.keys), zero_moves(sizes)
     state = _State(
         make_times(len(log.accesses), np.array(sizes, np.int64), moves, may_bypass=True),
@@ -55,7 +51,7 @@ def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
         np.array([0, -1, 0], np.int64),
         moves,
     )
-    return Policy(partial(_serve, state, steps, log.accesses, log.next_access), moves)
+    return Policy(partial(_serve, state, STEPS, log.accesses, log.next_access), moves)
 
 
 @entry_point

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import R1
 from studies.policies.generated import LogSpec, write_parts
-from studies.policies.ingest import prepare
-from studies.policies.log import Log
+from studies.policies.log import Log, prepare
 from studies.policies.policy import PolicySpec
 from studies.policies.replay import replay
 from studies.policies.results import Settings

@@ -13,8 +13,7 @@ from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import Shape
 from studies.policies.drift import half_life, recovery_time
 from studies.policies.generated import LogSpec, write_parts
-from studies.policies.ingest import prepare
-from studies.policies.log import Log, make_log
+from studies.policies.log import Log, make_log, prepare
 
 SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
 WITHOUT_DRIFT = LogSpec(SHAPE, 2_000)

@@ -11,8 +11,7 @@ import pytest
 from foundation.errors import DataError
 from foundation.logs.access import steps
 from foundation.logs.access.block import ReadOptions
-from studies.policies.ingest import prepare
-from studies.policies.log import KEY, PULL, Log
+from studies.policies.log import KEY, PULL, Log, prepare
 
 
 def prepared(*files: Path, train_share: float = 0.5, samples: int = 2) -> Log:

@@ -16,10 +16,7 @@ from foundation.logs.access.steps import read_steps
 from studies.policies.log import Log
 from studies.policies.miss_ratio.curve import miss_ratios
 from studies.policies.policy import Policy
-from studies.policies.rules import BY_NAME
-from studies.policies.rules.belady import belady
-from studies.policies.rules.lfu import lfu
-from studies.policies.rules.lirs import lirs
+from studies.policies.rules import BY_NAME, belady, lfu, lirs
 from tests.harness.access_logs import movielens, oracle_general, read
 
 libcachesim = pytest.importorskip("libcachesim", reason="there is no wheel of it for this Python")
@@ -27,13 +24,13 @@ libcachesim = pytest.importorskip("libcachesim", reason="there is no wheel of it
 Make = Callable[[Log, Sequence[int]], Policy]
 POLICIES: dict[str, tuple[Make, Any]] = {
     "lru": (BY_NAME["lru"].make, libcachesim.LRU),
-    "lfu": (partial(lfu, max_mean=0), libcachesim.LFU),
+    "lfu": (partial(lfu.make, max_mean=0), libcachesim.LFU),
     "fifo": (BY_NAME["fifo"].make, libcachesim.FIFO),
     "s3-fifo": (BY_NAME["s3-fifo"].make, libcachesim.S3FIFO),
     "sieve": (BY_NAME["sieve"].make, libcachesim.Sieve),
     "arc": (BY_NAME["arc"].make, libcachesim.ARC),
-    "lirs": (partial(lirs, has_demotions=True), libcachesim.LIRS),
-    "belady": (partial(belady, may_bypass=False), libcachesim.Belady),
+    "lirs": (partial(lirs.make, has_demotions=True), libcachesim.LIRS),
+    "belady": (partial(belady.make, may_bypass=False), libcachesim.Belady),
 }
 SIZES = (20, 100, 200, 500)
 
@@ -58,7 +55,7 @@ def traces(folder: Path, name: str) -> tuple[Log, Path]:
     path = folder / f"{name}.oracleGeneral"
     path.write_bytes(oracle_general(objects))
     found = read(folder, path)
-    return Log(name, found.accesses, found.starts, found.keys, 0), path
+    return Log(**vars(found), training_steps=0), path
 
 
 def hits_of(path: Path, cache: Any) -> int:
@@ -105,7 +102,7 @@ def test_lru_is_at_least_as_fast(tmp_path: Path) -> None:
     path = tmp_path / "log.oracleGeneral"
     path.write_bytes(oracle_general(objects))
     found = read(tmp_path, path)
-    log = Log("log", found.accesses, found.starts, found.keys, 0)
+    log = Log(**vars(found), training_steps=0)
     levels, ours, theirs = np.empty(len(objects), np.uint8), [], []
     BY_NAME["lru"].make(log, (10,)).serve(np.array(log.accesses[:10]), levels[:10])
     for _ in range(3):

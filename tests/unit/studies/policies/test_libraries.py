@@ -33,5 +33,5 @@ def test_lru_and_lfu_are_cachetools(seed: int) -> None:
         expected = hits_of(cachetools.LRUCache(size), log.accesses.tolist())
         assert (levels <= number).tolist() == expected
     for size in SIZES:
-        lfu.lfu(log, (size,), max_mean=0).serve(log.accesses, levels)
+        lfu.make(log, (size,), max_mean=0).serve(log.accesses, levels)
         assert (levels == 0).tolist() == hits_of(cachetools.LFUCache(size), log.accesses.tolist())

@@ -14,8 +14,7 @@ from controller.hotset.selection import Rule
 from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import Shape
 from studies.policies.generated import LogSpec, write_parts
-from studies.policies.ingest import prepare
-from studies.policies.log import Log
+from studies.policies.log import Log, prepare
 from studies.policies.replay import replay
 from studies.policies.rules.window import WINDOW
 from tests.harness.counting_switch import CountingSwitch

@@ -14,8 +14,8 @@ from studies.policies.packets import rpcs_with_policy, rpcs_without_offload, sam
 from studies.policies.policy import EVICTIONS, INSTALLS
 from studies.policies.replay import replay
 from studies.policies.results import can_follow
-from studies.policies.rules.first_come import FIRST_COME
 from studies.policies.rules.fixed import TOP_K
+from studies.policies.rules.hashed_slots import FIRST_COME
 from studies.policies.rules.lru import LRU
 
 
