@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,30 +24,25 @@ def bucket_of(key: int, seed: int, size: int) -> int:
     return int(plain(to_bucket)(plain_hash(key, seed), size))
 
 
-class ReferencePolicy(Protocol):
-    installs: int
-    evictions: int
-
-    def serve(self, key: int) -> bool: ...
-
-    def end_period(self) -> None: ...
-
-
+@dataclass
 class ReferenceCache:
-    """The counters of installs and evictions."""
+    """A policy of `size` keys that counts its installs and evictions."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.installs = self.evictions = 0
+    log: Log
+    size: int
+    installs: int = 0
+    evictions: int = 0
+
+    def serve(self, key: int) -> bool:
+        raise NotImplementedError
 
     def end_period(self) -> None:
         pass
 
 
+@dataclass
 class Lru(ReferenceCache):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.order: list[int] = []
+    order: list[int] = field(default_factory=list)
 
     def serve(self, key: int) -> bool:
         return self.use(self.order, self.size, key)
@@ -71,13 +65,11 @@ class Lru(ReferenceCache):
         return True
 
 
+@dataclass
 class Lfu(ReferenceCache):
     """LFU with a list of (count, key) in the order of eviction."""
 
-    def __init__(self, log: Log, size: int, max_mean: int = lfu.MAX_MEAN_COUNT) -> None:
-        super().__init__(size)
-        self.cached: list[tuple[int, int]] = []
-        self.max_mean = max_mean
+    cached: list[tuple[int, int]] = field(default_factory=list)
 
     def serve(self, key: int) -> bool:
         before = next((count for count, each in self.cached if each == key), 0)
@@ -89,7 +81,7 @@ class Lfu(ReferenceCache):
         self.installs += not before
         position = sum(count <= before + 1 for count, _ in self.cached)
         self.cached.insert(position, (before + 1, key))
-        if 0 < self.max_mean * self.size < sum(count for count, _ in self.cached):
+        if lfu.MAX_MEAN_COUNT * self.size < sum(count for count, _ in self.cached):
             self.cached = [(max(count // 2, 1), each) for count, each in self.cached]
         return bool(before)
 
@@ -115,10 +107,10 @@ class Sketched:
         return min(row[place] for row, place in zip(self.rows, self._places(key), strict=True))
 
 
+@dataclass
 class TinyLfu(Lru):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(log, size)
-        self.sketch = Sketched(size)
+    def __post_init__(self) -> None:
+        self.sketch = Sketched(self.size)
 
     def serve(self, key: int) -> bool:
         self.sketch.note(key)
@@ -128,12 +120,12 @@ class TinyLfu(Lru):
         return self.sketch.estimate(key) > self.sketch.estimate(last)
 
 
+@dataclass
 class WTinyLfu(ReferenceCache):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.sketch = Sketched(size)
+    def __post_init__(self) -> None:
+        self.sketch = Sketched(self.size)
         self.window, self.probation, self.protected = list[int](), list[int](), list[int]()
-        self.capacities = w_tinylfu.capacities(size)
+        self.capacities = w_tinylfu.capacities(self.size)
 
     def serve(self, key: int) -> bool:
         self.sketch.note(key)
@@ -165,20 +157,19 @@ class WTinyLfu(ReferenceCache):
             self.probation.insert(0, candidate)
 
 
+@dataclass
 class P4Lru(Lru):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(log, size)
-        self.buckets: list[list[int]] = [[] for _ in range(max(size // 3, 1))]
+    def __post_init__(self) -> None:
+        self.buckets: list[list[int]] = [[] for _ in range(max(self.size // 3, 1))]
 
     def serve(self, key: int) -> bool:
         bucket = self.buckets[bucket_of(key, 16, len(self.buckets))]
         return self.use(bucket, min(3, self.size), key)
 
 
+@dataclass
 class FirstCome(ReferenceCache):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.slots: dict[int, int] = {}
+    slots: dict[int, int] = field(default_factory=dict)
 
     def serve(self, key: int) -> bool:
         place = bucket_of(key, 17, self.size)
@@ -192,12 +183,12 @@ class FirstCome(ReferenceCache):
         self.slots.clear()
 
 
-class PeriodicSet(ReferenceCache, ABC):
+@dataclass
+class PeriodicSet(ReferenceCache):
     """A set selected at the end of a period, whose new keys are installed with their next access."""
 
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.pending, self.hot = set[int](), set[int]()
+    pending: set[int] = field(default_factory=set)
+    hot: set[int] = field(default_factory=set)
 
     def serve(self, key: int) -> bool:
         hit = key in self.hot
@@ -207,8 +198,8 @@ class PeriodicSet(ReferenceCache, ABC):
         self.count(key)
         return hit
 
-    @abstractmethod
-    def count(self, key: int) -> None: ...
+    def count(self, key: int) -> None:
+        raise NotImplementedError
 
     def choose(self, keys: Sequence[int]) -> None:
         self.pending = set(keys)
@@ -216,10 +207,9 @@ class PeriodicSet(ReferenceCache, ABC):
         self.hot &= self.pending
 
 
+@dataclass
 class SpaceSaving(PeriodicSet):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(log, size)
-        self.counters: list[tuple[int, int]] = []
+    counters: list[tuple[int, int]] = field(default_factory=list)
 
     def count(self, key: int) -> None:
         found = next((each for each in self.counters if each[1] == key), None)
@@ -235,11 +225,10 @@ class SpaceSaving(PeriodicSet):
         self.counters = []
 
 
+@dataclass
 class HeavyKeeper(PeriodicSet):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(log, size)
-        self.draws = 0
-        self.cells: dict[tuple[int, int], tuple[int, int]] = {}
+    draws: int = 0
+    cells: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, key: int) -> None:
         for row in range(heavy_keeper.ROWS):
@@ -260,13 +249,13 @@ class HeavyKeeper(PeriodicSet):
         self.cells = {}
 
 
+@dataclass
 class Window(PeriodicSet):
     """`hotline follow`'s rule over keys, called as its follower calls it."""
 
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(log, size)
-        self.log, self.counts, self.rates = log, Counter[int](), Rates.none()
-        self.set: list[int] = []
+    counts: Counter[int] = field(default_factory=Counter)
+    rates: Rates = field(default_factory=Rates.none)
+    selected: list[int] = field(default_factory=list)
 
     def count(self, key: int) -> None:
         self.counts[key] += 1
@@ -274,35 +263,37 @@ class Window(PeriodicSet):
     def end_period(self) -> None:
         # The logs of tests have so few keys that all of them are candidates.
         assert len(self.log.keys) < 2 * WAVE
-        keys = sorted({*self.counts, *self.set})
+        keys = sorted({*self.counts, *self.selected})
         counts = np.array([self.counts[key] for key in keys], np.int64)
         self.rates = smooth_rates(self.rates, sum_by_key(self.log.keys[keys], counts))
-        hot = self.log.keys[np.array(self.set, np.int64)]
+        hot = self.log.keys[np.array(self.selected, np.int64)]
         change = choose(self.rates, hot, Rule(self.size), [SLOTS] * LANES)
-        self.set = np.searchsorted(self.log.keys, np.array(change.apply_to(hot.tolist()), np.uint64)).tolist()
-        self.choose(self.set)
+        self.selected = np.searchsorted(
+            self.log.keys, np.array(change.apply_to(hot.tolist()), np.uint64)
+        ).tolist()
+        self.choose(self.selected)
         self.counts.clear()
 
 
+@dataclass
 class Fixed(ReferenceCache):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        counts = Counter(log.accesses[: log.training_accesses].tolist())
-        self.set = {key for _, key in sorted((-count, key) for key, count in counts.items())[:size]}
+    def __post_init__(self) -> None:
+        counts = Counter(self.log.accesses[: self.log.training_accesses].tolist())
+        self.set = {key for _, key in sorted((-count, key) for key, count in counts.items())[: self.size]}
 
     def serve(self, key: int) -> bool:
         return key in self.set
 
 
+@dataclass
 class Optimum(ReferenceCache):
     """Belady's optimum with bypass, which begins with the keys seen before whose next access is soonest."""
 
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.coming = log.accesses[log.training_accesses :].tolist()
-        seen = set(log.accesses[: log.training_accesses].tolist())
+    def __post_init__(self) -> None:
+        self.coming = self.log.accesses[self.log.training_accesses :].tolist()
+        seen = set(self.log.accesses[: self.log.training_accesses].tolist())
         self.at = 0
-        self.cached = set([key for key in OrderedDict.fromkeys(self.coming) if key in seen][:size])
+        self.cached = set([key for key in OrderedDict.fromkeys(self.coming) if key in seen][: self.size])
 
     def _next(self, key: int) -> int:
         rest = self.coming[self.at :]
@@ -321,10 +312,9 @@ class Optimum(ReferenceCache):
         return hit
 
 
+@dataclass
 class Fifo(ReferenceCache):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.queue: list[int] = []
+    queue: list[int] = field(default_factory=list)
 
     def serve(self, key: int) -> bool:
         if key in self.queue:
@@ -337,13 +327,12 @@ class Fifo(ReferenceCache):
         return False
 
 
+@dataclass
 class Sieve(ReferenceCache):
     """A list of [key, was accessed], the oldest first, and the index of the hand."""
 
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.queue: list[tuple[int, bool]] = []
-        self.hand = 0
+    queue: list[tuple[int, bool]] = field(default_factory=list)
+    hand: int = 0
 
     def serve(self, key: int) -> bool:
         keys = [each for each, _ in self.queue]
@@ -365,10 +354,10 @@ class Sieve(ReferenceCache):
         return False
 
 
+@dataclass
 class S3Fifo(ReferenceCache):
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.places, self.main_places, self.ghost_places = s3_fifo.capacities(size)
+    def __post_init__(self) -> None:
+        self.places, self.main_places, self.ghost_places = s3_fifo.capacities(self.size)
         self.small: dict[int, int] = {}
         self.main: dict[int, int] = {}
         self.ghost: list[int] = []
@@ -412,16 +401,15 @@ class S3Fifo(ReferenceCache):
             self.main[key] = count - 1
 
 
+@dataclass
 class Arc(ReferenceCache):
     """The paper's figure 4; lists begin with the key that was accessed longest ago."""
 
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.t1: list[int] = []
-        self.t2: list[int] = []
-        self.b1: list[int] = []
-        self.b2: list[int] = []
-        self.target = 0.0
+    t1: list[int] = field(default_factory=list)
+    t2: list[int] = field(default_factory=list)
+    b1: list[int] = field(default_factory=list)
+    b2: list[int] = field(default_factory=list)
+    target: float = 0.0
 
     def serve(self, key: int) -> bool:
         for queue in (self.t1, self.t2):
@@ -468,12 +456,12 @@ class Arc(ReferenceCache):
         self.evictions += 1
 
 
+@dataclass
 class Lirs(ReferenceCache):
     """The paper's section 3.2; lists end with the top of the stack or of the queue."""
 
-    def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.places = max(1, size // 100)
+    def __post_init__(self) -> None:
+        self.places = max(1, self.size // 100)
         self.stack: list[int] = []
         self.queue: list[int] = []
         self.evicted: list[int] = []
@@ -530,18 +518,16 @@ class Lirs(ReferenceCache):
             self.evicted.remove(key)
 
 
+@dataclass
 class LookAhead(ReferenceCache):
     """The cached keys, the least recently used first; what is to come is looked up anew each time."""
 
-    def __init__(self, log: Log, size: int, steps: int = look_ahead.STEPS) -> None:
-        super().__init__(size)
-        self.log, self.steps = log, steps
-        self.at = 0
-        self.cached: list[int] = []
+    at: int = 0
+    cached: list[int] = field(default_factory=list)
 
     def known_next(self, key: int) -> int | None:
         step = int(np.searchsorted(self.log.starts, self.at - 1, side="right")) - 1
-        end = int(self.log.starts[min(step + 1 + self.steps, self.log.steps)])
+        end = int(self.log.starts[min(step + 1 + look_ahead.STEPS, self.log.steps)])
         coming = self.log.accesses[self.at : end].tolist()
         return coming.index(key) if key in coming else None
 
@@ -568,7 +554,7 @@ class LookAhead(ReferenceCache):
         return True
 
 
-REFERENCES: dict[str, Callable[[Log, int], ReferencePolicy]] = {
+REFERENCES: dict[str, type[ReferenceCache]] = {
     "belady": Optimum,
     "top-k": Fixed,
     "window": Window,
