@@ -14,13 +14,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from playwright.sync_api import Browser
 
 from foundation.errors import DataError
-from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.browser import browser, opened
+from tests.harness.cli import invoke
 
 TABLE = "layer,bytes,backward_us,forward_us\nin,4000000,20000,10000\nout,8000000,10000,5000\n"
 FINITE = {
@@ -30,15 +29,10 @@ FINITE = {
 WFBP = ("overlap", "vgg16", "--scheduler", "wfbp")
 
 
-def invoke(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(hotline, list(map(str, arguments)))
-    return result.exit_code, result.stdout, result.stderr
-
-
 def json_of(*arguments: object) -> Any:
-    code, output, errors = invoke(*arguments, "--json")
-    assert (code, errors) == (0, "")
-    return json.loads(output)
+    result = invoke(*arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
 
 
 @pytest.fixture
@@ -49,15 +43,15 @@ def first(tmp_path: Path) -> Path:
 
 
 def test_without_arguments_it_prints_the_papers_table() -> None:
-    code, output, errors = invoke("whatif")
-    assert (code, errors) == (0, "")
-    rows = [line.split() for line in output.splitlines() if re.match(r"\S+ +\d+ +\d", line)]
+    result = invoke("whatif")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = [line.split() for line in result.stdout.splitlines() if re.match(r"\S+ +\d+ +\d", line)]
     assert {name: " ".join(cells) for name, *cells in rows} == {
         "ResNet-50": "102 12 0.995 0.994 0.910 0.540 0.076 0.817 0.994 0.995 0.572",
         "ResNet-101": "178 20 0.997 0.997 0.890 0.500 0.066 0.787 0.997 0.997 0.531",
         "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212",
     }
-    assert "ResNet-50 (2.44×) and ResNet-101 (2.56×), and not for VGG-16 (7.18×)" in output
+    assert "ResNet-50 (2.44×) and ResNet-101 (2.56×), and not for VGG-16 (7.18×)" in result.stdout
     table = json_of("whatif")["table"]
     assert table["vgg16"]["10G, 5×"] == pytest.approx(0.723, abs=5e-4)
     assert table["resnet50"]["10G, 16 workers"] == pytest.approx(0.572, abs=5e-4)
@@ -88,20 +82,19 @@ def test_a_table_of_the_user(first: Path) -> None:
 
 
 def test_output_begins_with_the_settings(first: Path) -> None:
-    output = invoke("whatif", first, "--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")[
-        1
-    ]
+    options = ("--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")
+    output = invoke("whatif", first, *options).stdout
     for message in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
         assert message in output
-    output = invoke("overlap", first, "--alpha-ms", 2, "--max-concurrent", 3)[1]
+    output = invoke("overlap", first, "--alpha-ms", 2, "--max-concurrent", 3).stdout
     assert "α, start-up: 2 ms" in output and "at once, at most: 3" in output
 
 
 def test_with_a_switch_no_compression_may_be_needed(first: Path) -> None:
     """12 MB in a ring of many at 16 Gbit/s take 12 ms, and 6 with a switch; 5 leave 0.9."""
     asked = ("whatif", first, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
-    assert invoke(*asked)[1].splitlines()[-1].endswith("no compression.")
-    assert invoke(*asked[:-1], 16)[1].splitlines()[-1].endswith("compression by 1.2×.")
+    assert invoke(*asked).stdout.splitlines()[-1].endswith("no compression.")
+    assert invoke(*asked[:-1], 16).stdout.splitlines()[-1].endswith("compression by 1.2×.")
 
 
 def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
@@ -133,8 +126,9 @@ def test_refusals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, output, errors = invoke(*arguments)
-    assert (code, output) == (1, "") and message in errors and len(errors.splitlines()) == 1
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr and len(result.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,15 +158,15 @@ def test_wrong_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, output, errors = invoke(*arguments)
-    assert (code, output) == (2, "") and message in errors.splitlines()[-1]
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "") and message in result.stderr.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_estimate_is_called_one() -> None:
     for command in ("whatif", "overlap"):
-        assert "BERT-Base (estimate)" in invoke(command, "bert-base")[1]
-        assert "(estimate)" not in invoke(command, "resnet50")[1]
+        assert "BERT-Base (estimate)" in invoke(command, "bert-base").stdout
+        assert "(estimate)" not in invoke(command, "resnet50").stdout
 
 
 def test_schedulers_of_a_table(first: Path) -> None:
@@ -184,8 +178,8 @@ def test_schedulers_of_a_table(first: Path) -> None:
     assert found["compute_ms"] == 45
     (only,) = json_of(*asked, "--scheduler", "best", "--scheduler", "wfbp")
     assert list(only["step_ms"]) == ["best", "WFBP"]
-    code, output, _ = invoke(*asked)
-    assert code == 0 and "50.0" in output
+    result = invoke(*asked)
+    assert result.exit_code == 0 and "50.0" in result.stdout
 
 
 def test_a_modules_tensors_are_merged_unless_separate() -> None:
@@ -199,7 +193,7 @@ def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
     found = json_of("overlap", "--gaps")
     assert list(found) == ["wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best"] and found["best"]["mean"] <= 0.01
-    assert "over 5 random models" in invoke("overlap", "--gaps")[1]
+    assert "over 5 random models" in invoke("overlap", "--gaps").stdout
 
 
 # -- pages
@@ -210,8 +204,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("pages")
     (folder / "mine.csv").write_text(TABLE)
     for command in ("whatif", "overlap"):
-        code, output, _ = invoke(command, folder / "mine.csv", "resnet50", "--into", folder / command)
-        assert code == 0 and f"report: {folder / command / 'report.html'}" in output
+        result = invoke(command, folder / "mine.csv", "resnet50", "--into", folder / command)
+        assert result.exit_code == 0 and f"report: {folder / command / 'report.html'}" in result.stdout
     return [folder / command / "report.html" for command in ("whatif", "overlap")]
 
 
@@ -236,7 +230,7 @@ def test_figures_are_files(pages: list[Path]) -> None:
 
 def test_the_page_has_the_settings(first: Path, tmp_path: Path) -> None:
     options = ("--aggregation", "tree", "--target", 0.8, "--cycle-ms", 3, "--gbit", 5)
-    assert invoke("whatif", first, *options, "--into", tmp_path)[0] == 0
+    assert invoke("whatif", first, *options, "--into", tmp_path).exit_code == 0
     page = (tmp_path / "report.html").read_text()
     assert "For a scaling factor of 0.8" in page and "scaling factor of 0.9" not in page
     assert "sent at 3 ms of backward" in page and "5 Gbit/s" in page
@@ -251,12 +245,12 @@ def test_a_page_is_written_whole_or_not_at_all(
         raise DataError(f"{path}: cannot be written: No space left on device")
 
     here = tmp_path / "here"
-    assert invoke("overlap", first, "--into", here)[0] == 0
+    assert invoke("overlap", first, "--into", here).exit_code == 0
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()}
     assert {path.name for path in here.iterdir()} == {"figures", "report.html"}
     monkeypatch.setattr("studies.report.write_text", full)
-    code, output, errors = invoke("overlap", first, "--into", here)
-    assert (code, output) == (1, "") and "No space left" in errors
+    result = invoke("overlap", first, "--into", here)
+    assert (result.exit_code, result.stdout) == (1, "") and "No space left" in result.stderr
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before
 
 

@@ -11,11 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from hotline.cli.commands import hotline
 from studies.dense.hooks import layers_of
 from studies.dense.layers import read_layers
+from tests.harness.cli import invoke, json_of
 from tests.harness.extras import needs_torch
 
 SCRIPT = """
@@ -150,19 +149,14 @@ def script(folder: Path, text: str) -> Path:
     return path
 
 
-def invoke(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(hotline, ["layers", *map(str, arguments)])
-    return result.exit_code, result.stdout, result.stderr
-
-
 @needs_torch
 def test_the_table_of_a_model(tmp_path: Path) -> None:
     """The 20 ms of backward and 4 ms of forward between the layers belong to the layer that comes next."""
     table = tmp_path / "mine.csv"
-    code, message, errors = invoke(
-        script(tmp_path, SCRIPT), "-o", table, "--steps", 2, "--warm-up", 1, "--json"
-    )
-    assert (code, errors) == (0, "")
+    options = ("--steps", 2, "--warm-up", 1, "--json")
+    result = invoke("layers", script(tmp_path, SCRIPT), "-o", table, *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    totals = json.loads(result.stdout)
     layers = read_layers(table)
     # In the order of the forward pass, not of definition; a frozen layer has no gradient.
     assert {name.partition(".")[0] for name in layers.names[:2]} == {"first"}
@@ -174,15 +168,14 @@ def test_the_table_of_a_model(tmp_path: Path) -> None:
     assert layers.forward_us is not None
     forward = dict(zip(layers.names, layers.forward_us.tolist(), strict=True))
     assert forward["last.weight"] > 4_000 and forward["last.bias"] == 0
-    assert json.loads(message)["layers"] == 4 and json.loads(message)["bytes"] == 232
+    assert totals["layers"] == 4 and totals["bytes"] == 232
 
 
 @needs_torch
 def test_whatif_reads_the_table(tmp_path: Path) -> None:
     table = tmp_path / "mine.parquet"
-    assert invoke(script(tmp_path, SCRIPT), "-o", table, "--steps", 1)[0] == 0
-    result = CliRunner().invoke(hotline, ["whatif", str(table), "--json"])
-    assert result.exit_code == 0 and json.loads(result.stdout)["models"][0]["model"] == "mine"
+    assert invoke("layers", script(tmp_path, SCRIPT), "-o", table, "--steps", 1).exit_code == 0
+    assert json_of("whatif", table)["models"][0]["model"] == "mine"
 
 
 @needs_torch
@@ -199,20 +192,21 @@ def test_whatif_reads_the_table(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_script(tmp_path: Path, text: str, message: str) -> None:
-    code, output, errors = invoke(script(tmp_path, text), "-o", tmp_path / "mine.csv")
-    assert (code, output) == (1, "") and message in errors
+    result = invoke("layers", script(tmp_path, text), "-o", tmp_path / "mine.csv")
+    assert (result.exit_code, result.stdout) == (1, "") and message in result.stderr
     assert not (tmp_path / "mine.csv").exists()
 
 
 def test_without_pytorch_it_says_how_to_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    code, output, errors = invoke(script(tmp_path, SCRIPT), "-o", tmp_path / "mine.csv")
-    assert (code, output) == (1, "")
-    assert "pip install 'torch>=2.1'" in errors and len(errors.splitlines()) == 1
+    result = invoke("layers", script(tmp_path, SCRIPT), "-o", tmp_path / "mine.csv")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "pip install 'torch>=2.1'" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 def test_a_script_that_is_not_there_and_a_table_without_a_kind(tmp_path: Path) -> None:
-    code, _, errors = invoke(tmp_path / "none.py", "-o", tmp_path / "mine.csv")
-    assert code == 1 and "none.py: No such file" in errors
-    code, _, errors = invoke(tmp_path / "none.py", "-o", tmp_path / "mine.txt")
-    assert code == 1 and "mine.txt: expected a name that ends with .csv or .parquet" in errors
+    result = invoke("layers", tmp_path / "none.py", "-o", tmp_path / "mine.csv")
+    assert result.exit_code == 1 and "none.py: No such file" in result.stderr
+    result = invoke("layers", tmp_path / "none.py", "-o", tmp_path / "mine.txt")
+    message = "mine.txt: expected a name that ends with .csv or .parquet"
+    assert result.exit_code == 1 and message in result.stderr

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from hosts.workload.generator import Shape
-from hotline.cli.commands import hotline
 from studies.policies.generated import LogSpec, write_parts
+from tests.harness.cli import invoke, json_of
 
 CONFIG = """
 data = "{log}"
@@ -35,13 +33,6 @@ rate_mbit = 1000
 TOLERANCE = 0.03
 
 
-def run_hotline(*arguments: object) -> dict[str, Any]:
-    result = CliRunner().invoke(hotline, list(map(str, arguments)), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout) if "--json" in arguments else {}
-    return found
-
-
 @pytest.mark.parametrize(
     ("skew", "seed"),
     [(0.5, 2), *(pytest.param(*each, marks=pytest.mark.soak) for each in ((0.3, 1), (0.7, 3)))],
@@ -51,15 +42,12 @@ def test_a_run_has_the_predicted_hit_share(tmp_path: Path, skew: float, seed: in
     parts = write_parts(LogSpec(shape, 1_500, workers=3, seed=seed), tmp_path, lambda done, total: None)
     log = tmp_path / "log.parquet"
     pl.concat(pl.read_parquet(part) for part in parts).write_parquet(log)
-    run_hotline("simulate", _write(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
+    config = tmp_path / "run.toml"
+    config.write_text(CONFIG.format(log=log, runs=tmp_path / "runs"))
+    assert invoke("simulate", config).exit_code == 0
     summary = json.loads((tmp_path / "runs" / "latest" / "summary.json").read_text())
-    options = ("--sizes", 400, "--only", "top-k", "--train-share", 0.2, "--into", tmp_path / "out", "--json")
-    (predicted,) = run_hotline("policies", log, *options)["outcomes"]
+    options = ("--sizes", 400, "--only", "top-k", "--train-share", 0.2, "--into", tmp_path / "out")
+    (predicted,) = json_of("policies", log, *options)["outcomes"]
     share = predicted["hits"] / predicted["updates"]
     assert share == pytest.approx(summary["hot_update_share"], abs=TOLERANCE)
     assert share == pytest.approx(skew, abs=0.1)
-
-
-def _write(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
