@@ -91,17 +91,15 @@ class StepTimes(Strict):
 
 def step_times(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> StepTimes:
     """Return a model's step times; a step ends when both backward and the last all-reduce have ended."""
-    backward_us = model.layers.total_backward_us
+
+    def step_ms(schedule: Schedule) -> float:
+        end_us = max(model.layers.total_backward_us, simulate(model.layers, network, schedule).end_us)
+        return (model.before_backward_us + end_us) / 1e3
+
     return StepTimes(
         model=model.label,
         is_estimate=model.is_estimate,
-        step_ms={
-            schedule.scheduler: (
-                model.before_backward_us + max(backward_us, simulate(model.layers, network, schedule).end_us)
-            )
-            / 1e3
-            for schedule in schedules
-        },
+        step_ms={schedule.scheduler: step_ms(schedule) for schedule in schedules},
         buffers={schedule.scheduler: len(schedule.last_gradients) for schedule in schedules},
         at_once={schedule.scheduler: schedule.at_once for schedule in schedules},
         compute_ms=model.step_us / 1e3,

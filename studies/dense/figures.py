@@ -70,15 +70,8 @@ def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion
     for model in models:
         lines = []
         for index, aggregation in enumerate(AGGREGATIONS):
-            update = {"aggregation": aggregation}
-            factors = [
-                float(
-                    scaling_factor(
-                        model, network.model_copy(update={**update, "workers": worker_count}), fusion
-                    )
-                )
-                for worker_count in WORKERS
-            ]
+            setups = [network.model_copy(update={"aggregation": aggregation, "workers": n}) for n in WORKERS]
+            factors = [float(scaling_factor(model, setup, fusion)) for setup in setups]
             x, name = np.array(WORKERS, dtype=np.float64), AGGREGATION_TITLES[aggregation]
             lines.append(Series(name, x, np.array(factors), colour_of(name, index), dash=index % len(DASHES)))
         panels.append(Panel(model.label, lines))

@@ -69,13 +69,9 @@ class PointResult(CachedResult):
 
 
 def fingerprint(point: Point) -> str:
-    code = digest_of(
-        point.design.program, (point.job.__module__, "simulator.costs", *modules_of(point.design))
-    )
-    hash_input = " ".join(
-        [code, point.model_dump_json(), Network().model_dump_json(), Hosts().model_dump_json()]
-    )
-    hasher = hashlib.sha256(hash_input.encode())
+    modules = (point.job.__module__, "simulator.costs", *modules_of(point.design))
+    texts = (each.model_dump_json() for each in (point, Network(), Hosts()))
+    hasher = hashlib.sha256(" ".join([digest_of(point.design.program, modules), *texts]).encode())
     if isinstance(point, TrainingPoint) and point.job.data.file is not None:
         hasher.update(point.job.data.file.read_bytes())
     return hasher.hexdigest()[:16]

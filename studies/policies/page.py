@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import Plot, plot
+from analysis.page.plots import plot
 from analysis.wording import AnswerText, Span, Table
 from studies.policies.figures import figures_of, shown_size
 from studies.policies.findings import findings, headline
@@ -46,7 +46,16 @@ _GLOSSARY = (
 
 def write_page(study: Study, folder: Path) -> Path:
     figures = figures_of(study)
-    report = write_report(_page(study, [plot(figure) for figure in figures]), figures, folder)
+    page = Page(
+        title="What to keep in the switch",
+        plots=[plot(figure) for figure in figures],
+        answers=[answer_of(study)],
+        provenance=_provenance(study),
+        tables=[("Policies", tables_of(study))],
+        how_to_read=_HOW_TO_READ,
+        glossary=_GLOSSARY,
+    )
+    report = write_report(page, figures, folder)
     write_table(study, folder)
     return report
 
@@ -61,19 +70,10 @@ def answer_of(study: Study) -> AnswerText:
 
 
 def tables_of(study: Study) -> list[Table]:
-    return [_table(study, shown_size(study)), *_shares(study)]
-
-
-def _page(study: Study, plots: list[Plot]) -> Page:
-    return Page(
-        title="What to keep in the switch",
-        plots=plots,
-        answers=[answer_of(study)],
-        provenance=_provenance(study),
-        tables=[("Policies", tables_of(study))],
-        how_to_read=_HOW_TO_READ,
-        glossary=_GLOSSARY,
-    )
+    size = shown_size(study)
+    rows = [(each.title, *cells(study, each)) for each in study.at(size).values()]
+    table = text_table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
+    return [table, *_shares(study)]
 
 
 def _provenance(study: Study) -> list[tuple[str, str]]:
@@ -89,12 +89,6 @@ def _provenance(study: Study) -> list[tuple[str, str]]:
         ("control plane", f"{settings.writes_per_s:,.0f} table writes/s"),
         ("servers", f"{settings.servers:,}; {facts.without.rpcs:,.1f} RPCs an operation without offload"),
     ]
-
-
-def _table(study: Study, size: int) -> Table:
-    outcomes = study.at(size).values()
-    rows = [(each.title, *cells(study, each)) for each in outcomes]
-    return text_table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
 
 
 def _shares(study: Study) -> Iterator[Table]:

@@ -96,15 +96,12 @@ def frame(study: Study) -> pl.DataFrame:
     )
 
 
-def write_table(study: Study, folder: Path) -> list[Path]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def write_table(study: Study, folder: Path) -> None:
+    # Without pyplot, whose backend belongs to the caller, for example a notebook.
+    from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-    csv, pdf = folder / "table.csv", folder / "table.pdf"
-    with atomic_path(csv) as partial:
+    with atomic_path(folder / "table.csv") as partial:
         frame(study).write_csv(partial)
     if study.facts.tables:
         with atomic_path(folder / "tables.csv") as partial:
@@ -115,25 +112,21 @@ def write_table(study: Study, folder: Path) -> list[Path]:
         for each in study.at(size).values()
     ]
     widths = _WIDTHS[: len(rows[0])]
-    figure = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + _HEAD_ROWS)))
-    try:
-        axis = figure.add_axes((0, 0, 1, 1))
-        axis.set_axis_off()
-        table = axis.table(
-            rows,
-            colLabels=["policy", "keys", *columns(study)],
-            colWidths=[width / sum(widths) for width in widths],
-            bbox=Bbox.from_bounds(0.02, 0.02, 0.96, 0.96),
-            edges="horizontal",
-            cellLoc="right",
-        )
-        table.auto_set_font_size(False)
-        table.set_fontsize(8)
-        for (_, column), cell in table.get_celld().items():
-            if column == 0:
-                cell.get_text().set_horizontalalignment("left")
-        with atomic_path(pdf) as partial:
-            figure.savefig(partial, format="pdf", dpi=_DPI, metadata={"CreationDate": None})
-    finally:
-        plt.close(figure)
-    return [csv, pdf]
+    figure = Figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + _HEAD_ROWS)))
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    table = axis.table(
+        rows,
+        colLabels=["policy", "keys", *columns(study)],
+        colWidths=[width / sum(widths) for width in widths],
+        bbox=Bbox.from_bounds(0.02, 0.02, 0.96, 0.96),
+        edges="horizontal",
+        cellLoc="right",
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(8)
+    for (_, column), cell in table.get_celld().items():
+        if column == 0:
+            cell.get_text().set_horizontalalignment("left")
+    with atomic_path(folder / "table.pdf") as partial:
+        figure.savefig(partial, format="pdf", dpi=_DPI, metadata={"CreationDate": None})

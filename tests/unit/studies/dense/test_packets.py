@@ -99,12 +99,11 @@ def test_two_at_once_share_a_link_fairly_and_hide_start_ups() -> None:
     assert [sharing_of(net, 2_000_000, k) for k in (1, 2, 3)] == pytest.approx([1, 2, 3], rel=0.02)
     gbit, startup_us = link_of(net)
     size = 2_000_000
-    both = simulate_rings(
-        np.full(2, size), np.zeros(2), 8, gbit, startup_us, 2, includes_additions=False
-    ).end_us
-    after = simulate_rings(
-        np.full(2, size), np.zeros(2), 8, gbit, startup_us, 1, includes_additions=False
-    ).end_us
+    sizes, ready = np.full(2, size), np.zeros(2)
+    both, after = (
+        simulate_rings(sizes, ready, 8, gbit, startup_us, at_once, includes_additions=False).end_us
+        for at_once in (2, 1)
+    )
     assert after == pytest.approx(2 * net.uncontended_us(size), rel=0.01)
     assert after - both == pytest.approx(net.alpha_us, rel=0.1)
 

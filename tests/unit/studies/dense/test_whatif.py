@@ -101,15 +101,13 @@ def test_a_rings_all_reduce_by_hand() -> None:
     wire = 2 * 0.75 * 10_000_000 / 1250
     added = 3 * (10.704 + (2_500_000 - 1_310_720) / 1_310_720 * (18.1632 - 10.704))
     assert reduce_us(network, 10_000_000) == pytest.approx(wire + added)
-    assert reduce_us(network.model_copy(update={"compression": 5.0}), 10_000_000) == pytest.approx(
-        wire / 5 + added
-    )
-    assert reduce_us(network.model_copy(update={"startup_us": 7.0}), 10_000_000) == pytest.approx(
-        wire + added + 6 * 7
-    )
-    assert reduce_us(network.model_copy(update={"utilisation": 0.5}), 10_000_000) == pytest.approx(
-        2 * wire + added
-    )
+    for setting, value, expected in (
+        ("compression", 5.0, wire / 5 + added),
+        ("startup_us", 7.0, wire + added + 6 * 7),
+        ("utilisation", 0.5, 2 * wire + added),
+    ):
+        changed = network.model_copy(update={setting: value})
+        assert reduce_us(changed, 10_000_000) == pytest.approx(expected), setting
 
 
 @pytest.mark.parametrize(

@@ -51,15 +51,11 @@ def test_pushes_of_dlrm_are_gradients_or_steps_of_sgd() -> None:
     assert np.abs(step.view(np.int32) + 0.5 * gradient.view(np.int32)).max() <= 1
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
 def test_ratings_are_clicks_of_users_and_items(tmp_path: Path) -> None:
     head = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
     lines = [f"{user}\t{item}\t{1 + (user + item) % 5}\t0" for user in (7, 9, 30) for item in (2, 4, 5, 8)]
-    file = write(tmp_path / "few.inter", head + "\n".join(lines) + "\n")
+    file = tmp_path / "few.inter"
+    file.write_text(head + "\n".join(lines) + "\n")
     assert count_ratings(file) == 12
     trace = ratings_trace(file, workers=2, batch=3, seed=1)
     assert (trace.workers, trace.steps, trace.space.size) == (2, 2, 1 + 3 + 4)

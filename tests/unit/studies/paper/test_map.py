@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -67,20 +68,12 @@ def test_change_is_a_part_of_what_it_is_without() -> None:
 
 
 def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Run:
-        """A run with a skew and keys per step."""
-
-        def __init__(self, skew: float, keys: int) -> None:
-            shape = type("Shape", (), {"hot_share": skew, "keys_per_step": keys})
-            self.config = type("Config", (), {"workload": shape})
-
-    runs: list[Any] = [Run(skew, keys) for skew in (0.1, 0.7) for keys in (500, 3000)]
+    shapes = [
+        SimpleNamespace(hot_share=skew, keys_per_step=keys) for skew in (0.1, 0.7) for keys in (500, 3000)
+    ]
+    runs: list[Any] = [SimpleNamespace(config=SimpleNamespace(workload=shape)) for shape in shapes]
     monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
-    monkeypatch.setattr(
-        maps,
-        "measured_point",
-        lambda run, of: point(run.config.workload.hot_share, run.config.workload.keys_per_step),
-    )
+    monkeypatch.setattr(maps, "measured_point", lambda run, of: point(*vars(run.config.workload).values()))
     found = draw_map(runs, 2, [maps.Marker("mine", 0.42, 700.0)])
     packets, servers, *_ = found.figure.panels
     assert packets.title == "packets to the servers, counted"

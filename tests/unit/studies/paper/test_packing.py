@@ -33,11 +33,8 @@ def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> 
     """Keys that are hot only in the second half are not in the set."""
     first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
     found = pack_trace(trace_of([first] * 60 + [second] * 60), top_k=8, servers=1)
-    assert found.hot_share == 0 and (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (
-        1,
-        1,
-        1,
-    )
+    assert found.hot_share == 0
+    assert (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (1, 1, 1)
 
 
 def test_two_servers_have_own_rpcs() -> None:

@@ -11,19 +11,14 @@ import pytest
 from foundation.errors import DataError
 from foundation.logs.access import steps
 from foundation.logs.access.block import ReadOptions
-from studies.policies.log import KEY, PULL, Log, prepare
+from studies.policies.log import Log, prepare
+from tests.harness.access_logs import keys_by_step
 
 
 def prepared(*files: Path, train_share: float = 0.5, samples: int = 2) -> Log:
     folder = files[0].parent / f"arrays-{len(list(files[0].parent.iterdir()))}"
     folder.mkdir()
     return prepare(files, folder, train_share, ReadOptions(batch=samples), lambda done, total: None)
-
-
-def steps_of(log: Log) -> list[list[int]]:
-    keys = log.keys[log.accesses & KEY].tolist()
-    signed = [-key if access & PULL else key for key, access in zip(keys, log.accesses.tolist(), strict=True)]
-    return [signed[a:b] for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)]
 
 
 def csv(path: Path, text: str) -> Path:
@@ -47,27 +42,27 @@ def test_rows_of_any_order_become_steps_in_the_order_of_time(
         log = tmp_path / "log.parquet"
         frame.write_parquet(log)
     found = prepared(log)
-    assert steps_of(found) == [[5, 9, big], [9], [5], [1]]
+    assert keys_by_step(found) == [[5, 9, big], [9], [5], [1]]
     assert (found.keys.tolist(), found.training_steps, found.training_accesses) == ([1, 5, 9, big], 2, 4)
 
 
 def test_logs_of_several_servers_are_one(tmp_path: Path) -> None:
     one = csv(tmp_path / "one.csv", f"{HEAD}1,1,4\n2,1,4\n1,2,4\n")
     two = csv(tmp_path / "two.csv", f"{HEAD}1,1,3\n2,1,5\n")
-    assert steps_of(prepared(one, two)) == [[3, 4], [4], [4, 5]]
+    assert keys_by_step(prepared(one, two)) == [[3, 4], [4], [4, 5]]
 
 
 def test_pulls_come_before_updates(tmp_path: Path) -> None:
     text = "iteration,worker,op,key\n1,1,push,4\n1,1,pull,6\n1,1,pull,4\n2,1,push,6\n"
     found = prepared(csv(tmp_path / "log.csv", text))
-    assert steps_of(found) == [[-4, -6, 4], [6]]
+    assert keys_by_step(found) == [[-4, -6, 4], [6]]
     assert found.has_pulls
 
 
 def test_training_sets_follow_one_another(tmp_path: Path) -> None:
     one = csv(tmp_path / "one.svm", "1 1:1 5:1\n0 1:2\n1 7:0.5\n")
     two = csv(tmp_path / "two.svm", "1 2:1\n0 2:1 9:1\n")
-    assert steps_of(prepared(one, two)) == [[1, 5], [2, 7], [2, 9]]
+    assert keys_by_step(prepared(one, two)) == [[1, 5], [2, 7], [2, 9]]
 
 
 def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

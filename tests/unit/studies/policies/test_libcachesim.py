@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foundation.logs.access.block import read_options
-from foundation.logs.access.steps import read_steps
 from studies.policies.log import Log
 from studies.policies.miss_ratio.curve import miss_ratios
 from studies.policies.policy import Policy
@@ -78,9 +76,7 @@ def test_hits_are_those_of_libcachesim(tmp_path: Path, name: str) -> None:
 
 def test_the_curve_is_that_of_libcachesim(tmp_path: Path) -> None:
     _, path = traces(tmp_path, "movielens")
-    folder = tmp_path / "curve"
-    folder.mkdir()
-    steps = read_steps([path], read_options(batch=1), folder, lambda done, total: None)
+    steps = read(tmp_path, path)
     (curve,) = miss_ratios(steps, None, lambda done, total: None).curves
     for size in [size for size in curve.sizes if size in (1, 10, 100, 1_682)]:
         expected = hits_of(path, libcachesim.LRU(cache_size=size))

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studies.policies.miss_ratio import reuse
-from studies.policies.miss_ratio.curve import miss_ratios
+from studies.policies.miss_ratio.curve import MissRatioCurve, miss_ratios
 from studies.policies.miss_ratio.output import torchrec_of
 from studies.policies.miss_ratio.reuse import reuse_histograms
 from switch_harness.effort import examples
@@ -113,6 +113,12 @@ def test_what_torchrec_and_hugectr_take(tmp_path: Path) -> None:
     assert shares[-1]["hit_rate"] == 1
 
 
+def curve_of_items(folder: Path) -> MissRatioCurve:
+    log = read(folder, movielens(), columns="key=item_id")
+    (curve,) = miss_ratios(log, None, lambda done, total: None).curves
+    return curve
+
+
 def expected_miss_rate(stats: dict[str, Any], load_factor: float) -> float:
     """Return what TorchRec's planner makes of these statistics (`estimate_cache_miss_rate`)."""
     misses = 1 - np.cumsum(stats["mrc_hist_counts"]) / np.sum(stats["mrc_hist_counts"])
@@ -122,8 +128,7 @@ def expected_miss_rate(stats: dict[str, Any], load_factor: float) -> float:
 
 
 def test_torchrecs_planner_sees_the_misses(tmp_path: Path) -> None:
-    log = read(tmp_path, movielens(), columns="key=item_id")
-    (curve,) = miss_ratios(log, None, lambda done, total: None).curves
+    curve = curve_of_items(tmp_path)
     stats: Any = torchrec_of(curve)["stats"]
     for load_factor in (0.01, 0.1, 0.3, 1.0):
         misses = curve.accesses * curve.at(load_factor * 1_682) - curve.first_accesses
@@ -138,8 +143,7 @@ def test_torchrecs_own_class(tmp_path: Path) -> None:
         EmbeddingOffloadStats,
     )
 
-    log = read(tmp_path, movielens(), columns="key=item_id")
-    (curve,) = miss_ratios(log, None, lambda done, total: None).curves
+    curve = curve_of_items(tmp_path)
     stats: Any = torchrec_of(curve)["stats"]
     theirs = EmbeddingOffloadStats(**{**stats, "mrc_hist_counts": torch.tensor(stats["mrc_hist_counts"])})
     for load_factor in (0.01, 0.1, 0.5, 1.0):
@@ -166,8 +170,7 @@ def test_torchrecs_sources_take_and_read_the_statistics(tmp_path: Path) -> None:
     """The wheel's sources suffice: PyTorch, which they import, is too large to install for this."""
     stats = class_of_torchrec("planner/shard_estimators.py", "EmbeddingOffloadStats")
     functions = {each.name: each for each in stats.body if isinstance(each, ast.FunctionDef)}
-    log = read(tmp_path, movielens(), columns="key=item_id")
-    (curve,) = miss_ratios(log, None, lambda done, total: None).curves
+    curve = curve_of_items(tmp_path)
     written: Any = torchrec_of(curve)
     arguments = [each.arg for each in functions["__init__"].args.args]
     assert arguments == ["self", *written["stats"]]
