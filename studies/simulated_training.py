@@ -15,9 +15,10 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol.codec import Keys
 from foundation.settings import Strict
 from hosts.config import RunSettings, WorkerCost
+from hosts.keys import KeySpace
 from hosts.model import Model
 from hosts.worker.trainer import Schedule, Trainer
-from hosts.workload.trace import Trace
+from hosts.workload.trace import Samples, Trace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
 from simulator.drive import WorkerClock, drive
@@ -51,6 +52,26 @@ class ClosedLoopResult(NamedTuple):
     @property
     def curve(self) -> LossCurve:
         return loss_curve(self.counted_end_times, self.counted_losses)
+
+
+def trace_of_samples(
+    name: str, workers: int, steps: int, parameters: int, sizes: NDArray[np.int64],
+    positions: NDArray[np.uint32], columns: NDArray[np.uint32], label: NDArray[np.bool_],
+    x: NDArray[np.float32] | None = None,
+) -> Trace:  # fmt: skip
+    """Return a trace of mini-batches with equally many samples, of equally many features.
+
+    `columns` and `x` are [samples, features]; `sizes` and `positions` are those of `distinct_columns`.
+    """
+    samples, features = columns.shape
+    starts = np.arange(workers * steps + 1) * (samples // (workers * steps))
+    return Trace(
+        name, workers, steps, KeySpace(parameters), np.append(0, np.cumsum(sizes)), positions,
+        Samples(
+            batch_start=starts, label=label.astype(np.uint8), length=np.full(samples, features, np.uint32),
+            entry_start=starts * features, column=columns.ravel(), x=None if x is None else x.ravel(),
+        ),
+    )  # fmt: skip
 
 
 def make_network(

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
-from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid, to_fixed_point
-from hosts.workload.trace import MiniBatch, Samples, Trace, distinct_columns
+from hosts.workload.trace import MiniBatch, Trace, distinct_columns
+from studies.simulated_training import trace_of_samples
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -72,23 +72,9 @@ def make_trace(workers: int, steps: int, batch: int, seed: int, rows: Sequence[i
     entries[:, :categories] = columns[:, mlp_size::DIM].reshape(n, categories)
     x = np.ones(entries.shape, np.float32)
     x[:, categories:] = numbers
-    starts = np.arange(batches + 1) * batch
-    return Trace(
-        name="DLRM",
-        workers=workers,
-        steps=steps,
-        space=KeySpace(mlp_size + DIM * sum(rows)),
-        key_start=np.append(0, np.cumsum(sizes)),
-        position=positions,
-        samples=Samples(
-            batch_start=starts,
-            label=(random.random(n) < sigmoid(logit)).astype(np.uint8),
-            length=np.full(n, entries.shape[1], np.uint32),
-            entry_start=starts * entries.shape[1],
-            column=entries.ravel(),
-            x=x.ravel(),
-        ),
-    )
+    is_click = random.random(n) < sigmoid(logit)
+    parameters = mlp_size + DIM * sum(rows)
+    return trace_of_samples("DLRM", workers, steps, parameters, sizes, positions, entries, is_click, x)
 
 
 class DLRM:

@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 
 from foundation.errors import DataError, reason_of
-from hosts.keys import KeySpace
-from hosts.workload.trace import Samples, Trace, distinct_columns
+from hosts.workload.trace import Trace, distinct_columns
+from studies.simulated_training import trace_of_samples
 
 _USER, _ITEM, _RATING = "user_id:token", "item_id:token", "rating:float"
-_FEATURES = 3  # features of a sample
 MIN_CLICK_RATING = 4.0
 """Lowest rating that counts as a click."""
 
@@ -41,22 +40,8 @@ def ratings_trace(file: Path, workers: int, batch: int, seed: int) -> Trace:
     # Position 0 is the constant's; users and then items follow.
     parameters = 1 + rows[_USER].n_unique() + rows[_ITEM].n_unique()
     features = np.stack([np.zeros_like(users), 1 + users, 1 + rows[_USER].n_unique() + items], 1)
-    batches = workers * steps
-    sizes, positions, columns = distinct_columns(features.astype(np.int64).reshape(batches, -1))
-    starts = np.arange(batches + 1) * batch
-    return Trace(
-        name=file.name,
-        workers=workers,
-        steps=steps,
-        space=KeySpace(parameters),
-        key_start=np.append(0, np.cumsum(sizes)),
-        position=positions,
-        samples=Samples(
-            batch_start=starts,
-            label=(rows[_RATING].to_numpy()[order] >= MIN_CLICK_RATING).astype(np.uint8),
-            length=np.full(len(order), _FEATURES, np.uint32),
-            entry_start=_FEATURES * starts,
-            column=columns.ravel(),
-            x=None,
-        ),
-    )
+    batches = features.astype(np.int64).reshape(workers * steps, -1)
+    sizes, positions, columns = distinct_columns(batches)
+    is_click = rows[_RATING].to_numpy()[order] >= MIN_CLICK_RATING
+    columns = columns.reshape(features.shape)
+    return trace_of_samples(file.name, workers, steps, parameters, sizes, positions, columns, is_click)
