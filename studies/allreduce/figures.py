@@ -117,18 +117,16 @@ def _loss_curves(training: Sequence[TrainingRow]) -> Iterator[Figure]:
         ("allreduce-loss-steps", "step", "mini-batches of all workers"),
         ("allreduce-loss-time", "ms", "ms"),
     ):
-        panels = []
-        for question in dict.fromkeys(each.question for each in training):
-            rows = [each for each in training if each.question == question]
-            panels.append(
-                Panel(question, [
-                    Series(
-                        each.arm, np.array(each.loss_curve[column]), np.array(each.loss_curve["loss"]),
-                        ARMS[each.arm].colour, dash=_SOLID if each.waits else _DOTTED,
-                    )
-                    for each in rows
-                ])
-            )  # fmt: skip
+        panels = [
+            Panel(question, [
+                Series(
+                    each.arm, np.array(each.loss_curve[column]), np.array(each.loss_curve["loss"]),
+                    ARMS[each.arm].colour, dash=_SOLID if each.waits else _DOTTED,
+                )
+                for each in training if each.question == question
+            ])
+            for question in dict.fromkeys(each.question for each in training)
+        ]  # fmt: skip
         yield Figure(
             name, f"Training R1's hot set: loss against {title}", Axis(title), Axis("log loss, nats"), panels,
             caption="Dotted: designs in which no worker waits for another.",

@@ -62,15 +62,11 @@ class Layers:
     def by_module(self) -> Layers:
         modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]
         starts = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
-
-        def sum_by_module(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.add.reduceat(values, starts)
-
         return Layers(
             tuple(modules[i] for i in starts),
             np.add.reduceat(self.sizes, starts),
-            sum_by_module(self.backward_us),
-            None if self.forward_us is None else sum_by_module(self.forward_us),
+            np.add.reduceat(self.backward_us, starts),
+            None if self.forward_us is None else np.add.reduceat(self.forward_us, starts),
         )
 
 

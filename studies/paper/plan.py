@@ -50,7 +50,8 @@ class Stage:
 
 
 def all_stages(quick: bool) -> list[Stage]:
-    return [*_main_stages(quick), *_map_stages(quick), *_sweep_stages(quick)]
+    sweeps = [] if quick else [*_top_k_stages(), *_scale_stages()]
+    return [*_main_stages(quick), *_map_stages(quick), *sweeps]
 
 
 def map_stages(quick: bool) -> list[Stage]:
@@ -83,13 +84,10 @@ def _map_stages(quick: bool) -> Iterator[Stage]:
         yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
 
 
-def _sweep_stages(quick: bool) -> Iterator[Stage]:
-    if quick:
-        return
+def _top_k_stages() -> Iterator[Stage]:
     for top_k in (2_000, 8_000, 38_000, 100_000):
         settings = {**_SHORT_RUN, "top_k": top_k}
         yield Stage(f"top-k-{top_k}", 50 + top_k / 2_500, settings)
-    yield from _scale_stages()
 
 
 def _scale_stages() -> Iterator[Stage]:

@@ -102,15 +102,8 @@ def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], Non
 def _command(stage: Stage, folder: Path, config: Path) -> list[str]:
     if stage.is_run:
         return [str(_ROOT / "hotline"), "run", f"CONFIG={config}"]
-    options = [f"--{name}={value}" for name, value in stage.settings.items()]
-    return [
-        sys.executable,
-        "-m",
-        "studies.paper.connections",
-        "-o",
-        str(result_path(stage, folder)),
-        *options,
-    ]
+    command = [sys.executable, "-m", "studies.paper.connections", "-o", str(result_path(stage, folder))]
+    return command + [f"--{name}={value}" for name, value in stage.settings.items()]
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from foundation.errors import DataError, reason_of
 from foundation.logs.access.steps import Progress
+from foundation.logs.parts import Parts
 from hosts.workload.generator import Shape, calibrate
 from hosts.workload.trace import distinct_columns
 
+_NAME, _SCHEMA = "built", pl.Schema({"iteration": pl.UInt32, "worker": pl.UInt16, "key": pl.UInt64})
 _STEPS_PER_PART = 100
 _EXCHANGES_PER_HALF_LIFE = 50
 _SHIFTED_SHARE = 0.5  # share of the hottest keys that a shift exchanges
@@ -36,17 +38,14 @@ class LogSpec:
 
 def write_parts(spec: LogSpec, folder: Path, progress: Progress) -> list[Path]:
     """Write Parquet files (iteration, worker, key), and return their paths in order; raises `DataError`."""
-    files = []
-    for number, part in enumerate(_generate_parts(spec, progress)):
-        files.append(folder / f"built-{number}.parquet")
-        try:
-            part.write_parquet(files[-1])
-        except OSError as error:
-            raise DataError(f"{files[-1]}: cannot be written: {reason_of(error)}") from error
+    files, parts = [], Parts(folder, _NAME, _SCHEMA)
+    for number, columns in enumerate(_generate_parts(spec, progress)):
+        parts.write(columns)
+        files.append(folder / f"{_NAME}-{number}.parquet")
     return files
 
 
-def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
+def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDArray[np.integer]]]:
     # A mini-batch draws `draws` ranks, of which equal ones are one key.
     law, draws = calibrate(spec.shape)
     random = np.random.default_rng(spec.seed)
@@ -62,13 +61,7 @@ def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]
         drawn_keys = key_of_rank[law.ranks(random.random((end - start, draws)))]
         sizes, keys, _ = distinct_columns(drawn_keys)
         step = np.repeat(np.arange(start, end), sizes)
-        yield pl.DataFrame(
-            {
-                "iteration": (step // spec.workers).astype(np.uint32),
-                "worker": (step % spec.workers + 1).astype(np.uint16),
-                "key": keys.astype(np.uint64),
-            }
-        )
+        yield {"iteration": step // spec.workers, "worker": step % spec.workers + 1, "key": keys}
         if spec.half_life:
             exchanged_share = 1 - 2 ** ((start - end) / spec.half_life)
             is_exchanged = random.random(len(key_of_rank)) < exchanged_share

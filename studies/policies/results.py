@@ -127,10 +127,8 @@ class Study(Strict):
 
     @cached_property
     def by_policy(self) -> dict[str, list[Outcome]]:
-        outcomes: dict[str, list[Outcome]] = {}
-        for outcome in self.outcomes:
-            outcomes.setdefault(outcome.policy, []).append(outcome)
-        return outcomes
+        names = dict.fromkeys(each.policy for each in self.outcomes)
+        return {name: [each for each in self.outcomes if each.policy == name] for name in names}
 
     def at(self, size: int) -> dict[str, Outcome]:
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}

@@ -44,12 +44,8 @@ def delay_against_connections(file: Path) -> Figure:
 def _select(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
     is_curve = (pl.col("way") == way) & (pl.col("arm") == arm)
     # With so few connections all of them call, so both curves share these points.
-    is_point_of_curve = (
-        pl.col("active") == active
-        if active
-        else ~pl.col("active") | (pl.col("connections") <= ACTIVE_CALLERS)
-    )
-    return rows.filter(is_curve & is_point_of_curve).sort("connections", "round")
+    is_shared = pl.col("connections") <= ACTIVE_CALLERS
+    return rows.filter(is_curve & ((pl.col("active") == active) | is_shared)).sort("connections", "round")
 
 
 def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:

@@ -24,9 +24,8 @@ def make_top_k(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def make_random(log: Log, sizes: Sequence[int]) -> Policy:
-    return _make_fixed_policy(
-        log, np.random.default_rng(_SEED).permutation(np.flatnonzero(log.counts)), sizes
-    )
+    order = np.random.default_rng(_SEED).permutation(np.flatnonzero(log.counts))
+    return _make_fixed_policy(log, order, sizes)
 
 
 def _make_fixed_policy(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
