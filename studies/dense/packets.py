@@ -38,8 +38,6 @@ _MIN_FRAMES_PER_HOST = 16
 
 @dataclass(frozen=True, slots=True)
 class RingResult:
-    start_times: Values
-    """[b]: start in µs at the first host."""
     end_times: Values
     """[b]: time in µs at which the last host has the sum."""
     frames: int  # sent by hosts
@@ -74,7 +72,6 @@ def simulate_rings(
     run_rings(ring_state, PAYLOAD, round(startup_us * 1e3), at_once)
     links = (ring_state.up, ring_state.down)
     return RingResult(
-        ring_state.start_times.min(axis=1) / 1e3,
         ring_state.end_times.max(axis=1) / 1e3,
         int(ring_state.up.frames.sum()),
         int(max(link.longest_queue.max() for link in links)),
@@ -109,7 +106,7 @@ def _make_rings(
         add_times=np.rint(add_us * 1e3).astype(np.int64),
         **{
             name: np.zeros(shape, np.int64)
-            for name in ("due_frames", "sent_frames", "received_frames", "start_times", "end_times")
+            for name in ("due_frames", "sent_frames", "received_frames", "end_times")
         },
         **{name: np.zeros(workers, np.int64) for name in ("begun_buffers", "active_buffers", "is_sending")},
         last_buffer=np.full(workers, buffers - 1),

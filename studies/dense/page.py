@@ -7,7 +7,7 @@ from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.wording import AnswerText, Span, Table
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule
-from studies.dense.answers import COLUMNS, Requirements, StepTimes, requirements_of, step_times
+from studies.dense.answers import COLUMNS, StepTimes, requirements_of, step_times
 from studies.dense.catalogue import Model
 from studies.dense.figures import scaling_by_workers, scaling_map, timeline
 from studies.dense.fusion import Fusion
@@ -45,6 +45,8 @@ def write_whatif(
 ) -> Path:
     figures = [scaling_map(models, network, fusion, target), scaling_by_workers(models, network, fusion)]
     requirements = requirements_of(models, network, fusion, target)
+    rows = [(each.model, f"{each.factor:.3f}", *each.cells()) for each in requirements]
+    table = text_table(f"For a scaling factor of {target:g}", ("", "scaling factor", *COLUMNS), rows)
     page = Page(
         title="Is the network the bottleneck?",
         answers=[
@@ -58,7 +60,7 @@ def write_whatif(
             )
         ],
         provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
-        tables=[("Required network", [_requirements_table(requirements, target)])],
+        tables=[("Required network", [table])],
         plots=[plot(figure) for figure in figures],
         how_to_read=_HOW_TO_READ_WHATIF,
         glossary=_GLOSSARY,
@@ -92,11 +94,6 @@ def times_table(times: Sequence[StepTimes]) -> Table:
         for each in times
     ]
     return text_table("ms of a step", ("", *names, "without communication"), rows)
-
-
-def _requirements_table(requirements: Sequence[Requirements], target: float) -> Table:
-    rows = [(each.model, f"{each.factor:.3f}", *each.cells()) for each in requirements]
-    return text_table(f"For a scaling factor of {target:g}", ("", "scaling factor", *COLUMNS), rows)
 
 
 def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:

@@ -38,7 +38,6 @@ class Rings(NamedTuple):
     due_frames: Any  # int64[b, n]: frames that each host may send by now, in all steps so far
     sent_frames: Any  # int64[b, n]: frames sent
     received_frames: Any  # int64[b, n]: frames received
-    start_times: Any  # int64[b, n]: start of each buffer's all-reduce at each host
     end_times: Any  # int64[b, n]: end of each buffer's all-reduce at each host
     begun_buffers: Any  # int64[n]: number of buffers begun, in order
     active_buffers: Any  # int64[n]: number of buffers begun and not finished
@@ -88,7 +87,6 @@ def _begin_buffers(rings: Any, h: int, now: int, startup: int, at_once: int) -> 
             return
         rings.begun_buffers[h] += 1
         rings.active_buffers[h] += 1
-        rings.start_times[b, h] = now
         push_event(rings, now + startup, DUE, h, b)
 
 

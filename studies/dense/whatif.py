@@ -97,9 +97,9 @@ def last_end_us(
     return end_time
 
 
-def bottleneck_rows(models: tuple[str, ...] = MEASURED_MODELS) -> Iterator[ModelRow]:
+def bottleneck_rows() -> Iterator[ModelRow]:
     """Yield the rows of [BOTTLENECK]'s table: 64 workers in a ring, with the paper's logs and fusion rule."""
-    for name in models:
+    for name in MEASURED_MODELS:
         model = open_model(name)
 
         def factor(setup: Setup, model: Model = model) -> float:

@@ -25,6 +25,7 @@ ROWS = tuple(round(20 * 2.5**k) for k in range(8))
 """Number of embeddings of each category: from 20 to 12,207."""
 _EMBEDDING_STD, _LABEL_STD, _NUMBER_WEIGHT_STD = 0.3, 0.8, 0.5
 """Standard deviations of initial embeddings, and of the labels' logits by category value and by number."""
+_WEIGHTS_SEED = 1  # of the initial parameters
 _LABEL_BIAS = -1  # mean logit: fewer samples are clicks than not
 
 
@@ -83,12 +84,10 @@ class DLRM:
     With a learning rate, workers push SGD steps, which servers add; without one, they push gradients.
     """
 
-    def __init__(
-        self, scale: float, learning_rate: float | None = None, rows: Sequence[int] = ROWS, seed: int = 1
-    ) -> None:
+    def __init__(self, scale: float, learning_rate: float | None = None, rows: Sequence[int] = ROWS) -> None:
         self._scale, self._rate, self._categories = scale, learning_rate, len(rows)
         self._shapes, self._mlp_size = _shapes(len(rows)), dense_size(rows)
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(_WEIGHTS_SEED)
         layers = [
             random.normal(0, np.sqrt(2 / shape[0]), shape) if len(shape) == 2 else np.zeros(shape)
             for shape in self._shapes

@@ -67,28 +67,19 @@ def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> 
 @dataclass(frozen=True, slots=True)
 class OffloadMap:
     figure: Figure
-    packings: dict[tuple[float, int], Packing]
     costs: Costs
 
 
-def draw_map(
-    runs: Sequence[MeasuredRun],
-    servers: int,
-    markers: Sequence[Marker] = (),
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> OffloadMap:
+def draw_map(runs: Sequence[MeasuredRun], servers: int, markers: Sequence[Marker] = ()) -> OffloadMap:
     points = [
         measured_point(
             run, pack_shape(run.config.workload.hot_share, run.config.workload.keys_per_step, servers)
         )
         for run in runs
     ]
-    packings = {}
-    for done, (skew, keys) in enumerate(product(SKEWS, KEYS_PER_STEP)):
-        progress(done, len(SKEWS) * len(KEYS_PER_STEP))
-        packings[skew, keys] = pack_shape(skew, keys, servers)
+    packings = {each: pack_shape(*each, servers) for each in product(SKEWS, KEYS_PER_STEP)}
     costs = Costs.fit(points)
-    return OffloadMap(_figure(runs, points, packings, costs, markers), packings, costs)
+    return OffloadMap(_figure(runs, points, packings, costs, markers), costs)
 
 
 def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
