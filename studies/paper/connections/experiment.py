@@ -11,8 +11,9 @@ from pathlib import Path
 import polars as pl
 
 from controller.controller import Controller
-from controller.tables import Job, Route, Server, Worker
+from controller.tables import InitialRow, Job, Worker
 from experiment.config import EPOCH, Config
+from experiment.designs import rows
 from experiment.errors import AgentFailed
 from foundation.designs.hotset import BASELINE, settings_of
 from foundation.protocol import addressing
@@ -53,7 +54,7 @@ async def run(
             Controller(net.address, exclusive=True) as controller,
         ):
             await controller.commit_pipeline()
-            await controller.install(*_table_entries(max(connections)))
+            await controller.install(*_table_entries(config, max(connections)))
             for round_number in range(rounds):
                 rng.shuffle(shuffled_settings)
                 for setting in shuffled_settings:
@@ -130,22 +131,10 @@ async def _agents(
             await agent.quit()
 
 
-def _table_entries(callers: int) -> Iterator[Route | Server | Job | Worker]:
-    worker, server, service = addressing.worker(1), addressing.server(1), addressing.service(1)
-    yield Route(worker.mac, addressing.worker_port(1))
-    yield Route(server.mac, addressing.server_port(1, 1))
-    yield Server(
-        job=BASELINE.job,
-        ps=0,
-        mac=server.mac,
-        addr=server.address,
-        udp_port=HOTLINE_PORT,
-        port=addressing.server_port(1, 1),
-        service_mac=service.mac,
-        service_addr=service.address,
-        service_port=HOTLINE_PORT,
-    )
-    yield Job(BASELINE.job, offload=False, proxy=False)
+def _table_entries(config: Config, callers: int) -> Iterator[InitialRow]:
+    # The worker's host has all callers, each at a port.
+    yield from (row for row in rows(config, [BASELINE]) if not isinstance(row, Worker))
+    worker = addressing.worker(1)
     for caller in range(callers):
         yield Worker(
             job=BASELINE.job,
