@@ -1,6 +1,8 @@
-"""[BOTTLENECK]'s table to the third digit, formulas by hand, and the required network."""
+"""[BOTTLENECK]'s table to the third digit, formulas by hand, the required network, curves of utilisation."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from foundation.errors import DataError
 from studies.dense.answers import requirements_of
 from studies.dense.catalogue import Model, open_model, open_models
 from studies.dense.fusion import MIB, PRESETS, Fusion, fuse
 from studies.dense.layers import Layers
-from studies.dense.network import AGGREGATIONS, Aggregation, Network, addition_us, reduce_us
+from studies.dense.network import (
+    AGGREGATIONS,
+    Aggregation,
+    Network,
+    addition_us,
+    read_utilisation,
+    reduce_us,
+)
 from studies.dense.whatif import (
     PAPER_FUSION,
     SETUPS,
@@ -228,3 +238,32 @@ def test_more_of_either_never_harms(
         for rate, times in ((gbit, compression), (1.1 * gbit, compression), (1.1 * gbit, 1.1 * compression))
     ]
     assert 0 < rising[0] <= rising[1] + 1e-12 <= rising[2] + 2e-12 <= 1 + 3e-12
+
+
+def test_a_curve_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "curve.csv"
+    file.write_text("utilisation,gbit\n0.95,10\n0.3,100\n")
+    assert read_utilisation(file) == ((10.0, 0.95), (100.0, 0.3))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gbit\n10\n", "its columns are gbit; expected gbit, utilisation"),
+        ("gbit,utilisation\n", "has no row"),
+        ("gbit,utilisation\n10,\n", "line 2: column utilisation is empty"),
+        ("gbit,utilisation\n10,x\n", "line 2: column utilisation is 'x'; a number expected"),
+        (
+            "gbit,utilisation\n10,0.5\n10,0.6\n",
+            "line 3: column gbit is 10; expected more than in the previous line",
+        ),
+        ("gbit,utilisation\n10,95\n", "line 2: column utilisation is 95; a share up to 1"),
+        ("gbit,utilisation\nnan,1\n", "line 2: column gbit is nan"),
+    ],
+)
+def test_which_curves_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "curve.csv"
+    file.write_text(text)
+    with pytest.raises(DataError) as error:
+        read_utilisation(file)
+    assert message in str(error.value) and str(file) in str(error.value)

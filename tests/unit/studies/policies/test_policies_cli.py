@@ -1,4 +1,4 @@
-"""`hotline policies`: its output and files, its cache, and the input it refuses."""
+"""`hotline policies`: its output and files, its cache, the input it refuses, and its page in a browser."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from studies.policies import study as studies
 from studies.policies.replay import replay as real_replay
 from studies.policies.results import WRITES_PER_S
 from studies.policies.rules import BY_NAME
+from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke, json_of
 
 SIZES = "5,10,50"
@@ -212,3 +213,32 @@ def test_a_bad_log_leaves_nothing(tmp_path: Path) -> None:
         f"Error: {log}, line 3: column key is 'minus'; expected an integer from 0 to 2^64 - 2\n"
     )
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "light"),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in ((1280, "dark"), (390, "dark"))),
+    ],
+)
+def test_nothing_is_cut_off_and_no_script_fails(log: Path, tmp_path: Path, width: int, scheme: str) -> None:
+    into = tmp_path / "out"
+    assert policies(log, "--sizes", SIZES, "--into", into).exit_code == 0
+    with (
+        browser() as started,
+        opened(started, into / "report.html", width, scheme) as (shown, errors),
+    ):
+        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+        shown.wait_for_function(
+            "document.querySelectorAll('.panel').length == 3 && "
+            "[...document.querySelectorAll('.panel')].every(of => of.querySelector('.main-svg'))"
+        )
+        assert errors == []
+        wider = shown.evaluate(
+            "[...document.querySelectorAll('body, body *:not(script)')].filter(element => "
+            "element.getBoundingClientRect().right > innerWidth + 1 "
+            "&& !element.closest('.panels')).length"
+        )
+        assert wider == 0
+        assert shown.locator("tbody tr").first.is_visible()

@@ -1,13 +1,16 @@
-"""Each policy against its reference implementation, on random logs: every access, every move."""
+"""Each policy against its reference implementation, and cachetools, on random logs: every access and move."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import cachetools
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from studies.policies.log import Log, make_log
-from studies.policies.rules import BY_NAME, POLICIES
+from studies.policies.rules import BY_NAME, POLICIES, lfu, lru
 from switch_harness.effort import seeds
 from tests.unit.studies.policies.reference_policies import REFERENCES
 
@@ -89,3 +92,27 @@ def test_random_keys_are_no_hotter_than_others() -> None:
 
 def test_only_random_has_no_reference() -> None:
     assert {spec.name for spec in POLICIES} - set(REFERENCES) == {"random"}
+
+
+def hits_of_library(cache: Any, keys: list[int]) -> list[bool]:
+    hits = []
+    for key in keys:
+        hits.append(key in cache)
+        if hits[-1]:
+            cache[key]  # which is an access
+        else:
+            cache[key] = True
+    return hits
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_lru_and_lfu_are_cachetools(seed: int) -> None:
+    log = random_log(200 + seed)
+    levels = np.empty(len(log.accesses), np.uint8)
+    lru.make(log, SIZES).serve(log.accesses, levels)
+    for number, size in enumerate(SIZES):
+        expected = hits_of_library(cachetools.LRUCache(size), log.accesses.tolist())
+        assert (levels <= number).tolist() == expected
+    for size in SIZES:
+        lfu.make(log, (size,), max_mean=0).serve(log.accesses, levels)
+        assert (levels == 0).tolist() == hits_of_library(cachetools.LFUCache(size), log.accesses.tolist())
