@@ -14,8 +14,7 @@ from studies.policies.rules.lru import LRU
 from studies.policies.rules.s3_fifo import S3_FIFO
 from studies.policies.rules.sieve import SIEVE
 from studies.policies.rules.space_saving import SPACE_SAVING
-from studies.policies.rules.tinylfu import TINYLFU
-from studies.policies.rules.w_tinylfu import W_TINYLFU
+from studies.policies.rules.tinylfu import TINYLFU, W_TINYLFU
 from studies.policies.rules.window import WINDOW
 
 POLICIES: tuple[PolicySpec, ...] = (

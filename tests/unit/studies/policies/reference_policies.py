@@ -14,7 +14,7 @@ from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.plain import plain
 from studies.policies.log import Log
-from studies.policies.rules import heavy_keeper, lfu, look_ahead, s3_fifo, sketch, space_saving, w_tinylfu
+from studies.policies.rules import heavy_keeper, lfu, look_ahead, s3_fifo, sketch, space_saving, tinylfu
 from studies.policies.rules.sketch import hash_key, to_bucket
 
 plain_hash = plain(hash_key)
@@ -125,7 +125,7 @@ class WTinyLfu(ReferenceCache):
     def __post_init__(self) -> None:
         self.sketch = Sketched(self.size)
         self.window, self.probation, self.protected = list[int](), list[int](), list[int]()
-        self.capacities = w_tinylfu.capacities(self.size)
+        self.capacities = tinylfu.capacities(self.size)
 
     def serve(self, key: int) -> bool:
         self.sketch.note(key)
