@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from math import ceil, log2
@@ -105,11 +106,9 @@ def addition_us(size: ArrayLike) -> Values:
     return _interpolate(size, *_addition_table())
 
 
-def _interpolate(positions: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
+def _interpolate(positions: ArrayLike, x: Sequence[float] | Values, y: Sequence[float] | Values) -> Values:
     points: Values = np.asarray(positions, dtype=np.float64)
-    xs: Values = np.asarray(x, dtype=np.float64)
-    ys: Values = np.asarray(y, dtype=np.float64)
-    return np.asarray(np.interp(points, xs, ys))
+    return np.asarray(np.interp(points, x, y))
 
 
 @cache
