@@ -20,13 +20,7 @@ from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
-from studies.policies.rules.periodic_set import (
-    PeriodicSet,
-    empty_set,
-    hit_or_install,
-    periodic_policy,
-    rank_by_count,
-)
+from studies.policies.rules.periodic_set import PeriodicSet, hit_or_install, periodic_policy, rank_by_count
 from studies.policies.rules.sketch import HASH_BITS, hash_key, to_bucket
 
 ROWS = 2
@@ -47,7 +41,7 @@ class _Cells(NamedTuple):
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make cells that are cleared with each period; among equal counts the smaller key is selected."""
     (size,), moves = sizes, zero_moves(sizes)
-    key_set = empty_set(len(log.keys), moves)
+    key_set = PeriodicSet(np.zeros(len(log.keys), np.uint8), moves)
     shape = (ROWS, size)
     cells = _Cells(np.zeros(shape, np.int64), np.zeros(shape, np.int64), DECAYS, np.zeros(1, np.int64))
 

@@ -25,10 +25,6 @@ class PeriodicSet(NamedTuple):
     moves: Ints
 
 
-def empty_set(distinct: int, moves: NDArray[np.int64]) -> PeriodicSet:
-    return PeriodicSet(np.zeros(distinct, np.uint8), moves)
-
-
 def periodic_policy(key_set: PeriodicSet, serve: Serve, select: Select) -> Policy:
     """Return a policy that counts accesses, and selects keys by their counts at the end of each period."""
     selected: NDArray[np.integer] = np.zeros(0, np.int64)

@@ -25,13 +25,7 @@ from studies.policies.rules.frequency_lists import (
     lowest_slot,
     make_frequency_lists,
 )
-from studies.policies.rules.periodic_set import (
-    PeriodicSet,
-    empty_set,
-    hit_or_install,
-    periodic_policy,
-    rank_by_count,
-)
+from studies.policies.rules.periodic_set import PeriodicSet, hit_or_install, periodic_policy, rank_by_count
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
 COUNTERS_PER_KEY = 2
@@ -46,7 +40,7 @@ class _Counters(NamedTuple):
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make the policy: each period begins without counts; among equal counts the smaller key is selected."""
     (size,), moves = sizes, zero_moves(sizes)
-    key_set = empty_set(len(log.keys), moves)
+    key_set = PeriodicSet(np.zeros(len(log.keys), np.uint8), moves)
     counters = _make_counters(make_slot_map(len(log.keys), COUNTERS_PER_KEY * size))
 
     def serve(accesses: Accesses, levels: Levels) -> None:

@@ -18,7 +18,7 @@ from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
-from studies.policies.rules.periodic_set import PeriodicSet, empty_set, hit_or_install, periodic_policy
+from studies.policies.rules.periodic_set import PeriodicSet, hit_or_install, periodic_policy
 
 _CANDIDATE_WAVES = 2  # cold candidates beyond the free slots, in waves; a period moves one at most
 
@@ -26,7 +26,8 @@ _CANDIDATE_WAVES = 2  # cold candidates beyond the free slots, in waves; a perio
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make the policy: the first period fills the set, each later period exchanges at most a wave of keys."""
     (size,), moves = sizes, zero_moves(sizes)
-    key_set, counts = empty_set(len(log.keys), moves), np.zeros(len(log.keys), np.int64)
+    key_set = PeriodicSet(np.zeros(len(log.keys), np.uint8), moves)
+    counts = np.zeros(len(log.keys), np.int64)
     rates = Rates.none()
     rule, free_slots = Rule(size), [SLOTS] * LANES
 
