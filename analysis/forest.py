@@ -21,8 +21,7 @@ TITLES: Mapping[str, str] = {
 }
 MAX_AXIS_LIMIT = 1.0
 """Largest change that the plot's axis shows, as a share of the baseline."""
-_AXIS_MARGIN = 1.05
-"""Ratio of the axis to the largest change."""
+_AXIS_MARGIN = 1.05  # ratio of the axis to the largest change
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,7 @@ class ServerUse(_Model):
 
 ANY = "any"
 """Placement of a process that may run on any CPU."""
-_MAX_STRAY_SHARE = 0.01
-"""Share of the program's time on other CPUs up to which it is ignored."""
+_MAX_STRAY_SHARE = 0.01  # share of the program's time on other CPUs up to which it is ignored
 
 
 class ProgramUse(_Model):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-_DETECTION_TIMEOUT_S = 1.0
-"""Maximum time from the end of a process's connections until its death is detected."""
+_DETECTION_TIMEOUT_S = 1.0  # maximum time from the end of a process's connections until its death is detected
 
 
 class Liveness:

@@ -17,8 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-_REFRESH_HZ = 2
-"""Refresh rate; drawing takes CPU time from the measured processes."""
+_REFRESH_HZ = 2  # refresh rate; drawing takes CPU time from the measured processes
 
 
 class RunConsole(Console):

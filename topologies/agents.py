@@ -26,8 +26,7 @@ T = TypeVar("T")
 _MAX_LINE_BYTES = 1 << 20
 _READY_TIMEOUT_S = 180.0
 """An agent without cached machine code compiles for 15 s of CPU time, on a machine that may be busy."""
-_RESTART_TIMEOUT_S = 300.0
-"""Long, as a restarted PS reads its journal while the run continues."""
+_RESTART_TIMEOUT_S = 300.0  # long, as a restarted PS reads its journal while the run continues
 _CALL_TIMEOUT_S = 30.0
 _QUIT_TIMEOUT_S = 3.0
 _SETTLE_TIMEOUT_S = 30.0

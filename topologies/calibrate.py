@@ -15,8 +15,7 @@ from hosts.warm import warm
 log = logging.getLogger(__name__)
 
 WARM_UP_STEPS = 8
-_CHECK_SHARE = 0.5
-"""Duration of a capacity check as a share of the calibration's."""
+_CHECK_SHARE = 0.5  # duration of a capacity check as a share of the calibration's
 _SLOW_STEPS, _COMPILED_STEPS = 2, 20
 """Steps of 128 RPCs each. Slow agents need half a second or more for them, compiled agents 20 ms or more."""
 

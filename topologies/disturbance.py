@@ -12,8 +12,7 @@ from typing import NamedTuple
 from experiment.session import MachineCounters
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_KTHREADD = 2
-"""Parent of all kernel threads, whose CPU time counts as the run's."""
+_KTHREADD = 2  # parent of all kernel threads, whose CPU time counts as the run's
 _STEAL_FIELD = 7  # of a line of /proc/stat, after the name of the CPU
 # Fields of /proc/PID/stat after the name: the parent, and utime, stime, cutime and cstime (proc(5)).
 _PARENT_FIELD, _TICKS_FIELDS = 1, slice(11, 15)

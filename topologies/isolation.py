@@ -13,8 +13,7 @@ from topologies.disturbance import list_kernel_threads
 
 AFFINITY_FILE = Path("/run/hotline.affinity")
 """JSON: kernel thread -> its CPUs before the run."""
-_QUIET_SHARE = 0.05
-"""Share of a process's CPU time below which a thread does not belong to its data path."""
+_QUIET_SHARE = 0.05  # share of a process's CPU time below which a thread does not belong to its data path
 
 
 def read_cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:

@@ -7,8 +7,7 @@ from ipaddress import ip_interface
 
 _PREFERENCE = "9590"  # of our rules, which are removed by it
 _HOST_BITS = 0xFFFF  # of an address in the testbed's network
-_FIRST_TABLE = 0x486F0000
-"""First number of our routing tables, above the numbers that administrators use."""
+_FIRST_TABLE = 0x486F0000  # first number of our routing tables, above the numbers that administrators use
 
 
 def add(address: str, network: str, interface: str) -> None:

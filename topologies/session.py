@@ -41,8 +41,7 @@ T = TypeVar("T")
 _BASE_TIMEOUT_S = 60.0
 _MAX_PERIODS_PER_STEP = 10
 _TRAINING_STEPS = 10  # between two checks of whether the load is done
-_FAULTS_TIMEOUT_FACTOR = 4
-"""Steps take several times as long if frames are lost."""
+_FAULTS_TIMEOUT_FACTOR = 4  # steps take several times as long if frames are lost
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +89,6 @@ class RealSession(Session):
         await self.retry_after_deaths(work)
 
     def _collects_from_switch(self, arm: Arm) -> bool:
-        """Return whether servers collect updates from the switch in this arm."""
         # Designs with the default `stop_exchanges` have no exchanges to stop.
         return (
             arm.settings.aggregates

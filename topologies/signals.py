@@ -26,8 +26,7 @@ _DUPLICATE_WINDOW_S = 0.5
 """Window for the same signal from sudo, which forwards the signal that the terminal has already sent."""
 _SHOW_TIMEOUT_S = 0.2
 _STDERR = 2
-_SYNC_BYTE = 0
-"""Byte that is no signal number: when it is read, all signals before it have been handled."""
+_SYNC_BYTE = 0  # byte that is no signal number: when it is read, all signals before it have been handled
 _SHOW_CURSOR = "\x1b[?25h"
 
 

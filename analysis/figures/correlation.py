@@ -9,8 +9,7 @@ from analysis.figures.connections import WINDOW_US
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.figures.source import Source
 
-_SAMPLE = 1_000_000
-"""Sample size in RPCs, for which a rank correlation is accurate to 0.002."""
+_SAMPLE = 1_000_000  # sample size in RPCs, for which a rank correlation is accurate to 0.002
 # Column of `correlations` -> title.
 CAUSES = {"size": "size", "frequency": "RPCs", "connections": "workers"}
 METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}

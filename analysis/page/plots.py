@@ -13,8 +13,7 @@ from analysis.wording import Row, Sentence, Table, plain
 T = TypeVar("T")
 Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figure
 
-_MAX_ALIKE_SPREAD = 0.05
-"""Spread of values, as a share of the largest, up to which they count as alike."""
+_MAX_ALIKE_SPREAD = 0.05  # spread of values, as a share of the largest, up to which they count as alike
 _SIGNIFICANT_DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _MAX_TABLE_ROWS = 40

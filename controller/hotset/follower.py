@@ -33,8 +33,7 @@ from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
 
 _EntryId = tuple[int, int, int]  # key, lane, slot
-_CANDIDATES = 2
-"""Cold keys to consider for each key that may become hot in a period."""
+_CANDIDATES = 2  # cold keys to consider for each key that may become hot in a period
 
 
 @dataclass(frozen=True, slots=True)

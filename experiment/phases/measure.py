@@ -19,8 +19,7 @@ from foundation.designs.arms import lead_arm
 from foundation.logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
-_ATTEMPTS = 3
-"""Maximum attempts of a disturbed block; the last attempt counts, even if it is disturbed, too."""
+_ATTEMPTS = 3  # maximum attempts of a disturbed block; the last attempt counts, even if it is disturbed, too
 _MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
 """Limit of repeated blocks, as a share of the counted blocks, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""

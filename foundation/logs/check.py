@@ -15,8 +15,7 @@ from foundation.logs.counts import Counts
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 from foundation.protocol.header import LANES, NO_KEY
 
-_ROUNDING = 2**-20
-"""Relative error of a sum of 32-bit floats."""
+_ROUNDING = 2**-20  # relative error of a sum of 32-bit floats
 _ROUNDING_US = 1.0  # error of a difference of two whole numbers of µs
 
 

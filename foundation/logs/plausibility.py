@@ -12,14 +12,12 @@ import polars as pl
 
 from foundation.errors import DataError
 
-_MAX_OUTSTANDING = 1_000
-"""Mean number of outstanding RPCs of a worker above which a unit must be wrong."""
+_MAX_OUTSTANDING = 1_000  # mean number of outstanding RPCs of a worker above which a unit must be wrong
 _MAX_OUTSTANDING_IF_UNIX = 100
 """The same limit if the times, read in s, ms or ns since 1970, are dates in `_UNIX_RANGE_S`."""
 _UNIX_RANGE_S = (1.2e9, 2.5e9)
 """Unix times from 2008 to 2049."""
-_MIN_MEAN_US = 0.5
-"""Minimum mean duration of an RPC between two processes, µs."""
+_MIN_MEAN_US = 0.5  # minimum mean duration of an RPC between two processes, µs
 _UNITS_PER_S = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
 
 

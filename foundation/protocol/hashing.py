@@ -41,7 +41,6 @@ def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
 
 
 def lanes_of(keys: ArrayLike, lanes: int = LANES) -> NDArray[np.uint8]:
-    """Return `lane_of` each key."""
     result: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(_lane_shift(lanes))).astype(np.uint8)
     return result
 

@@ -65,8 +65,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Words
 
 _TIMEOUT_NS, _MAX_TIMEOUT_NS = 20_000_000, 320_000_000
-_RATE_WEIGHT = 0.5
-"""Weight of the newest rate of change in the moving average `Copy.change`."""
+_RATE_WEIGHT = 0.5  # weight of the newest rate of change in the moving average `Copy.change`
 
 
 @compiled

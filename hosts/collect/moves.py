@@ -14,8 +14,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.state import CallsHeader
 from hosts.worker.client import NumberedPushes
 
-_POLL_NS = 200_000
-"""Interval, in ns, of checks whether the collections that a command waits for have ended."""
+_POLL_NS = 200_000  # interval, in ns, of checks whether the collections that a command waits for have ended
 
 
 class CollectClient(HotsetClient, NumberedPushes):

@@ -20,10 +20,8 @@ from nativekit.records import Ints
 
 MIN_INTERVAL_NS = 1_000_000
 _PACE_INCREASE, _PACE_DECREASE, _MAX_PACE = 1.05, 0.98, 1e18
-_BURST_NS = 5_000_000
-"""Length of the period whose budget may be spent in one burst."""
-_DEFAULT_RPC_NS = 2_000
-"""Assumed cost of an RPC of a job that has not had any."""
+_BURST_NS = 5_000_000  # length of the period whose budget may be spent in one burst
+_DEFAULT_RPC_NS = 2_000  # assumed cost of an RPC of a job that has not had any
 _RPCS_PER_COLLECTION = 3
 """RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
 _KERNEL_NS_PER_RPC = 6_000

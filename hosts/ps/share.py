@@ -23,8 +23,7 @@ from nativekit.reference import as_ref
 
 Places = NDArray[np.int64]
 
-_LOAD_FACTOR = 0.6
-"""Load factor of the table: linear probing then takes about two probes for a stored key."""
+_LOAD_FACTOR = 0.6  # load factor of the table: linear probing then takes about two probes for a stored key
 _CHUNK_KEYS = 1 << 20  # number of keys read from the file at a time
 _MULTIPLIER_U64, _HALF_OF_BITS = np.uint64(MULTIPLIER), np.uint64(32)
 LOG2_RANK_KEYS = 5

@@ -25,8 +25,7 @@ MIN_GAIN = 0.03
 """Minimum gain in capacity, as a fraction of it, with which a larger hot set is recommended."""
 MAX_ERROR = 0.1
 """Largest error of a check, above which calculated capacities are called estimates."""
-_NORM = 8
-"""Exponent of the p-norm; `test_answer_grid.py` compares it with simulations."""
+_NORM = 8  # exponent of the p-norm; `test_answer_grid.py` compares it with simulations
 _MIN_PACKETS = 0.05
 """Minimum packets to servers, as a fraction of those without offload, to derive a packet's cost from."""
 

@@ -15,8 +15,7 @@ from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
 
-_GAP_BYTES = 24
-"""Preamble, frame check sequence and interframe gap."""
+_GAP_BYTES = 24  # preamble, frame check sequence and interframe gap
 _IDEAL_MPPS = 1_000.0
 
 

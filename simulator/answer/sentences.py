@@ -1,5 +1,3 @@
-"""The sentences of `hotline answer`."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -27,8 +27,7 @@ from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
 from softswitch.p4runtime.messages import p4i, p4r
 
 R = TypeVar("R", bound=Row)
-_MAX_ROWS = 64
-"""Maximum rows of a table: enough for a fault schedule, and few, so that a restart is fast."""
+_MAX_ROWS = 64  # maximum rows of a table: enough for a fault schedule, and few, so that a restart is fast
 _WINDOW = 64  # cells of an exactly-once register for each row
 _MAX_BATCH = 16
 """Maximum updates of a Write that take effect together; a controller may die between two such batches."""

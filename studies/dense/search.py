@@ -30,8 +30,7 @@ MIN_WIDTH, MAX_WIDTH, _SEARCH_STEPS = 8, 64, 2_000_000
 _TIE_WEIGHTS = (0.0, 1e-6)
 """Weights in a state's score of the end of its buffers, which breaks ties; neither is always better."""
 _NO_BUFFER = 0  # number of any buffer in calls with `no_times`, which records none
-_TOLERANCE = 1e-6
-"""Largest difference, in µs or bytes, of states that count as equal."""
+_TOLERANCE = 1e-6  # largest difference, in µs or bytes, of states that count as equal
 
 
 def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:

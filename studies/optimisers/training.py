@@ -142,7 +142,6 @@ def load(data: Data, steps: int) -> DataSet:
 
 
 def _count_updates(trace: Trace, steps: range) -> NDArray[np.int64]:
-    """Return how often each parameter is updated in these steps of all workers."""
     counts = np.zeros(trace.space.size, np.int64)
     for worker_start in range(0, trace.workers * trace.steps, trace.steps):
         begin, end = trace.key_start[[worker_start + steps.start, worker_start + steps.stop]]

@@ -15,8 +15,7 @@ from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
-_END_TIMEOUT_S = 10.0
-"""Time for a script to end after its worker has failed, in s."""
+_END_TIMEOUT_S = 10.0  # time for a script to end after its worker has failed, in s
 StartServers = Callable[[Tables], Awaitable[None]]
 Publish = Callable[[Arm], Awaitable[None]]
 """From now on, let an arm's pulls return all updates acknowledged so far; raise `HotlineError` on failure."""

@@ -16,8 +16,7 @@ from topologies.joined_worker import JoinedWorker
 from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
 _SHOWN_LINES = 12
-_GRACE_S = 0.5
-"""Time after a failure for the failures of other processes that it causes, in s."""
+_GRACE_S = 0.5  # time after a failure for the failures of other processes that it causes, in s
 _TERM_TIMEOUT_S, _KILL_TIMEOUT_S = 1.0, 5.0
 
 

@@ -15,8 +15,7 @@ _HERE = Path(__file__).parent
 SOURCES = (Path(__file__), _HERE / "steps.py")  # of all compiled functions of this folder
 _FREE_SLOT = np.int32(-1)
 _NO_SLOTS = np.zeros(0, np.int32)
-_MAX_LOAD = 0.75
-"""Share of slots in use above which the hash table grows."""
+_MAX_LOAD = 0.75  # share of slots in use above which the hash table grows
 _INITIAL_SLOTS = 1 << 16
 MAX_KEYS = 2**31 - 1
 _GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)

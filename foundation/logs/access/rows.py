@@ -23,8 +23,7 @@ from foundation.logs.access.values import (
 )
 from foundation.text import one_line
 
-_MAX_LISTED_KEYS = 4
-"""Number of key columns up to which a description lists all of them."""
+_MAX_LISTED_KEYS = 4  # number of key columns up to which a description lists all of them
 ReportBadRow = Callable[[int, str, str], None]  # row, problem, expected
 
 

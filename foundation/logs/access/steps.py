@@ -34,8 +34,7 @@ KEY = PULL - 1
 MAX_ACCESSES = 2**32 - 2
 ACCESSES_AT_ONCE = 8_000_000
 """Accesses sorted at a time, which takes about 0.5 GB."""
-_CHUNK = 1 << 20
-"""Accesses or records that are processed at a time."""
+_CHUNK = 1 << 20  # accesses or records that are processed at a time
 _RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
 """An access that is not sorted yet, with its time (`Block.order`) and its worker or row (`Block.group`)."""
 _SAMPLE_EVERY = 997

@@ -1,5 +1,3 @@
-"""The state of a PS, for compiled code."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Cache of object code on disk."""
-
 from __future__ import annotations
 
 import contextlib

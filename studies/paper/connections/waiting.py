@@ -26,8 +26,7 @@ WAYS = ("scan", "poll", "epoll", "shared")
 COMMAND, NEEDS_ROOM = 0, 1  # why a loop returns: a command has arrived, or a burst needs more room
 _POLLIN = 1
 _POLL_FD_BYTES = 8
-_CHECK_EVERY = 64
-"""Scans of all sockets between two checks of standard input."""
+_CHECK_EVERY = 64  # scans of all sockets between two checks of standard input
 
 
 class PollFd:

@@ -18,8 +18,7 @@ _BINS = 1000  # bins of sizes from 0 to all keys, for TorchRec
 _CHUNK = 1 << 18  # accesses read at once
 SUBSAMPLES = 8
 """Number of parts of a sample; the error is estimated from the standard deviation of their curves."""
-_Z = 1.96
-"""Half width of a 95 % interval in standard errors."""
+_Z = 1.96  # half width of a 95 % interval in standard errors
 
 
 class MissRatioCurve(Strict):

@@ -17,8 +17,7 @@ from foundation.protocol.header import NO_KEY
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 _NEVER = (-1, 2**63 - 1)  # values of `next` for an object that is not accessed again
-_MAX_ACCESSES = 2**40
-"""Maximum length of a trace; a record with a larger `next` is of another format."""
+_MAX_ACCESSES = 2**40  # maximum length of a trace; a record with a larger `next` is of another format
 _RECORDS_AT_ONCE = 1 << 18
 
 

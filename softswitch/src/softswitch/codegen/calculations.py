@@ -16,8 +16,7 @@ from softswitch.llvmir import I8, I64, byte_offset, integer, resize
 from softswitch.target import target_of
 from softswitch.v1model import Standard
 
-_MAX_PAYLOAD_BYTES = 1 << 16
-"""Maximum bytes of payload in a calculation."""
+_MAX_PAYLOAD_BYTES = 1 << 16  # maximum bytes of payload in a calculation
 Part = tuple[ir.FieldRef | ir.SizedConstant, int]  # with its width in bits
 
 

@@ -18,8 +18,7 @@ from softswitch.memory.layout import Layout
 from softswitch.memory.words import WORD
 from softswitch.target import target_of
 
-_MIN_LOOP_ITERATIONS = 4
-"""Length from which a run of prefetches is emitted as a loop."""
+_MIN_LOOP_ITERATIONS = 4  # length from which a run of prefetches is emitted as a loop
 _LOOP_POSITION = ir.Parameter(0, 32)
 """Position in a header stack, which the loop increments."""
 

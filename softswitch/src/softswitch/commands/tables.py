@@ -1,5 +1,3 @@
-"""Commands on tables and their entries."""
-
 from __future__ import annotations
 
 from softswitch.commands.base import ARROW, CommandGroup, exact_words, min_words, without_arrow

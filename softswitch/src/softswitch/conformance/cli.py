@@ -1,5 +1,3 @@
-"""The subcommand `softswitch conformance`."""
-
 from __future__ import annotations
 
 import json

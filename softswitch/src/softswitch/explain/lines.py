@@ -1,5 +1,3 @@
-"""Lines of text for events."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

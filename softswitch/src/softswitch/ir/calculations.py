@@ -1,5 +1,3 @@
-"""Hashes, checksums and field lists."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""Headers, metadata and header stacks."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

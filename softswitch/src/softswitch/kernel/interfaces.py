@@ -21,8 +21,7 @@ from softswitch.ports.sockets import PortError
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1
 _SIOCSIFMTU = 0x8922
 _TX_DROPS_COLUMN = 11  # in /proc/net/dev, after the name
-_TAP_MTU = 65521
-"""The largest MTU, so that frames of any length reach the control plane."""
+_TAP_MTU = 65521  # the largest MTU, so that frames of any length reach the control plane
 
 
 class Interface:

@@ -326,7 +326,6 @@ def _is_whole_slot(instruction: Instruction) -> bool:
 
 
 def _accessed_type(instruction: Instruction, state: _State) -> _Type:
-    """Return the type of the value that an access to the stack loads or stores."""
     if instruction.kind == _ST or not _is_whole_slot(instruction):
         return _Type.NUMBER
     return state.get(

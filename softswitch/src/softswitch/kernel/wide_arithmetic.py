@@ -87,8 +87,7 @@ def shift(b: llvm.IRBuilder, operation: str, value: llvm.Value, amount: llvm.Val
 
 
 _FRACTION = 52  # bits of a double's fraction
-_BIAS = 1075
-"""A double with the biased exponent e is its 53-bit significand times 2^(e - 1075)."""
+_BIAS = 1075  # a double with the biased exponent e is its 53-bit significand times 2^(e - 1075)
 
 
 def scale_by_double(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:

@@ -1,5 +1,3 @@
-"""Hashes, checksums and lists of fields of the BMv2 JSON."""
-
 from __future__ import annotations
 
 from softswitch import ir

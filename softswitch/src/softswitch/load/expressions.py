@@ -1,5 +1,3 @@
-"""Expressions of the BMv2 JSON."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -50,8 +50,7 @@ _BINARY_OPERATORS = {
     "shift_right": ">>",
 }  # fmt: skip
 _NEW_NAMES = {"modify_field": "assign", "copy_header": "assign_header"}
-_DEFAULT_SIZE = 1024
-"""Capacity of action profiles and value sets that declare none; BMv2 limits neither."""
+_DEFAULT_SIZE = 1024  # capacity of action profiles and value sets that declare none; BMv2 limits neither
 
 
 def modernize(document: Json) -> None:

@@ -1,5 +1,3 @@
-"""Load the parser of the BMv2 JSON."""
-
 from __future__ import annotations
 
 from dataclasses import replace

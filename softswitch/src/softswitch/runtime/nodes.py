@@ -87,7 +87,6 @@ class Nodes:
         return ports[_LAG_HASH % len(ports)] if ports else None
 
     def apply_changes(self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]) -> None:
-        """Apply P4Runtime's changes of groups and sessions."""
         for group in [group for group in self.groups if group not in entries]:
             for handle in self.groups.pop(group):
                 self.nodes[handle].group = None

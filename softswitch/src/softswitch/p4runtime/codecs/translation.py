@@ -17,8 +17,7 @@ from softswitch.p4runtime.messages import p4t
 from softswitch.p4runtime.status import Refusal, invalid
 
 _MAPPINGS = "@p4runtime_translation_mappings"
-_INDEX_WIDTH = 32
-"""Width in bits of a type that is used for indices only: the JSON does not state it."""
+_INDEX_WIDTH = 32  # width in bits of a type that is used for indices only: the JSON does not state it
 # A pair in the annotation: {"string", number} or {number, number}.
 _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
 
