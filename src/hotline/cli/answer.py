@@ -33,7 +33,6 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "--keys-per-step",
     type=click.IntRange(min=1),
     default=3_000,
-    show_default=True,
     help="Distinct keys of a worker's step, in the built-in data.",
 )
 @click.option(
@@ -51,12 +50,9 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "--skew",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
-    show_default=True,
     help="Share of the updates that the hottest 20,000 of 900,000 parameters take, in the built-in data.",
 )
-@click.option(
-    "--top-k", type=click.IntRange(min=1), default=20_000, show_default=True, help="Hot keys in the switch."
-)
+@click.option("--top-k", type=click.IntRange(min=1), default=20_000, help="Hot keys in the switch.")
 @click.option(
     "--racks",
     type=click.IntRange(min=1),
@@ -78,7 +74,6 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "--switch",
     type=click.Choice(["ideal", "tofino", "tofino2"]),
     default="ideal",
-    show_default=True,
     help="Kind of the dedicated switch; docs/tofino.md has the limits of chips.",
 )
 @click.option(

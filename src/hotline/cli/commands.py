@@ -67,7 +67,7 @@ class _Commands(click.Group):
                 )
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
 def hotline(verbose: bool) -> None:
     """Find out what a programmable switch would do for parameter servers.

@@ -45,6 +45,7 @@ processes_option = click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=lambda: os.cpu_count() or 1,
+    show_default=False,
     help="Number of processes that simulate in parallel, without --scheduler. [default: one per CPU]",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
@@ -62,7 +63,6 @@ def log_options(function: F) -> F:
         "batch",
         type=click.IntRange(min=1),
         default=SAMPLES_PER_STEP,
-        show_default=True,
         help="Rows in a mini-batch, for a log without an iteration column.",
     )
     skip_bad = click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
@@ -76,7 +76,7 @@ def print_notes(notes: Sequence[str]) -> None:
 
 def into_option(help: str, default: Path | None = None) -> Callable[[F], F]:
     folder = click.Path(path_type=Path, file_okay=False)
-    return click.option("--into", type=folder, default=default, show_default=default is not None, help=help)
+    return click.option("--into", type=folder, default=default, help=help)
 
 
 class Number(click.FloatRange):
@@ -93,12 +93,11 @@ def switch_options(function: F) -> F:
     device = click.option(
         "--device-id",
         default=1,
-        show_default=True,
         help="Device id of the switch.",
         type=click.IntRange(min=1),
     )
     address = click.option(
-        "--switch", "address", default=DEFAULT_ADDRESS, show_default=True, metavar="HOST:PORT",
+        "--switch", "address", default=DEFAULT_ADDRESS, metavar="HOST:PORT",
         help="P4Runtime address of the switch.",
     )  # fmt: skip
     return address(device(function))

@@ -37,7 +37,6 @@ _BAR_WIDTH = 30
     "--jobs",
     type=click.IntRange(1, 0xFFFF),
     default=1,
-    show_default=True,
     help="Offloaded jobs that share the tables; `make run-topo` has 3.",
 )
 @log_options

@@ -24,13 +24,13 @@ PICTURE_WIDTH = 140
     "--keys",
     type=click.IntRange(1, LANES),
     default=4,
-    show_default=True,
     help="Number of keys in the RPC; each takes one lane.",
 )
 @click.option(
     "--cold",
     type=click.IntRange(0, LANES),
     default=0,
+    show_default=False,
     help="Number of the keys that the switch does not hold; the RPC then goes to a server.",
 )
 @click.option(

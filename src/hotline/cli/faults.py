@@ -30,17 +30,13 @@ if TYPE_CHECKING:
     "--schedules",
     type=click.IntRange(1),
     default=4_000,
-    show_default=True,
     help="Number of schedules of each fault and arm.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Seed of the first schedule."
-)
+@click.option("--seed", type=click.IntRange(0, 2**32), default=0, help="Seed of the first schedule.")
 @click.option(
     "--into",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("runs/faults.json"),
-    show_default=True,
     help="File of the results; schedules that fail are written to files beside it.",
 )
 @click.option(

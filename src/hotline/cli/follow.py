@@ -32,18 +32,16 @@ from hotline.cli.common import Number, json_option, run_on_switch, switch_option
 @click.option(
     "--period-s",
     default=10.0,
-    show_default=True,
     type=Number(0.2, 86_400),
     help="Length of a period in seconds.",
 )
 @click.option(
-    "--margin", default=MARGIN, show_default=True, type=Number(1, 1000),
+    "--margin", default=MARGIN, type=Number(1, 1000),
     help="A key replaces another only if it is updated this many times as often.",
 )  # fmt: skip
 @click.option(
     "--max-moves",
     default=WAVE,  # as many keys as move at a time
-    show_default=True,
     type=click.IntRange(min=1),
     help="Maximum number of replacements in a period.",
 )

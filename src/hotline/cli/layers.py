@@ -15,13 +15,10 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.command()
 @click.argument("script", type=_FILE)
 @click.option("-o", "--output", type=_FILE, required=True, help="The table to write, .csv or .parquet.")
-@click.option(
-    "--steps", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Number of timed steps."
-)
+@click.option("--steps", default=10, type=click.IntRange(1, 10_000), help="Number of timed steps.")
 @click.option(
     "--warm-up",
     default=3,
-    show_default=True,
     type=click.IntRange(0, 10_000),
     help="Number of untimed steps before the timed steps.",
 )

@@ -36,21 +36,18 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 @click.option(
     "--alpha-ms",
     default=1.37,
-    show_default=True,
     type=Number(0, 1e4),
     help="α: start-up time of an all-reduce.",
 )
 @click.option(
     "--beta-ns",
     default=1.66,
-    show_default=True,
     type=Number(1e-6, 1e6),
     help="β: time per byte of an all-reduce, if no other all-reduce is running.",
 )
 @click.option(
     "--sharing",
     default=0.5,
-    show_default=True,
     type=Number(0, 10),
     help="With k concurrent all-reduces a byte takes 1 + SHARING·(k - 1) times as long; "
     "1 is a link shared fairly.",
@@ -58,7 +55,6 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 @click.option(
     "--max-concurrent",
     default=2,
-    show_default=True,
     type=click.IntRange(1, 8),
     help="Maximum number of concurrent all-reduces.",
 )

@@ -45,7 +45,6 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
     "--steps",
     type=click.IntRange(min=4),
     default=4000,
-    show_default=True,
     help="With --built-in: steps of all workers together.",
 )
 @_positive_option(
@@ -64,13 +63,11 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
     "--train-share",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
-    show_default=True,
     help="Fixed sets are chosen from this first share of the steps; all policies are scored on the rest.",
 )
 @_positive_option(
     "--rate",
     default=250.0,
-    show_default=True,
     help="Steps/s of all workers, for moves/s and periods.",
 )
 @_positive_option(
@@ -83,7 +80,6 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
     "--servers",
     type=click.IntRange(1, 1000),
     default=2,
-    show_default=True,
     help="Number of parameter servers.",
 )
 @log_options

@@ -27,12 +27,9 @@ _run_argument = click.argument("run", type=click.Path(path_type=Path, file_okay=
     "--evaluations",
     type=click.IntRange(min=1),
     default=60,
-    show_default=True,
     help="Upper limit for the number of simulations.",
 )
-@click.option(
-    "--arms", default="baseline,offload", show_default=True, help="Arms to fit, separated by commas."
-)
+@click.option("--arms", default="baseline,offload", help="Arms to fit, separated by commas.")
 @json_option
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
     """Fit the costs of hosts to a run.

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs/sweeps"),
-    show_default=True,
     help="Folder of the results; those of the same settings and code are reused.",
 )
 @simulation_scheduler_option

@@ -60,7 +60,7 @@ class View:
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @switch_options
 @click.option(
-    "--interval", default=2.0, show_default=True, type=Number(0.2, 3600),
+    "--interval", default=2.0, type=Number(0.2, 3600),
     help="Seconds between two readings.",
 )  # fmt: skip
 @click.option("--count", type=click.IntRange(min=1), help="Stop after this many readings.")

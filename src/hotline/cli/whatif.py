@@ -38,28 +38,24 @@ step_ms_option = click.option(
 @click.option(
     "--workers",
     default=64,
-    show_default=True,
     type=click.IntRange(2, 100_000),
     help="Number of workers.",
 )
 @click.option(
     "--gbit",
     default=10.0,
-    show_default=True,
     type=Number(0.001, 100_000),
     help="Bandwidth of each link, in Gbit/s.",
 )
 @click.option(
     "--compression",
     default=1.0,
-    show_default=True,
     type=Number(1, 10_000),
     help="Compression ratio.",
 )
 @click.option(
     "--aggregation",
     default="ring",
-    show_default=True,
     type=click.Choice(["ring", "tree", "servers", "switch"]),
     help="Where gradients are summed.",
 )
@@ -82,20 +78,17 @@ step_ms_option = click.option(
     "--utilisation",
     metavar="SHARE|FILE",
     default="1",
-    show_default=True,
     help="Achieved share of a link's bandwidth. FILE is a CSV with the columns gbit,utilisation.",
 )
 @click.option(
     "--startup-us",
     default=0.0,
-    show_default=True,
     type=Number(0, 1e6),
     help="Start-up time of each step of a collective.",
 )
 @click.option(
     "--target",
     default=0.9,
-    show_default=True,
     type=Number(0.01, 0.999),
     help="Find the bandwidth and compression that reach this scaling factor.",
 )
