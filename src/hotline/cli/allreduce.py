@@ -8,20 +8,16 @@ from experiment.bars import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     into_option,
-    json_option,
     one_line_errors,
     print_json,
-    processes_option,
-    simulation_scheduler_option,
+    simulation_options,
 )
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Shorter vectors, fewer workers, no table of layers.")
 @into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/allreduce"))
-@simulation_scheduler_option
-@processes_option
-@json_option
+@simulation_options
 def allreduce(quick: bool, into: Path, scheduler: str | None, processes: int, as_json: bool) -> None:
     """Compare all-reduce schemes and the hot set.
 

@@ -10,6 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from hotline.cli.common import (
+    FILE,
+    PATH,
     Number,
     json_option,
     log_options,
@@ -42,7 +44,7 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Your access log (docs/logs.md) or libsvm training set: a file, folder or pattern.",
 )
 @log_options
@@ -67,7 +69,7 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
 @click.option(
     "--hosts",
     "hosts_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="TOML file with the table [hosts], as `hotline fit` writes it. [default: the costs of our agents]",
 )
 @click.option(

@@ -25,6 +25,9 @@ from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
 _PLAIN_WIDTH = 120  # columns of the output
 _COLUMN_GAP = (0, 2, 0, 0)  # top, right, bottom, left
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
@@ -35,18 +38,6 @@ scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Count updates on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT); it must see the LOGs.",
-)
-simulation_scheduler_option = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), with Hotline installed.",
-)
-processes_option = click.option(
-    "--processes",
-    type=click.IntRange(1, 256),
-    default=lambda: os.cpu_count() or 1,
-    show_default=False,
-    help="Number of processes that simulate in parallel, without --scheduler. [default: one per CPU]",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
 
@@ -69,14 +60,29 @@ def log_options(function: F) -> F:
     return columns(batch(skip_bad(function)))
 
 
+def simulation_options(function: F) -> F:
+    scheduler = click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), with Hotline installed.",
+    )
+    processes = click.option(
+        "--processes",
+        type=click.IntRange(1, 256),
+        default=lambda: os.cpu_count() or 1,
+        show_default=False,
+        help="Number of processes that simulate in parallel, without --scheduler. [default: one per CPU]",
+    )
+    return scheduler(processes(json_option(function)))
+
+
 def print_notes(notes: Sequence[str]) -> None:
     for note in notes:
         click.echo(note, err=True)
 
 
 def into_option(help: str, default: Path | None = None) -> Callable[[F], F]:
-    folder = click.Path(path_type=Path, file_okay=False)
-    return click.option("--into", type=folder, default=default, help=help)
+    return click.option("--into", type=FOLDER, default=default, help=help)
 
 
 class Number(click.FloatRange):
@@ -137,15 +143,15 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     Console().print(_fill_table(Table(title=title, title_justify="left"), columns, rows))
 
 
-def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     return _fill_table(Table(box=None, pad_edge=False, padding=_COLUMN_GAP), columns, rows)
 
 
-def print_plain_table(columns: list[str], rows: list[list[object]]) -> None:
+def print_plain_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     Console(width=_PLAIN_WIDTH).print(plain_table(columns, rows))
 
 
@@ -153,7 +159,7 @@ def number_cells(*cells: object) -> list[Text]:
     return [Text(str(cell)) for cell in cells]
 
 
-def _fill_table(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
+def _fill_table(table: Table, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     for index, column in enumerate(columns):
         # `number_cells` makes cells of formatted numbers, which are Text.
         is_numeric = bool(rows) and isinstance(rows[0][index], int | float | Text)

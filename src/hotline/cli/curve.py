@@ -10,6 +10,8 @@ from rich.table import Table
 from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
 from hotline.cli.common import (
+    FILE,
+    PATH,
     json_option,
     log_options,
     number_cells,
@@ -22,13 +24,11 @@ from hotline.cli.common import (
 from hotline.results.curve import Curve, table_of
 from hotline.results.curve import curve as curve_of
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_LOG = click.Path(path_type=Path)
 _BAR_WIDTH = 30
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=_LOG, metavar="LOG...|DATA")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...|DATA")
 @click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
 @click.option(
     "--top-k", type=click.IntRange(min=1), help="Number of keys to choose. [default: up to the knee]"
@@ -40,7 +40,7 @@ _BAR_WIDTH = 30
     help="Offloaded jobs that share the tables; `make run-topo` has 3.",
 )
 @log_options
-@click.option("-o", "--output", type=_FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
+@click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
 @scheduler_option
 @json_option
 def curve(

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from foundation.errors import HotlineError
 from foundation.protocol.header import LANES, Op
-from hotline.cli.common import one_line_errors
+from hotline.cli.common import FILE, one_line_errors
 from softswitch.errors import SwitchError
 
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
@@ -42,7 +42,7 @@ PICTURE_WIDTH = 140
 )
 @click.option("--all", "show_all", is_flag=True, help="Show all events, including those without effect.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
-@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG file instead.")
+@click.option("--svg", type=FILE, help="Write an SVG file instead.")
 def explain(
     rpc: str,
     keys: int,

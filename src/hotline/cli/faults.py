@@ -11,12 +11,11 @@ from rich.console import Console
 from experiment.bars import progress_bar
 from foundation.errors import HotlineError
 from hotline.cli.common import (
-    json_option,
+    FILE,
     one_line_errors,
     plain_table,
     print_json,
-    processes_option,
-    simulation_scheduler_option,
+    simulation_options,
 )
 
 if TYPE_CHECKING:
@@ -35,23 +34,13 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**32), default=0, help="Seed of the first schedule.")
 @click.option(
     "--into",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default=Path("runs/faults.json"),
     help="File of the results; schedules that fail are written to files beside it.",
 )
-@click.option(
-    "--page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Page whose table is updated, for example docs/reliability.md.",
-)
-@click.option(
-    "--replay",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Play only the schedule in this file again, and print its history.",
-)
-@simulation_scheduler_option
-@processes_option
-@json_option
+@click.option("--page", type=FILE, help="Page whose table is updated, for example docs/reliability.md.")
+@click.option("--replay", type=FILE, help="Play only the schedule in this file again, and print its history.")
+@simulation_options
 def faults(
     names: tuple[str, ...], arms: tuple[str, ...], schedules: int, seed: int, into: Path, page: Path | None,
     replay: Path | None, scheduler: str | None, processes: int, as_json: bool,
@@ -165,7 +154,7 @@ def _replay(path: Path, as_json: bool) -> None:
 
 def _print_results(rows: list[dict[str, Any]], duration_s: float) -> None:
     columns = ["fault", "arm", "schedules", "RPCs", "lost", "doubled", "recovery p50", "p99, ms"]
-    cells: list[list[object]] = [
+    cells = [
         [
             row["fault"],
             row["arm"],

@@ -9,11 +9,10 @@ from controller.hotset import choice as hotsets
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
-from hotline.cli.common import json_option, one_line_errors, print_json, print_table, scheduler_option
+from hotline.cli.common import FILE, json_option, one_line_errors, print_json, print_table, scheduler_option
 from hotline.cli.curve import curve
 
 _SHOWN_KEYS = 10
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group()
@@ -25,9 +24,9 @@ hotset.add_command(curve)
 
 
 @hotset.command()
-@click.argument("logs", nargs=-1, required=True, type=_FILE, metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, type=FILE, metavar="LOG...")
 @click.option("--top-k", type=click.IntRange(min=1), required=True, help="Number of keys.")
-@click.option("-o", "--output", type=_FILE, required=True, help="File to write, Parquet.")
+@click.option("-o", "--output", type=FILE, required=True, help="File to write, Parquet.")
 @click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
 @scheduler_option
 @json_option
@@ -50,7 +49,7 @@ def build(
 
 
 @hotset.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=FILE)
 @json_option
 def show(file: Path, as_json: bool) -> None:
     """Show the hottest keys of a hot set, and its share of the updates."""
@@ -60,7 +59,7 @@ def show(file: Path, as_json: bool) -> None:
         print_json(_summarise(hot_set) | {"head": hot_set.head(_SHOWN_KEYS).to_dicts()})
         return
     click.echo(f"{file}: {_describe(hot_set)}")
-    rows: list[list[object]] = [
+    rows = [
         [f"{value:.4%}" if name == "share" else value for name, value in row.items()]
         for row in hot_set.head(_SHOWN_KEYS).iter_rows(named=True)
     ]

@@ -7,14 +7,12 @@ import click
 from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.text import pluralize
-from hotline.cli.common import json_option, one_line_errors, print_json
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
+from hotline.cli.common import FILE, json_option, one_line_errors, print_json
 
 
 @click.command()
-@click.argument("script", type=_FILE)
-@click.option("-o", "--output", type=_FILE, required=True, help="The table to write, .csv or .parquet.")
+@click.argument("script", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="The table to write, .csv or .parquet.")
 @click.option("--steps", default=10, type=click.IntRange(1, 10_000), help="Number of timed steps.")
 @click.option(
     "--warm-up",

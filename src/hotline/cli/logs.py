@@ -7,7 +7,7 @@ import click
 from foundation.concurrency import run_interruptibly
 from foundation.logs.check import check as check_logs
 from foundation.text import pluralize
-from hotline.cli.common import json_option, one_line_errors, print_json
+from hotline.cli.common import PATH, json_option, one_line_errors, print_json
 
 
 @click.group()
@@ -16,7 +16,7 @@ def logs() -> None:
 
 
 @logs.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @json_option
 def check(path: Path, as_json: bool) -> None:
     """Check that the values in logs are valid for their columns.

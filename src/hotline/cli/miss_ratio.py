@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hotline.cli.common import (
+    FILE,
+    PATH,
     Number,
     json_option,
     log_options,
@@ -18,11 +20,9 @@ from hotline.cli.common import (
 if TYPE_CHECKING:
     from hotline.results.miss_ratio import MissRatio
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.command("miss-ratio")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...")
 @click.option(
     "--sample",
     type=Number(0, 1, min_open=True),
@@ -31,11 +31,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @log_options
 @click.option(
-    "-o", "--output", type=_FILE, help="File of the curves to write: .csv, .json, .pdf, .png or .svg."
+    "-o", "--output", type=FILE, help="File of the curves to write: .csv, .json, .pdf, .png or .svg."
 )
-@click.option("--torchrec", type=_FILE, help="JSON file to write: TorchRec's EmbeddingOffloadStats by table.")
+@click.option("--torchrec", type=FILE, help="JSON file to write: TorchRec's EmbeddingOffloadStats by table.")
 @click.option(
-    "--hugectr", type=_FILE, help="JSON file to write: hit rate by table for values of HugeCTR's gpucacheper."
+    "--hugectr", type=FILE, help="JSON file to write: hit rate by table for values of HugeCTR's gpucacheper."
 )
 @json_option
 def miss_ratio(

@@ -6,14 +6,7 @@ import click
 
 from experiment.bars import named_progress_bar
 from foundation.concurrency import run_interruptibly
-from hotline.cli.common import (
-    into_option,
-    json_option,
-    one_line_errors,
-    print_json,
-    processes_option,
-    simulation_scheduler_option,
-)
+from hotline.cli.common import FILE, into_option, one_line_errors, print_json, simulation_options
 
 
 @click.command()
@@ -22,13 +15,11 @@ from hotline.cli.common import (
 )
 @click.option(
     "--ratings",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Ratings in RecBole's format, such as ml-100k.inter, to train a model on, too.",
 )
 @into_option("Folder of results; those of the same settings and code are reused.", Path("runs/optimisers"))
-@simulation_scheduler_option
-@processes_option
-@json_option
+@simulation_options
 def optimisers(
     quick: bool, ratings: Path | None, into: Path, scheduler: str | None, processes: int, as_json: bool
 ) -> None:

@@ -138,7 +138,7 @@ def overlap(
 
 def _print(times: list[StepTimes]) -> None:
     schedulers = list(times[0].step_ms)
-    rows: list[list[object]] = [
+    rows = [
         [each.model, *number_cells(*(f"{ms:,.1f}" for ms in (*each.step_ms.values(), each.compute_ms)))]
         for each in times
     ]
@@ -147,7 +147,7 @@ def _print(times: list[StepTimes]) -> None:
     baseline = schedulers[0]
     if len(schedulers) > 1:
         click.echo(f"\nspeedup over {baseline} (buffers, maximum number at once)")
-        speedups: list[list[object]] = [
+        speedups = [
             [each.model, *number_cells(*(_format_speedup(each, name, baseline) for name in schedulers[1:]))]
             for each in times
         ]
@@ -175,7 +175,7 @@ def _compare_packets(
 
 def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:
     click.echo(f"\n{model.label}: ms from the start of backward until all gradients are reduced")
-    rows: list[list[object]] = [
+    rows = [
         [
             each.schedule.scheduler,
             each.schedule.at_once,
@@ -197,9 +197,7 @@ def _print_gaps(network: AlphaBetaModel, as_json: bool) -> None:
         print_json({name: asdict(gap) for name, gap in gap_by_scheduler.items()})
         return
     click.echo(f"delay against the optimum, over {MODELS:,} random models of 2 to 12 layers")
-    rows: list[list[object]] = [
-        [name, *number_cells(*_format_gap(gap))] for name, gap in gap_by_scheduler.items()
-    ]
+    rows = [[name, *number_cells(*_format_gap(gap))] for name, gap in gap_by_scheduler.items()]
     print_plain_table(["scheduler", "mean", "p99", "largest", "models at optimum"], rows)
 
 

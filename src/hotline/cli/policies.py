@@ -14,6 +14,7 @@ from rich.text import Text
 from controller.hotset.choice import MAX_KEYS
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
+    PATH,
     Number,
     into_option,
     json_option,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from hotline.results.policies import BuiltIn
     from studies.policies.results import Study
 
-_FILE = click.Path(path_type=Path)
 _WIDTH = 120
 """Columns of the output if it is not a terminal."""
 
@@ -35,7 +35,7 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=_FILE, metavar="[LOG|DATA]...")
+@click.argument("files", nargs=-1, type=PATH, metavar="[LOG|DATA]...")
 @click.option(
     "--built-in",
     type=click.Choice(["r1", "r2"]),
@@ -174,9 +174,7 @@ def _print(results: Study) -> None:
         console.width = _WIDTH
     facts = results.facts
     click.echo(f"{facts.name}: {facts.updates:,} updates scored, {size:,} keys in the switch\n")
-    rows: list[list[object]] = [
-        [each.title, *map(Text, cells(results, each))] for each in results.at(size).values()
-    ]
+    rows = [[each.title, *map(Text, cells(results, each))] for each in results.at(size).values()]
     table = plain_table(["policy", *columns(results)], rows)
     table.columns[0].no_wrap = True
     console.print(table)

@@ -10,19 +10,19 @@ from rich.console import Console
 
 from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
-from hotline.cli.common import json_option, one_line_errors, print_json, print_table
+from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
     from simulator.costs import Hosts
     from simulator.prediction.compare import Prediction
     from simulator.prediction.fit import Fit
 
-_run_argument = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+_run_argument = click.argument("run", type=FOLDER)
 
 
 @click.command("fit")
 @_run_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="TOML file to write.")
+@click.option("-o", "--output", type=FILE, help="TOML file to write.")
 @click.option(
     "--evaluations",
     type=click.IntRange(min=1),
@@ -65,13 +65,13 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 @click.option(
     "--hosts",
     "hosts_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="TOML file with the table [hosts], as `hotline fit` writes it for another run.",
 )
 @click.option(
     "--from",
     "predictor",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Compare with another real run instead: how well do runs predict each other?",
 )
 @json_option
@@ -139,7 +139,7 @@ def _metric_rows(fit_result: Fit) -> list[dict[str, Any]]:
 
 
 def _print_fit(fit_result: Fit) -> None:
-    rows: list[list[object]] = [
+    rows = [
         [
             each["load"],
             each["arm"],
@@ -162,7 +162,7 @@ def _format_percent(value: float) -> str:
 
 
 def _print(prediction: Prediction) -> None:
-    rows: list[list[object]] = [
+    rows = [
         [
             each.load,
             each.arm,
@@ -176,7 +176,7 @@ def _print(prediction: Prediction) -> None:
     ]
     columns = ["load", "arm", "metric", "measured", "predicted", "error", ""]
     print_table("Latency of operations, µs", columns, rows)
-    differences: list[list[object]] = [
+    differences = [
         [
             each.load,
             each.arm,

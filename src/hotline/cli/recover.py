@@ -7,11 +7,11 @@ from rich.console import Console
 
 from foundation.errors import HotlineError
 from foundation.text import pluralize
-from hotline.cli.common import json_option, one_line_errors, plain_table, print_json
+from hotline.cli.common import PATH, json_option, one_line_errors, plain_table, print_json
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.option("--apply", is_flag=True, help="Add the listed updates to the servers' files.")
 @json_option
 def recover(run: Path, apply: bool, as_json: bool) -> None:
@@ -36,9 +36,7 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
                 }
             )
         else:
-            rows: list[list[object]] = [
-                [updates.worker, updates.job, f"{updates.keys:,}"] for updates in unreplayed_updates
-            ]
+            rows = [[updates.worker, updates.job, f"{updates.keys:,}"] for updates in unreplayed_updates]
             Console().print(
                 plain_table(["worker", "job", "keys"], rows) if rows else "no update is unreplayed"
             )

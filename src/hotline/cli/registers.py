@@ -45,7 +45,7 @@ def registers(
         f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
     )
     columns = ["key", "lane", "slot", "state", "value", "weight"]
-    rows: list[list[object]] = [
+    rows = [
         [
             entry.param.key,
             entry.param.lane,

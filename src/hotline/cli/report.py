@@ -14,7 +14,7 @@ from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.columns import load_title
 from foundation.text import capital, pluralize
-from hotline.cli.common import json_option, one_line_errors, print_json, print_table
+from hotline.cli.common import FILE, PATH, json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
     from analysis.compare import ComparedRun
@@ -23,17 +23,14 @@ if TYPE_CHECKING:
 
 # Each command imports `analysis` itself: the import takes a second, for which other commands would wait.
 
-_RUN = click.Path(path_type=Path)
 _LATEST = Path("runs/latest")
 _PAGE = Path("report.html")
 
 
 @click.command()
-@click.argument("run", required=False, type=_RUN)
-@click.option("--logs", "logs", type=_RUN, metavar="DIR", help="A cluster's logs instead of a run.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Page to write, with --logs."
-)
+@click.argument("run", required=False, type=PATH)
+@click.option("--logs", "logs", type=PATH, metavar="DIR", help="A cluster's logs instead of a run.")
+@click.option("-o", "--output", type=FILE, help="Page to write, with --logs.")
 @json_option
 def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bool) -> None:
     """Make the report of a run, or of a cluster's logs.
@@ -85,8 +82,8 @@ def _make_cluster_report(folder: Path, page: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN...")
-@click.option("-o", "--output", required=True, type=_RUN, metavar="DIR", help="Folder to write to.")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
+@click.option("-o", "--output", required=True, type=PATH, metavar="DIR", help="Folder to write to.")
 @json_option
 def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Write the figures of one or more runs: PDF, PNG and CSV.
@@ -112,7 +109,7 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN RUN...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN RUN...")
 @json_option
 def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare runs, arm by arm, with 95 % intervals.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from hotline.cli.common import json_option, one_line_errors, print_json
+from hotline.cli.common import FILE, json_option, one_line_errors, print_json
 
 
 @click.command("run")
@@ -30,7 +30,7 @@ def run(settings: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]")
+@click.argument("file", required=False, type=FILE, metavar="[FILE]")
 @json_option
 def up(file: Path | None, as_json: bool) -> None:
     """Start switch and servers for scripts of your own (root).

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from hotline.cli.common import json_option, one_line_errors
+from hotline.cli.common import PATH, json_option, one_line_errors
 
 
 @click.command()
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=PATH)
 @click.option("--design", help="Design of aggregation. [default: CONFIG's design, or hotset]")
 @json_option
 def simulate(config: Path | None, design: str | None, as_json: bool) -> None:

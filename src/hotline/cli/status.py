@@ -110,19 +110,19 @@ def _setting_cells(job: Job) -> list[object]:
 
 
 def _print_details(status: SwitchStatus) -> None:
-    servers: list[list[object]] = [
+    servers = [
         [server.job, server.ps, server.addr, server.udp_port, server.port, server.service_addr]
         for server in status.servers
     ]
     columns = ["job", "PS", "address", "UDP port", "switch port", "service address"]
     print_table("servers", columns, servers)
-    callers: list[list[object]] = [
+    callers = [
         [row.job, row.worker, row.epoch, row.row, row.addr, row.udp_port, row.port, "yes" if row.kind else ""]
         for row in status.workers
     ]
     columns = ["job", "worker", "epoch", "row", "address", "UDP port", "switch port", "privileged"]
     print_table("callers", columns, callers)
-    lanes: list[list[object]] = [
+    lanes = [
         [lane, entries, counters.hits, counters.misses, counters.overflows]
         for lane, entries, counters in zip(
             range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True

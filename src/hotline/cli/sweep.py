@@ -9,13 +9,7 @@ import click
 
 from experiment.bars import named_progress_bar
 from foundation.concurrency import run_interruptibly
-from hotline.cli.common import (
-    json_option,
-    one_line_errors,
-    print_json,
-    processes_option,
-    simulation_scheduler_option,
-)
+from hotline.cli.common import PATH, into_option, one_line_errors, print_json, simulation_options
 
 if TYPE_CHECKING:
     from simulator.sweeps.plan import Sweep
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, metavar="[SWEEP]...")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Configuration for --vary. [default: that of `hotline simulate`]",
 )
 @click.option(
@@ -34,15 +28,8 @@ if TYPE_CHECKING:
     metavar="SETTING=V1,V2,...",
     help="Sweep a setting of your own, for example network.rate_mbit=100,1000.",
 )
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs/sweeps"),
-    help="Folder of the results; those of the same settings and code are reused.",
-)
-@simulation_scheduler_option
-@processes_option
-@json_option
+@into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/sweeps"))
+@simulation_options
 def sweep(
     names: tuple[str, ...], config: Path | None, vary: str | None, into: Path, scheduler: str | None,
     processes: int, as_json: bool,

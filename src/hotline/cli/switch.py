@@ -12,6 +12,7 @@ from controller.hotset.migrate import Plan
 from controller.tables import Job
 from experiment.bars import progress_bar
 from hotline.cli.common import (
+    FILE,
     ON_OFF,
     dry_run_option,
     job_option,
@@ -26,7 +27,7 @@ _SINGULAR = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @switch_options
 @job_option
 @dry_run_option

@@ -22,6 +22,7 @@ from controller.rates import Reading, take_reading
 from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import (
+    PATH,
     Number,
     json_option,
     one_line_errors,
@@ -57,7 +58,7 @@ class View:
 
 
 @click.command()
-@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=PATH)
 @switch_options
 @click.option(
     "--interval", default=2.0, type=Number(0.2, 3600),

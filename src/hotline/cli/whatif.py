@@ -191,7 +191,7 @@ def _print_paper_table() -> None:
         "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
     )
     models = list(bottleneck_rows())
-    rows: list[list[object]] = [
+    rows = [
         [
             row.model.title,
             *number_cells(f"{row.model.layers.bytes / 1e6:.0f}", row.messages),
@@ -241,7 +241,7 @@ def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
     click.echo(
         "\nEnd of the last all-reduce, in ms from the start of backward: by formula, and by simulated frames"
     )
-    rows: list[list[object]] = [
+    rows = [
         [
             each.model,
             each.workers,
