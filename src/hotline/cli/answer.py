@@ -86,10 +86,8 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
 )
 @json_option
 def answer(
-    workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None,
-    columns: str | None, batch: int, skip_bad: bool, skew: float, top_k: int, racks: int | None,
-    oversubscription: float | None, hosts_file: Path | None, switch: str, optimiser: str | None,
-    as_json: bool,
+    racks: int | None, oversubscription: float | None, hosts_file: Path | None, as_json: bool,
+    **cluster: object,
 ) -> None:  # fmt: skip
     """Say what a switch would do for a cluster.
 
@@ -106,21 +104,10 @@ def answer(
     with one_line_errors():
         result = answer_for(
             Reporter(RunConsole()) if sys.stderr.isatty() else None,
-            workers=workers,
-            servers=servers,
-            keys_per_step=keys_per_step,
-            rate=rate,
-            data=data,
-            columns=columns,
-            batch=batch,
-            skip_bad=skip_bad,
-            skew=skew,
-            top_k=top_k,
             racks=racks,
             oversubscription=oversubscription or 1.0,
             hosts=None if hosts_file is None else load_hosts(hosts_file),
-            switch=switch,
-            optimiser=optimiser,
+            **cluster,
         )
     print_notes(result.notes)
     if as_json:
@@ -139,5 +126,4 @@ def _print(result: ClusterAnswer) -> None:
         console.print(Padding(Text(f"• {sentence}"), _BULLET_PADDING))
     sizes = table(result)
     console.print(f"\n{sizes.title}")
-    rows: list[list[object]] = [[*number_cells(*row)] for row in sizes.texts()]
-    console.print(plain_table(list(sizes.columns), rows))
+    console.print(plain_table(sizes.columns, [number_cells(*row) for row in sizes.texts()]))

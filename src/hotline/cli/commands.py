@@ -6,7 +6,6 @@ from itertools import chain
 import click
 
 from foundation.renamed import COMMANDS, OPTIONS, expected, find_old
-from hotline.cli.allreduce import allreduce
 from hotline.cli.answer import answer
 from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
@@ -17,7 +16,6 @@ from hotline.cli.interruption import INTERRUPTED, interrupted_message
 from hotline.cli.layers import layers
 from hotline.cli.logs import logs
 from hotline.cli.miss_ratio import miss_ratio
-from hotline.cli.optimisers import optimisers
 from hotline.cli.overlap import overlap
 from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
@@ -25,9 +23,9 @@ from hotline.cli.quota import quota
 from hotline.cli.recover import recover
 from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, report
-from hotline.cli.run import down, run, up
-from hotline.cli.simulate import simulate
+from hotline.cli.run import down, run, simulate, up
 from hotline.cli.status import status
+from hotline.cli.studies import allreduce, optimisers
 from hotline.cli.sweep import sweep
 from hotline.cli.switch import load, offload, proxy, unload
 from hotline.cli.watch import watch

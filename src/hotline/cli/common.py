@@ -33,7 +33,6 @@ F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",

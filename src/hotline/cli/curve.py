@@ -90,7 +90,7 @@ def _print(result: Curve) -> None:
     if result.tables:
         by_table = table_of(result.tables)
         rows = [[name, *number_cells(*cells)] for name, *cells in by_table.texts()]
-        Console().print(plain_table(list(by_table.columns), rows))
+        Console().print(plain_table(by_table.columns, rows))
     click.echo(result.advice)
 
 

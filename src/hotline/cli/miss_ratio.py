@@ -72,7 +72,7 @@ def _print(ratios: MissRatio) -> None:
 
     ratio_table = table(ratios)
     print_plain_table(
-        list(ratio_table.columns), [[name, *number_cells(*cells)] for name, *cells in ratio_table.texts()]
+        ratio_table.columns, [[name, *number_cells(*cells)] for name, *cells in ratio_table.texts()]
     )
     for sentence in error_sentences(ratios):
         click.echo(sentence)

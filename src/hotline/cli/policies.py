@@ -89,9 +89,8 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
 @json_option
 def policies(
     files: tuple[Path, ...], built_in: BuiltIn | None, steps: int, half_life: float | None, shift: bool,
-    sizes: str | None, only: str | None, train_share: float, rate: float, period_s: float | None,
-    writes_per_s: float | None, servers: int, columns: str | None, batch: int, skip_bad: bool,
-    into: Path, as_json: bool,
+    sizes: str | None, only: str | None, writes_per_s: float | None, batch: int, into: Path, as_json: bool,
+    **settings: object,
 ) -> None:  # fmt: skip
     """Compare cache policies for the keys in the switch.
 
@@ -115,14 +114,9 @@ def policies(
             progress=progress,
             sizes=_parse_sizes(sizes) or Settings().sizes,
             policies=() if only is None else tuple(only.split(",")),
-            train_share=train_share,
-            rate=rate,
-            period_s=period_s,
             writes_per_s=writes_per_s or WRITES_PER_S,
-            servers=servers,
-            columns=columns,
             samples_per_step=batch,
-            skip_bad=skip_bad,
+            **settings,
         )
         progress("drawing", 1, 1)
         page = run_interruptibly(lambda: write_page(results, into))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from analysis.compare import ComparedRun
     from analysis.metrics import Metric
     from analysis.statistics import Comparison
+    from hotline.runs import Run
 
 # Each command imports `analysis` itself: the import takes a second, for which other commands would wait.
 
@@ -51,14 +52,18 @@ def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bo
 
 
 def _make_run_report(folder: Path, as_json: bool) -> None:
-
-    from analysis.terminal import print_summary
     from hotline.runs import report as compute_report
 
     if folder.exists() and not folder.is_dir():
         raise HotlineError(f"{folder}: expected the folder of a run, got a file")
     with progress_bar("figures") as progress:
         run = compute_report(folder, progress)
+    print_run(run, as_json)
+
+
+def print_run(run: Run, as_json: bool) -> None:
+    from analysis.terminal import print_summary
+
     if as_json:
         click.echo((run.folder / "summary.json").read_text(), nl=False)
         return
@@ -77,7 +82,7 @@ def _make_cluster_report(folder: Path, page: Path, as_json: bool) -> None:
         rows = [dict(zip(findings.columns[1:], row[1:], strict=True)) for row in findings.texts()]
         print_json({"report": str(page), "findings": dict(zip(findings.titles, rows, strict=True))})
         return
-    print_table(findings.title, list(findings.columns), [[*row] for row in findings.texts()])
+    print_table(findings.title, findings.columns, findings.texts())
     click.echo(f"report: {page}")
 
 
@@ -172,7 +177,6 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
 
 
 def _format_cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
-
     from analysis.claims import Claim
     from analysis.terminal import styled
     from analysis.wording import difference

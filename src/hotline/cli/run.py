@@ -1,13 +1,15 @@
-"""`hotline run`, `up` and `down`: experiments, and servers for scripts, on this machine."""
+"""`hotline run` and `simulate`, which make a report, and `up` and `down`, which serve scripts."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from hotline.cli.common import FILE, json_option, one_line_errors, print_json
+from hotline.cli.common import FILE, PATH, json_option, one_line_errors, print_json
+from hotline.cli.report import print_run
 
 
 @click.command("run")
@@ -30,6 +32,27 @@ def run(settings: tuple[str, ...]) -> None:
 
 
 @click.command()
+@click.argument("config", required=False, type=PATH)
+@click.option("--design", help="Design of aggregation. [default: CONFIG's design, or hotset]")
+@json_option
+def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
+    """Simulate a run, and write the report that a real run has.
+
+    The P4 program and the agents are those of a real run. CONFIG is a TOML file like run.toml, which may
+    have the tables [network] and [hosts], too. Without CONFIG, the cluster is that of Pan et al. (2020):
+    80 workers and 20 parameter servers at 10 Gbit/s.
+    """
+    from experiment.progress import Reporter, RunConsole
+    from hotline.runs import simulate as simulate_run
+
+    overrides = {} if design is None else {"design": design}
+    with one_line_errors():
+        run = simulate_run(config, Reporter(RunConsole()), **overrides)
+        print_run(run, as_json)
+        run.check()
+
+
+@click.command()
 @click.argument("file", required=False, type=FILE, metavar="[FILE]")
 @json_option
 def up(file: Path | None, as_json: bool) -> None:
@@ -43,12 +66,7 @@ def up(file: Path | None, as_json: bool) -> None:
     with one_line_errors(), Console(stderr=True).status("starting switch and servers"):
         up_info = start_up(file)
     if as_json:
-        print_json(
-            {
-                "connect": up_info.connect, "workers": up_info.workers, "job": up_info.job,
-                "switch": up_info.switch, "folder": str(up_info.folder),
-            }
-        )  # fmt: skip
+        print_json({**asdict(up_info), "folder": str(up_info.folder)})
         return
     click.echo(
         f"up for {up_info.workers} workers at {up_info.connect}; {up_info.folder / 'up.log'} is its log\n"

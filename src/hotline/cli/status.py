@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
 from rich.console import Console
 
 from controller.controller import Controller
-from controller.status import SwitchStatus
+from controller.status import LaneCounters, SwitchStatus
 from controller.tables import Job
 from foundation.designs.arms import all_arms
 from foundation.protocol.header import LANES
@@ -58,9 +58,7 @@ def _as_json(status: SwitchStatus) -> dict[str, object]:
         "drops": status.counters.drops,
         "lanes": [
             {"lane": lane, "entries": entries} | asdict(counters)
-            for lane, entries, counters in zip(
-                range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True
-            )
+            for lane, entries, counters in _lane_counters(status)
         ],
         "totals": asdict(status.counters.all_lanes())
         | {"entries": len(status.params), "hit_rate": status.counters.all_lanes().hit_rate},
@@ -71,7 +69,9 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
     jobs = [
         [
             _arm_name(job) or "",
-            *_setting_cells(job),
+            job.job,
+            ON_OFF[job.offload],
+            ON_OFF[job.proxy],
             len(status.callers(job.job)),
             job.quota,
             *status.count_states(job.job).values(),
@@ -93,20 +93,17 @@ def _counter_lines(status: SwitchStatus) -> Iterator[str]:
     hits, misses = pluralize(lanes.hits, "hit"), pluralize(lanes.misses, "miss", "misses")
     yield f"lanes: {hits}, {misses}{hit_rate}, {pluralize(lanes.overflows, 'overflow')}"
     yield f"RPCs: {', '.join(f'{packets:,} {outcome}' for outcome, packets in rpcs.items())}"
-    yield f"drops: {_describe_drops(status.counters.drops)}"
+    drops = [f"{packets:,} {reason}" for reason, packets in status.counters.drops.items() if packets]
+    yield f"drops: {', '.join(drops) or 'none'}"
 
 
-def _describe_drops(drops: Mapping[str, int]) -> str:
-    reasons = [f"{packets:,} {reason}" for reason, packets in drops.items() if packets]
-    return ", ".join(reasons) or "none"
+def _lane_counters(status: SwitchStatus) -> Iterator[tuple[int, int, LaneCounters]]:
+    """Return number, entries and counters of each lane."""
+    return zip(range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True)
 
 
 def _arm_name(job: Job) -> str | None:
     return next((arm.name for arm in all_arms().values() if arm.job == job.job), None)
-
-
-def _setting_cells(job: Job) -> list[object]:
-    return [job.job, ON_OFF[job.offload], ON_OFF[job.proxy]]
 
 
 def _print_details(status: SwitchStatus) -> None:
@@ -124,9 +121,7 @@ def _print_details(status: SwitchStatus) -> None:
     print_table("callers", columns, callers)
     lanes = [
         [lane, entries, counters.hits, counters.misses, counters.overflows]
-        for lane, entries, counters in zip(
-            range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True
-        )
+        for lane, entries, counters in _lane_counters(status)
     ]
     print_table("lanes", ["lane", "entries", "hits", "misses", "overflows"], lanes)
     print_table("RPCs", ["outcome", "packets"], [[*item] for item in status.counters.rpcs.items()])

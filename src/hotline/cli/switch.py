@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
@@ -14,7 +15,8 @@ from experiment.bars import progress_bar
 from hotline.cli.common import (
     FILE,
     ON_OFF,
-    dry_run_option,
+    F,
+    T,
     job_option,
     json_option,
     one_line_errors,
@@ -26,12 +28,14 @@ from hotline.cli.common import (
 _SINGULAR = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 
 
+def _change_options(function: F) -> F:
+    dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+    return switch_options(job_option(dry_run(json_option(function))))
+
+
 @click.command()
 @click.argument("file", type=FILE)
-@switch_options
-@job_option
-@dry_run_option
-@json_option
+@_change_options
 def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Load a hot set into the switch for a job.
 
@@ -44,10 +48,7 @@ def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_j
 
 
 @click.command()
-@switch_options
-@job_option
-@dry_run_option
-@json_option
+@_change_options
 def unload(address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Move all keys of a job back to their parameter servers."""
     _load_keys("unload", address, device_id, job, [], dry_run, as_json)
@@ -62,18 +63,13 @@ def _load_keys(
         with progress_bar(command) as progress:
             return await controller.load(job, keys, progress=progress)
 
-    plan = run_on_switch(
-        address, device_id, action, primary=not dry_run, retry_hint=lambda: None if dry_run else command
-    )
+    plan = _change(address, device_id, command, action, dry_run)
     _print_changes(dict(plan.summary()), dry_run, as_json)
 
 
 @click.command()
 @click.argument("state", type=click.Choice(["on", "off"]))
-@switch_options
-@job_option
-@dry_run_option
-@json_option
+@_change_options
 def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Turn offload of a job's hot set on or off.
 
@@ -88,19 +84,13 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
         with progress_bar(f"offload {state}") as progress:
             return previous_job, await controller.set_offload(job, is_on, progress=progress)
 
-    retry_hint = None if dry_run else f"offload {state}"
-    previous_job, plan = run_on_switch(
-        address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint
-    )
+    previous_job, plan = _change(address, device_id, f"offload {state}", action, dry_run)
     _print_changes(_flag_change("offload", previous_job.offload, is_on) | plan.summary(), dry_run, as_json)
 
 
 @click.command()
 @click.argument("state", type=click.Choice(["on", "off"]))
-@switch_options
-@job_option
-@dry_run_option
-@json_option
+@_change_options
 def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Turn the proxy of a job's connections on or off.
 
@@ -114,11 +104,16 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
             await controller.set_proxy(job, is_on)
         return previous_job
 
-    retry_hint = None if dry_run else f"proxy {state}"
-    previous_job = run_on_switch(
-        address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint
-    )
+    previous_job = _change(address, device_id, f"proxy {state}", action, dry_run)
     _print_changes(_flag_change("proxy", previous_job.proxy, is_on), dry_run, as_json)
+
+
+def _change(
+    address: str, device_id: int, command: str, action: Callable[[Controller], Awaitable[T]], dry_run: bool
+) -> T:
+    return run_on_switch(
+        address, device_id, action, primary=not dry_run, retry_hint=lambda: None if dry_run else command
+    )
 
 
 def _flag_change(name: str, previous: bool, current: bool) -> dict[str, object]:

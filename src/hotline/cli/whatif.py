@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,10 +100,9 @@ step_ms_option = click.option(
 @into_option("Folder for a page with a map, and its figures.")
 @json_option
 def whatif(
-    models: tuple[str, ...], workers: int, gbit: float, compression: float, aggregation: str,
-    servers: int | None, fusion: str | None, cycle_ms: float | None, buffer_mib: float | None,
-    utilisation: str, startup_us: float, target: float, step_ms: float | None, packets: bool,
-    into: Path | None, as_json: bool,
+    models: tuple[str, ...], aggregation: str, servers: int | None, fusion: str | None,
+    cycle_ms: float | None, buffer_mib: float | None, utilisation: str, target: float, step_ms: float | None,
+    packets: bool, into: Path | None, as_json: bool, **network_settings: object,
 ) -> None:  # fmt: skip
     """Compute how much a better network would speed up dense training.
 
@@ -122,7 +122,7 @@ def whatif(
         raise click.UsageError("--packets uses links fully: leave out --utilisation")
     fusion_rule = _make_fusion(fusion, cycle_ms, buffer_mib)
     with one_line_errors():
-        network = _make_network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
+        network = _make_network(aggregation, servers, utilisation, network_settings)
         loaded_models = open_models(models or MEASURED_MODELS, step_ms and step_ms * 1e3)
         requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, fusion_rule, target))
         comparisons = _compare_packets(loaded_models, network, fusion_rule) if packets else []
@@ -144,9 +144,8 @@ def whatif(
 
 
 def _make_network(
-    workers: int, gbit: float, compression: float, aggregation: str, servers: int | None, utilisation: str,
-    startup_us: float,
-) -> Network:  # fmt: skip
+    aggregation: str, servers: int | None, utilisation: str, settings: Mapping[str, object]
+) -> Network:
     from studies.dense import DenseError
     from studies.dense.network import Network, read_utilisation
 
@@ -159,15 +158,7 @@ def _make_network(
     if servers is not None and aggregation != "servers":
         raise DenseError(f"--servers {servers}: expected --aggregation servers, got {aggregation}")
     return Network.model_validate(
-        {
-            "workers": workers,
-            "gbit": gbit,
-            "compression": compression,
-            "aggregation": aggregation,
-            "servers": servers,
-            "utilisation": link_share,
-            "startup_us": startup_us,
-        }
+        {**settings, "aggregation": aggregation, "servers": servers, "utilisation": link_share}
     )
 
 

@@ -1,3 +1,5 @@
+"""`hotline allreduce` and `optimisers`: studies whose results are a page."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,6 +9,32 @@ import click
 from experiment.bars import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import FILE, into_option, one_line_errors, print_json, simulation_options
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Shorter vectors, fewer workers, no table of layers.")
+@into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/allreduce"))
+@simulation_options
+def allreduce(quick: bool, into: Path, scheduler: str | None, processes: int, as_json: bool) -> None:
+    """Compare all-reduce schemes and the hot set.
+
+    Simulates SwitchML, parameter servers and a ring at 10 and 100 Gbit/s: goodput, bytes, link limits,
+    switch memory, and synchronous and asynchronous training of the hot set of R1, the built-in workload.
+    """
+    from studies.allreduce.numbers import run_plan
+    from studies.allreduce.page import write_page
+    from studies.allreduce.plan import FULL, QUICK
+
+    plan = QUICK if quick else FULL
+    with one_line_errors():
+        with named_progress_bar("simulating") as progress:
+            numbers = run_plan(plan, into, scheduler, processes, progress)
+        provenance = [
+            ("plan", "quick" if quick else "full"),
+            ("vectors", f"{plan.values:,} values of float32"),
+        ]
+        page = run_interruptibly(lambda: write_page(numbers, provenance, into))
+    _print_results(page, numbers.model_dump() if as_json else None)
 
 
 @click.command()
@@ -43,7 +71,12 @@ def optimisers(
             ("ratings", "none" if ratings is None else ratings.name),
         ]
         page = run_interruptibly(lambda: write_page(numbers, provenance, into))
-    if as_json:
-        print_json(numbers.model_dump(mode="json"))
-    else:
+    _print_results(page, numbers.model_dump(mode="json") if as_json else None)
+
+
+def _print_results(page: Path, numbers: dict[str, object] | None) -> None:
+    """Print numbers as JSON if given, or else where the page is."""
+    if numbers is None:
         click.echo(f"report: {page}")
+    else:
+        print_json(numbers)
