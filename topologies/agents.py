@@ -263,15 +263,11 @@ class Agent:
             try:
                 await self.ready(_RESTART_TIMEOUT_S)
             except AgentFailed:
-                if not self._is_killed:
+                if self._agent_process.process.returncode != -signal.SIGKILL:
                     raise
             else:
                 self._liveness.mark_up(self.name)
                 return
-
-    @property
-    def _is_killed(self) -> bool:
-        return self._agent_process.process.returncode == -signal.SIGKILL
 
     async def _wait_for_answer(self, answer: asyncio.Future[Message | None], timeout_s: float) -> bool:
         while timeout_s > 0 and not answer.done():

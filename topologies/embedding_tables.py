@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -51,19 +51,7 @@ class Table:
         return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}{suffix}"
 
 
-class Tables(Mapping[str, Table]):
-    def __init__(self, tables: Mapping[str, Table]) -> None:
-        self._tables = dict(tables)
-
-    def __getitem__(self, name: str) -> Table:
-        return self._tables[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
-
+class Tables(dict[str, Table]):
     @property
     def size(self) -> int:
         return sum(table.size for table in self.values())
@@ -93,7 +81,12 @@ class Tables(Mapping[str, Table]):
     def to_declaration(self) -> dict[str, list[float | str]]:
         """Return name -> [rows, dim, scale, and the optimiser if any], which `parse_declaration` reads."""
         return {
-            table.name: [table.rows, table.dim, table.scale, *_optimiser_texts(table.optimiser)]
+            table.name: [
+                table.rows,
+                table.dim,
+                table.scale,
+                *([] if table.optimiser is None else [str(table.optimiser)]),
+            ]
             for table in self.values()
         }
 
@@ -135,7 +128,7 @@ def make_tables(
             raise TableError(
                 f"{argument} of unknown table {unknown_names}; the tables are {', '.join(sizes)}"
             )
-    tables, first_parameter = {}, 0
+    tables, first_parameter = Tables(), 0
     for name in sorted(sizes):
         table = _make_table(name, sizes[name], scale, first_parameter)
         optimiser_text = optimiser.get(name) if isinstance(optimiser, Mapping) else optimiser
@@ -148,7 +141,7 @@ def make_tables(
                 f"table {name}: expected at most {MAX_PARAMETERS:,} values up to this table, "
                 f"got {first_parameter:,}"
             )
-    return Tables(tables)
+    return tables
 
 
 def _make_table(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.record import RunRecord
 from controller.controller import Controller
@@ -38,8 +38,7 @@ COLLECTOR = Path("/run/hotline-collector")
 """Socket of the log collector. It is not in the run folder, whose file system may not support sockets."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(NamedTuple):
     config: Config
     run: Path
     record: RunRecord
@@ -63,35 +62,27 @@ async def publish(address: str, config: Config, arm: Arm) -> None:
             await publish_updates(controller, arm.job)
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """Agents that are ready, in order of their numbers."""
-
-    workers: list[Agent]
-    servers: list[Agent]
-
-
 @asynccontextmanager
-async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
-    """Start all agents, yield them when they are ready, and end them; they train if `training` is given."""
-    started_agents: list[Agent] = []
-    testbed_network, logs = context.network, context.run / "logs"
+async def fleet(
+    context: RunContext, trace: Trace, training: Hyperparameters | None
+) -> AsyncIterator[tuple[list[Agent], list[Agent]]]:
+    """Start agents, yield workers and servers that are ready, end them; they train if `training` is given."""
+    workers: list[Agent] = []
+    servers: list[Agent] = []
+    logs = context.run / "logs"
     try:
-        await start_servers(started_agents, context, trace.space, table_optimisers(context.config, training))
-        for number, host in enumerate(testbed_network.workers, start=1):
+        await start_servers(servers, context, trace.space, table_optimisers(context.config, training))
+        for number, host in enumerate(context.network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             command = namespace_command(host.pid, "hosts.worker")
-            started_agents.append(
+            workers.append(
                 await Agent.start(f"worker-{number}", command, settings, logs, liveness=context.liveness)
             )
-        for agent in started_agents:
+        for agent in (*servers, *workers):
             await agent.ready()
-        yield Fleet(
-            workers=started_agents[len(testbed_network.servers) :],
-            servers=started_agents[: len(testbed_network.servers)],
-        )
+        yield workers, servers
     finally:
-        await asyncio.gather(*(agent.quit() for agent in started_agents))
+        await asyncio.gather(*(agent.quit() for agent in (*servers, *workers)))
 
 
 async def start_servers(

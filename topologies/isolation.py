@@ -16,16 +16,6 @@ AFFINITY_FILE = Path("/run/hotline.affinity")
 _QUIET_SHARE = 0.05  # share of a process's CPU time below which a thread does not belong to its data path
 
 
-def read_cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
-    """Return the CPU time in ns of each thread of a process (proc(5), schedstat); none after its end."""
-    cpu_ns = {}
-    with suppress(OSError):
-        for task in (proc / str(pid) / "task").iterdir():
-            with suppress(OSError):
-                cpu_ns[int(task.name)] = int((task / "schedstat").read_text().split()[0])
-    return cpu_ns
-
-
 def find_idle_threads(cpu_ns_before: Mapping[int, int], cpu_ns_after: Mapping[int, int]) -> list[int]:
     """Return the threads with under 5 % of a process's CPU time between readings; [] if it used none."""
     used_ns = {thread: ns - cpu_ns_before.get(thread, 0) for thread, ns in cpu_ns_after.items()}

@@ -5,6 +5,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -85,11 +86,10 @@ def _run_and_report(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, predictor: str | None = None
 ) -> int:
     publish = partial(_publish, config, run, reporter, predictor)
-    with STOP.on_signal(
-        SignalActions(partial(_describe_results, run), clean_up=partial(_clean_up, config, run))
-    ):
+    actions = SignalActions(partial(_describe_results, run), clean_up=partial(_clean_up, config, run))
+    with STOP.on_signal(actions):
         try:
-            asyncio.run(_run_until_signal(config, data, run, reporter, publish))
+            asyncio.run(_run_until_signal(config, data, run, reporter, publish, actions))
         except asyncio.CancelledError:
             _clean_up(config, run)
         except (HotlineError, OSError) as error:
@@ -115,23 +115,16 @@ def _run_and_report(
 
 
 async def _run_until_signal(
-    config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
-) -> None:
+    config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None],
+    actions: SignalActions,
+) -> None:  # fmt: skip
     # Imports Mininet, whose presence the preflight has checked.
     from topologies.experiment import run_experiment
 
     loop = asyncio.get_running_loop()
     experiment_task = asyncio.ensure_future(run_experiment(config, data, run, reporter, publish))
-
-    def cancel() -> None:
-        loop.call_soon_threadsafe(experiment_task.cancel)
-
-    actions = SignalActions(
-        partial(_describe_results, run),
-        cancel=cancel,
-        clean_up=partial(_clean_up, config, run),
-    )
-    with STOP.on_signal(actions):
+    cancel = partial(loop.call_soon_threadsafe, experiment_task.cancel)
+    with STOP.on_signal(replace(actions, cancel=cancel)):
         await experiment_task
 
 

@@ -14,22 +14,36 @@ _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
 
 
 def describe_versions(target: str) -> dict[str, str]:
+    from topologies.mininet_api import VERSION  # the rest of this module works without Mininet
+
     versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
     versions |= {package: version(package) for package in _PACKAGES}
-    versions["mininet"] = _mininet_version()
+    versions["mininet"] = str(VERSION)
     if target == "bmv2":
-        versions["bmv2"] = _first_line_of_output(find_bmv2(), "--version")
+        completed = subprocess.run([find_bmv2(), "--version"], capture_output=True, text=True, check=False)
+        versions["bmv2"] = (completed.stdout or completed.stderr).strip().partition("\n")[0]
     return versions
 
 
+def read_cpu_ns_by_thread(pid: int) -> dict[int, int]:
+    """Return the CPU time in ns of each thread of a process; none after its end."""
+    return {thread: cpu_ns for thread, (cpu_ns, _) in _read_schedstats(pid).items()}
+
+
 def run_queue_ns(pid: int) -> int:
-    """Return how long a process's threads waited for a CPU, in ns (proc(5), schedstat); 0 after its end."""
-    total = 0
+    """Return how long a process's threads waited for a CPU, in ns; 0 after its end."""
+    return sum(wait_ns for _, wait_ns in _read_schedstats(pid).values())
+
+
+def _read_schedstats(pid: int) -> dict[int, tuple[int, int]]:
+    """Return thread -> CPU time and time in run queues, in ns (proc(5), schedstat)."""
+    times = {}
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
-                total += int((task / "schedstat").read_text().split()[1])
-    return total
+                cpu_ns, wait_ns, _ = map(int, (task / "schedstat").read_text().split())
+                times[int(task.name)] = cpu_ns, wait_ns
+    return times
 
 
 def peak_memory_mb(pid: int) -> float:
@@ -40,14 +54,3 @@ def peak_memory_mb(pid: int) -> float:
         return 0.0
     lines = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(lines[0]) / 1024 if lines else 0.0  # the file has kB
-
-
-def _mininet_version() -> str:
-    from topologies.mininet_api import VERSION  # the rest of this module works without Mininet
-
-    return str(VERSION)
-
-
-def _first_line_of_output(*command: str) -> str:
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (completed.stdout or completed.stderr).strip().partition("\n")[0]

@@ -19,7 +19,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from topologies.joined_worker import JoinedWorker, Message, send_line
 log = logging.getLogger(__name__)
 
 DEFAULT_SOCKET = Path("/run/hotline/up.sock")
+REPORTS = "reports.jsonl"
 SOCKET_VARIABLE = "HOTLINE_CONNECT"
 RANK_VARIABLE = "HOTLINE_RANK"
 NOTE_S = 5.0
@@ -65,13 +66,9 @@ class Terms:
     """Folder of the workers' logs; None outside a run. In a run, workers hold back calls between blocks."""
 
 
-class ReportLog:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self, report: Message) -> None:
-        with self._path.open("a") as file:
-            file.write(json.dumps(report) + "\n")
+def append_report(path: Path, report: Message) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(report) + "\n")
 
 
 class Backend(Protocol):
@@ -313,21 +310,10 @@ class Rendezvous:
         worker.reports += 1
 
     def terms_for(self, worker: JoinedWorker) -> Message:
-        session = self._require_session(worker)
-        terms = session.terms
-        return {
-            "rank": worker.rank,
-            "size": self._backend.size,
-            "job": terms.job,
-            "epoch": terms.epoch,
-            "design": terms.design,
-            "window": terms.window,
-            "peers": terms.servers,
-            "arm": terms.arm,
-            "seed": terms.seed,
-            "parts": terms.parts,
-            "address": terms.workers[worker.rank],
-        }
+        terms = asdict(self._require_session(worker).terms)
+        addresses, peers = terms.pop("workers"), terms.pop("servers")
+        rank = worker.rank
+        return {"rank": rank, "size": self._backend.size, "address": addresses[rank], "peers": peers, **terms}
 
     @property
     def workers(self) -> int:

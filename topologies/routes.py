@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from ipaddress import ip_interface
+from pathlib import Path
 
 _PREFERENCE = "9590"  # of our rules, which are removed by it
 _HOST_BITS = 0xFFFF  # of an address in the testbed's network
@@ -20,7 +21,7 @@ def add(address: str, network: str, interface: str) -> None:
     )
     _run_ip("rule", "add", "pref", _PREFERENCE, "from", address, "table", str(table_number))
     # Loose reverse-path filtering: answers may take another interface.
-    _write_setting(interface, "rp_filter", "2")
+    Path(f"/proc/sys/net/ipv4/conf/{interface}/rp_filter").write_text("2")
 
 
 def remove(address: str | None = None) -> None:
@@ -32,8 +33,3 @@ def remove(address: str | None = None) -> None:
 
 def _run_ip(*arguments: str) -> int:
     return subprocess.run(["ip", *arguments], check=False, capture_output=True).returncode
-
-
-def _write_setting(interface: str, setting: str, value: str) -> None:
-    with open(f"/proc/sys/net/ipv4/conf/{interface}/{setting}", "w") as file:
-        file.write(value)

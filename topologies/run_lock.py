@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
@@ -88,10 +88,8 @@ def hold_run_lock(
             raise PreflightError(
                 f"a run is going on ({holder or lock}); only one can run at a time"
             ) from None
-        killed_run = _read_record(lock)
-        removed_run = (
-            remove_killed_run(killed_run.interfaces, killed_run.run) if killed_run else remove_killed_run()
-        )
+        killed_run = _read_record(lock) or LockRecord()
+        removed_run = remove_killed_run(killed_run.interfaces, killed_run.run)
         record = LockRecord(interfaces=list(interfaces), ended_by=ended_by)
         record.write(file)
         os.environ[MARK] = str(os.getpid())
@@ -156,17 +154,11 @@ def _kill_marked_processes() -> int:
                 f"processes {', '.join(map(str, sorted(alive_processes)))} of a killed run do not end"
             )
         for process in alive_processes:
-            _kill(process)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         killed_processes |= alive_processes
         time.sleep(_KILL_POLL_S)
     return len(killed_processes)
-
-
-def _kill(process: int) -> None:
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def is_alive(process: int) -> bool:

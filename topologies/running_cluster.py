@@ -35,18 +35,8 @@ class RunningCluster:
 async def agent_cluster(
     context: RunContext, trace: Trace, training: Hyperparameters | None
 ) -> AsyncIterator[RunningCluster]:
-    async with fleet(context, trace, training) as agents:
-        session = RealSession(
-            config=context.config,
-            run=context.run,
-            record=context.record,
-            reporter=context.reporter,
-            network=context.network,
-            workers=agents.workers,
-            servers=agents.servers,
-            liveness=context.liveness,
-            placement=context.placement,
-        )
+    async with fleet(context, trace, training) as (workers, servers):
+        session = RealSession(**context._asdict(), workers=workers, servers=servers)
         yield RunningCluster(session, trace.space, partial(_run_phases, session, trace))
 
 

@@ -30,8 +30,7 @@ from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, is_measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
 from topologies.disturbance import read_contention
-from topologies.isolation import read_cpu_ns_by_thread
-from topologies.machine import peak_memory_mb, run_queue_ns
+from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
 from topologies.placement import Placement, program_use_of
 
 if TYPE_CHECKING:  # imports Mininet
@@ -67,11 +66,11 @@ class RealSession(Session):
 
     @asynccontextmanager
     async def active(self, arm: Arm) -> AsyncIterator[None]:
-        if not self._collects_from_switch(arm):
-            yield
-            return
         # From `publish` to `stop_exchanges`, servers exchange values with the switch without requests.
-        await self._command_controller(lambda controller: self._controller_ops.publish(controller, arm.job))
+        if self._collects_from_switch(arm):
+            await self._command_controller(
+                lambda controller: self._controller_ops.publish(controller, arm.job)
+            )
         yield
         await self._stop_exchanges(arm)
 
@@ -274,16 +273,14 @@ class RealSession(Session):
         return pids
 
 
+_JOB_FIELDS = ("packets", "bytes", "proc_wall_ns", "proc_cpu_ns")
 _DURABILITY_FIELDS = ("commits", "commit_ns", "delayed", "delay_ns")
 
 
 def _sum_server_use(answers: list[Message], job: int) -> ServerUse:
     job_uses = [answer["jobs"][str(job)] for answer in answers]
     return ServerUse(
-        packets=sum(use["packets"] for use in job_uses),
-        bytes=sum(use["bytes"] for use in job_uses),
-        proc_wall_ns=sum(use["proc_wall_ns"] for use in job_uses),
-        proc_cpu_ns=sum(use["proc_cpu_ns"] for use in job_uses),
         cpu_s=sum(answer["cpu_s"] for answer in answers),
+        **{name: sum(use[name] for use in job_uses) for name in _JOB_FIELDS},
         **{name: sum(answer["durability"][name] for answer in answers) for name in _DURABILITY_FIELDS},
     )

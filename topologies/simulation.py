@@ -35,12 +35,15 @@ def can_be_simulated(record: RunRecord) -> bool:
     return is_compiled_without_faults and has_default_servers and has_both_arms and has_idle_costs
 
 
+def environment_with_checkout() -> dict[str, str]:
+    """Return this process's environment, with the checkout first in PYTHONPATH."""
+    python_path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": python_path}
+
+
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:
     """Run `python -m MODULE RUN`, which adds to the record or prints an error; return False if it failed."""
-    python_path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, str(run)], env={**os.environ, "PYTHONPATH": python_path}
-    )
+    process = subprocess.Popen([sys.executable, "-m", module, str(run)], env=environment_with_checkout())
     try:
         with STOP.on_signal(SignalActions(describe, cancel=process.terminate, clean_up=process.kill)):
             return process.wait() == 0

@@ -37,7 +37,15 @@ from topologies.embedding_tables import Tables
 from topologies.fleet import check_design, provision, publish, server_config, session_terms
 from topologies.joined_worker import Message
 from topologies.placement import Placement, place
-from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, ReportLog, Terms, socket_path
+from topologies.rendezvous import (
+    DEFAULT_SOCKET,
+    REPORTS,
+    SOCKET_VARIABLE,
+    Rendezvous,
+    Terms,
+    append_report,
+    socket_path,
+)
 from topologies.run_lock import hold_run_lock
 
 if TYPE_CHECKING:
@@ -45,7 +53,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REPORTS = "reports.jsonl"
 UPDATES_FILE = "updates.parquet"
 _STOP_TIMEOUT_S = 5.0
 
@@ -75,7 +82,6 @@ class UpBackend:
         self._config, self._placement, self._network = config, placement, network
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
-        self._reports = ReportLog(self._folder / REPORTS)
         self._has_reports = False
         self._servers: list[Agent] = []
         self._failure_tasks: list[asyncio.Task[None]] = []
@@ -89,7 +95,7 @@ class UpBackend:
         if not self._has_reports:
             rename_earlier_file(self._folder / REPORTS)
             self._has_reports = True
-        self._reports(report)
+        append_report(self._folder / REPORTS, report)
 
     async def prepare(self) -> None:
         await provision(self._network.address, self._config, [self._arm])

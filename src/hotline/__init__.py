@@ -52,7 +52,6 @@ __all__ = [
     "whatif",
 ]
 
-_RUNS = "hotline.runs"
 _SOURCES = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
@@ -66,15 +65,14 @@ _SOURCES = {
     "study": ("hotline.results.policies", "study"),
     "whatif": ("studies.dense.answers", "requirements_of"),
 }
-_SUBMODULES = {"torch"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return import_module(f"hotline.{name}")
+    if name == "torch":
+        return import_module("hotline.torch")
     if name not in __all__:
         raise AttributeError(f"module 'hotline' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _SOURCES.get(name, (_RUNS, name))
+    module, attribute = _SOURCES.get(name, ("hotline.runs", name))
     return getattr(import_module(module), attribute)
 
 

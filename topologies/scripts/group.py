@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from experiment.errors import RunFailed
@@ -17,7 +18,7 @@ from topologies.agents import Agent, supervise
 from topologies.embedding_tables import Tables
 from topologies.fleet import RunContext, check_design, publish, start_servers
 from topologies.placement import cpu_of
-from topologies.rendezvous import ReportLog
+from topologies.rendezvous import REPORTS, append_report
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import command_of, environment_of
 from topologies.scripts.worker import ScriptWorker
@@ -27,7 +28,6 @@ log = logging.getLogger(__name__)
 _REMINDER_DELAY_S = 60.0
 _SOCKETS = Path("/run/hotline")
 """Folder of the sockets; the file system of a run's folder may not support them."""
-REPORTS = "reports.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     chown_to_sudo_user(run / "parts")  # scripts run as that user, and write there
     servers = _SharedServers(context)
     arms = [
-        ScriptArm(arm, config, run, servers.start, servers.publish, ReportLog(run / REPORTS))
+        ScriptArm(arm, config, run, servers.start, servers.publish, partial(append_report, run / REPORTS))
         for arm in config.every_arm
     ]
     async with AsyncExitStack() as stack:

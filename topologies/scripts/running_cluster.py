@@ -21,16 +21,7 @@ from topologies.scripts.session import ScriptSession
 async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
     async with script_group(context) as scripts:
         session = ScriptSession(
-            config=context.config,
-            run=context.run,
-            record=context.record,
-            reporter=context.reporter,
-            network=context.network,
-            workers=scripts.workers,
-            servers=scripts.servers,
-            liveness=context.liveness,
-            placement=context.placement,
-            arms=scripts.arms,
+            **context._asdict(), workers=scripts.workers, servers=scripts.servers, arms=scripts.arms
         )
         yield RunningCluster(session, scripts.space, partial(_run_phases, session, scripts))
 

@@ -28,10 +28,6 @@ class SavedTable(NamedTuple):
     """Arrays of the optimiser's state [rows, dim], by header flag; empty without an optimiser."""
     steps: int
 
-    @property
-    def arrays(self) -> tuple[Floats, Mapping[int, Floats]]:
-        return self.values, self.states
-
 
 def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, Any]:
     """Return an archive's arrays for a table's optimiser: its states [rows, dim], and its steps."""

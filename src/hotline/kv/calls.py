@@ -1,7 +1,9 @@
-"""Check the arguments of a call, and sort its keys, before anything is queued."""
+"""The operations that calls queue, and the checks of a call's arguments before that."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +16,25 @@ from topologies.embedding_tables import Table
 
 class InvalidArgument(HotlineError, ValueError):
     """Keys, values or an `out` that cannot be pushed or pulled; nothing was sent."""
+
+
+@dataclass(slots=True)
+class Operation:
+    """A push, a pull, or both, of the same parameters [n]."""
+
+    positions: NDArray[np.int64]
+    deltas: NDArray[np.uint32] | None = None
+    """Words to push [n]: units, or words to set if `word_flags` has `SET`."""
+    on_values: Callable[[NDArray[np.uint32]], None] | None = None
+    """Called with the words pulled [n]."""
+    callback: Callable[[], object] | None = None
+    is_training: bool = True
+    """Whether the operation is part of a step; initialising or reading a whole table is not."""
+    step: int = 0
+    """Number of pushes to the table before this operation."""
+    word_flags: int = 0
+    """Flags `SET` and `STATE` of the header, to set words, and to set or pull an optimiser's state."""
+    submitted_ns: int = 0  # by the monotonic clock
 
 
 class Rows(NamedTuple):
@@ -60,31 +81,8 @@ def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:
     return Rows(keys.astype(np.int64), order)
 
 
-def check_values(values: object, n: int, table: Table) -> NDArray[np.float32]:
+def check_values(values: object, n: int, table: Table, name: str = "values") -> NDArray[np.float32]:
     """Return the values of n rows [n, dim], maybe NaN; raise `InvalidArgument` for another type or shape."""
-    return _check_array(values, n, table, "values")
-
-
-def check_finite(values: NDArray[np.float32], table: Table) -> None:
-    is_finite = np.isfinite(values)
-    if not is_finite.all():
-        row, column = map(int, np.argwhere(~is_finite)[0])
-        raise InvalidArgument(
-            f"table {table.name}: expected finite values, "
-            f"got {values[row, column]} at values[{_format_index(row, column, table)}]"
-        )
-
-
-def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
-    """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` if it does not fit."""
-    if not isinstance(out, np.ndarray):
-        raise InvalidArgument(f"table {table.name}: expected a NumPy array as out, got {type(out).__name__}")
-    if not out.flags.writeable:
-        raise InvalidArgument(f"table {table.name}: out cannot be written to")
-    return _check_array(out, n, table, "out")
-
-
-def _check_array(values: object, n: int, table: Table, name: str) -> NDArray[np.float32]:
     array = np.asarray(values)
     if array.dtype != np.float32:
         raise InvalidArgument(f"table {table.name}: expected {name} of float32, got {array.dtype}")
@@ -96,5 +94,20 @@ def _check_array(values: object, n: int, table: Table, name: str) -> NDArray[np.
     raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {array.shape}")
 
 
-def _format_index(row: int, column: int, table: Table) -> str:
-    return str(row) if table.dim == 1 else f"{row}, {column}"
+def check_finite(values: NDArray[np.float32], table: Table) -> None:
+    is_finite = np.isfinite(values)
+    if not is_finite.all():
+        row, column = map(int, np.argwhere(~is_finite)[0])
+        index = str(row) if table.dim == 1 else f"{row}, {column}"
+        raise InvalidArgument(
+            f"table {table.name}: expected finite values, got {values[row, column]} at values[{index}]"
+        )
+
+
+def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
+    """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` if it does not fit."""
+    if not isinstance(out, np.ndarray):
+        raise InvalidArgument(f"table {table.name}: expected a NumPy array as out, got {type(out).__name__}")
+    if not out.flags.writeable:
+        raise InvalidArgument(f"table {table.name}: out cannot be written to")
+    return check_values(out, n, table, "out")

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 from foundation.errors import HotlineError
+from topologies.joined_worker import Message
 from topologies.rendezvous import SOCKET_VARIABLE
 
 log = logging.getLogger(__name__)
 
-Message = dict[str, Any]
 _CONNECT_TIMEOUT_S = 5.0
 
 

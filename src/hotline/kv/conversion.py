@@ -86,10 +86,6 @@ def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]
         out[...] = values
 
 
-def from_bits(words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
-    out[...] = words.view(np.float32).reshape(out.shape)
-
-
 def compile_all() -> None:
     values, units = np.zeros(1, np.float32), np.zeros(1, np.int32)
     are_ascending_below(np.zeros(1, np.int64), 1)

@@ -6,9 +6,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, cast
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,9 @@ from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import FULL, make_wire, operate
 from hosts.worker.window import WindowState
+from hotline.kv.calls import Operation
 from hotline.kv.connection import ClusterLost, release
+from hotline.kv.run_recorder import RunRecorder
 
 MAX_CHUNK = 1 << 16
 """Largest operation of the state machine, in parameters; larger operations are split."""
@@ -50,41 +51,6 @@ class ServerTimeout(ClusterLost):
     """Servers have not answered for `SERVER_TIMEOUT_S`."""
 
 
-@dataclass(slots=True)
-class Operation:
-    """A push, a pull, or both, of the same parameters [n]."""
-
-    positions: NDArray[np.int64]
-    deltas: NDArray[np.uint32] | None = None
-    """Words to push [n]: units, or words to set if `word_flags` has `SET`."""
-    on_values: Callable[[NDArray[np.uint32]], None] | None = None
-    """Called with the words pulled [n]."""
-    callback: Callable[[], object] | None = None
-    is_training: bool = True
-    """Whether the operation is part of a step; initialising or reading a whole table is not."""
-    step: int = 0
-    """Number of pushes to the table before this operation."""
-    word_flags: int = 0
-    """Flags `SET` and `STATE` of the header, to set words, and to set or pull an optimiser's state."""
-    submitted_ns: int = 0  # by the monotonic clock
-
-
-class OperationRecorder(Protocol):
-    def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Record that a push of these parameters [n] begins; return flags [n] to set once answered."""
-        ...
-
-    def end_push(self) -> None: ...
-
-    def record_operation(
-        self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
-    ) -> None:
-        """Record that all pushes, or all pulls, of an operation have ended now."""
-        ...
-
-    def swap_log(self, client: BaseClient) -> None: ...
-
-
 class Engine:
     """Executes operations in the order of their submission, and numbers them from 0.
 
@@ -94,12 +60,12 @@ class Engine:
 
     def __init__(
         self, caller: Caller, design_name: str, parameters: int, window: int, servers: Sequence[Address],
-        sock: socket.socket, make_recorder: Callable[[int], OperationRecorder] | None = None,
+        sock: socket.socket, recorder: RunRecorder | None = None,
     ) -> None:  # fmt: skip
         self._max_chunk = min(MAX_CHUNK, parameters)
-        self._recorder = None if make_recorder is None else make_recorder(self._max_chunk)
+        self.recorder = recorder
         # Open: not paused. Busy: an operation is under way.
-        self._is_open, self._is_busy = self._recorder is None, False
+        self._is_open, self._is_busy = recorder is None, False
         self._pushes = 0
         self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
             caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, max_keys=self._max_chunk
@@ -259,7 +225,7 @@ class Engine:
             operation.callback()
 
     def _push(self, operation: Operation, deltas: NDArray[np.uint32], chunks: list[slice]) -> None:
-        start_ns, rpcs, recorder = time.monotonic_ns(), 0, self._recorder
+        start_ns, rpcs, recorder = time.monotonic_ns(), 0, self.recorder
         for chunk in chunks:
             positions = operation.positions[chunk]
             answered_flags, is_update = self._answered_flags, not operation.word_flags & SET
@@ -283,8 +249,8 @@ class Engine:
             self.client.pull(self.steps, operation.positions[chunk])
             rpcs += self._complete_rpcs()
             values[chunk] = self.client.values
-        if self._recorder is not None:
-            self._recorder.record_operation("pull", operation, self.steps, start_ns, rpcs)
+        if self.recorder is not None:
+            self.recorder.record_operation("pull", operation, self.steps, start_ns, rpcs)
         return values
 
     def _complete_rpcs(self) -> int:
@@ -306,10 +272,10 @@ class Engine:
         return client.rpcs_of_operation
 
     def _swap_log(self) -> None:
-        if self._recorder is None:
+        if self.recorder is None:
             self.client.take_records(self.client.state.log)
         else:
-            self._recorder.swap_log(self.client)
+            self.recorder.swap_log(self.client)
 
     def _timeout_message(self) -> str:
         state = self.client.state

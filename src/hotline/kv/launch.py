@@ -18,9 +18,9 @@ from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from topologies import routes
 from topologies.rendezvous import socket_path
 from topologies.run_lock import hold_run_lock, is_alive
+from topologies.simulation import environment_with_checkout
 from topologies.up import check, folder_of
 
-_ROOT = Path(__file__).parents[3]
 _DOWN_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 
@@ -116,14 +116,13 @@ def _remove_remnants() -> str:
 
 
 def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
-    python_path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     with log.open("wb") as log_file:
         process = subprocess.Popen(
             [sys.executable, "-m", "topologies.up", *settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log_file,
-            env={**os.environ, "PYTHONPATH": python_path},
+            env=environment_with_checkout(),
             start_new_session=True,
         )
     assert process.stdout is not None

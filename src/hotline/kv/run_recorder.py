@@ -18,7 +18,7 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import OperationRecord
 from hosts.worker.writer import RpcWriter
-from hotline.kv.engine import Operation
+from hotline.kv.calls import Operation
 
 _REPORT_NS = 20_000_000
 """Smallest interval between two reports of steps."""
@@ -33,7 +33,7 @@ class RunRecorder:
         job, epoch, parts_folder = terms["job"], terms["epoch"], Path(terms["parts"])
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
         path = parts_folder / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
-        self._ledger = Ledger(job, epoch, parameters, max_chunk, path)
+        self._ledger = Ledger(job, epoch, parameters, min(max_chunk, parameters), path)
         self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job)
         self._rpc_writer = RpcWriter(self._logs.write_rpcs)
         self._on_steps, self._last_report_ns = on_steps, 0
@@ -88,6 +88,7 @@ class RunRecorder:
         self._rpc_writer.close()
 
     def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Record that a push of these parameters [n] begins; return flags [n] to set once answered."""
         return self._ledger.open(positions, deltas)
 
     def end_push(self) -> None:
@@ -99,6 +100,7 @@ class RunRecorder:
     def record_operation(
         self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
     ) -> None:
+        """Record that all pushes, or all pulls, of an operation have ended now."""
         # A call submitted before the block has waited for its begin; that wait is not latency.
         scheduled_ns = max(operation.submitted_ns, self._block_start_ns)
         end_ns = time.monotonic_ns()

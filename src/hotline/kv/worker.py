@@ -24,10 +24,10 @@ from hosts.sockets import common_port, open_udp
 from hotline.kv import process_exit
 from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
-from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
+from hotline.kv.calls import Operation, Rows, check_finite, check_keys, check_out, check_values
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
-from hotline.kv.conversion import NOT_FINITE, compile_all, from_bits, from_fixed, to_fixed
-from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, Operation, WorkerClosed
+from hotline.kv.conversion import NOT_FINITE, compile_all, from_fixed, to_fixed
+from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
 from hotline.kv.run_recorder import RunRecorder
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
 from topologies.rendezvous import RANK_VARIABLE, socket_path
@@ -97,19 +97,12 @@ class Worker:
         process_exit.add(self, handles_sigterm=not self._is_run)
 
     def _join(self, terms: Mapping[str, Any]) -> None:
-        recorders: list[RunRecorder] = []
-
-        def make_recorder(max_chunk: int) -> RunRecorder:
-            recorders.append(RunRecorder(terms, self.tables.size, max_chunk, self._report_steps))
-            return recorders[0]
-
         self._is_run = terms["parts"] is not None
-        self._engine = _make_engine(terms, self.tables.size, make_recorder if self._is_run else None)
-        if self._is_run:
-            self._block_commands = BlockCommandListener(self._connection, self._engine, recorders[0])
-
-    def _report_steps(self, steps: int) -> None:
-        self._connection.send("steps", steps=steps)
+        self._engine = _make_engine(
+            terms, self.tables.size, lambda steps: self._connection.send("steps", steps=steps)
+        )
+        if self._engine.recorder is not None:
+            self._block_commands = BlockCommandListener(self._connection, self._engine, self._engine.recorder)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
         """Set a table to values [rows, dim], unless another worker has; return whether this worker set it.
@@ -124,8 +117,10 @@ class Worker:
         All workers call `load` instead of `init`; it returns whether this worker has set a table.
         """
         archive = load_archive(path, self.tables)
-        has_set = [self._init_table(table, *archive[table.name].arrays) for table in self.tables.values()]
-        self._steps = {name: archive[name].steps for name in self.tables}
+        has_set = [
+            self._init_table(self.tables[name], saved.values, saved.states) for name, saved in archive.items()
+        ]
+        self._steps = {name: saved.steps for name, saved in archive.items()}
         return any(has_set)
 
     def _init_table(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
@@ -382,9 +377,7 @@ def _rank_of_run() -> int | None:
     return int(rank)
 
 
-def _make_engine(
-    terms: Mapping[str, Any], parameters: int, make_recorder: Callable[[int], RunRecorder] | None
-) -> Engine:
+def _make_engine(terms: Mapping[str, Any], parameters: int, on_steps: Callable[[int], None]) -> Engine:
     host, port = terms["address"]
     servers = [(address, number) for address, number in terms["peers"]]
     source_port = common_port(servers) if design(terms["design"]).has_services else None
@@ -398,9 +391,8 @@ def _make_engine(
     try:
         # Ranks count from 0, numbers of workers from 1.
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        return Engine(
-            caller, terms["design"], parameters, terms["window"], servers, udp_socket, make_recorder
-        )
+        recorder = None if terms["parts"] is None else RunRecorder(terms, parameters, MAX_CHUNK, on_steps)
+        return Engine(caller, terms["design"], parameters, terms["window"], servers, udp_socket, recorder)
     except BaseException:
         udp_socket.close()
         raise
@@ -412,7 +404,7 @@ def _make_pull_handler(target: Table, rows: Rows, out: Floats) -> Callable[[NDAr
         if target.optimiser is None:
             from_fixed(units, target.scale, sorted_rows)
         else:
-            from_bits(units, sorted_rows)
+            sorted_rows[...] = units.view(np.float32).reshape(out.shape)
         if sorted_rows is not out:
             out[rows.order] = sorted_rows
 

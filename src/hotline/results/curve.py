@@ -105,26 +105,15 @@ def curve(
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     with TemporaryDirectory() as scratch_folder:
-        curve_coverage, steps = _read_coverage(paths, job, options, Path(scratch_folder), jobs, scheduler)
+        counts, steps = run_interruptibly(lambda: _read_counts(paths, job, options, Path(scratch_folder)))
+        with progress_bar("parts of the keys") as progress:
+            curve_coverage = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
         chosen_top_k = top_k or curve_coverage.recommended_top_k
         tables = () if steps is None else tuple(shares_by_table(steps, chosen_top_k))
     notes = () if steps is None else steps.notes
     return Curve(
         ", ".join(map(str, paths)), curve_coverage, chosen_top_k, jobs, tables, notes, steps is not None
     )
-
-
-def _read_coverage(
-    paths: list[Path],
-    job: int | None,
-    options: ReadOptions,
-    scratch_folder: Path,
-    jobs: int,
-    scheduler: str | None,
-) -> tuple[Coverage, Steps | None]:
-    counts, steps = run_interruptibly(lambda: _read_counts(paths, job, options, scratch_folder))
-    with progress_bar("parts of the keys") as progress:
-        return run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler)), steps
 
 
 def _read_counts(

@@ -12,7 +12,7 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.logs.access.source import LogFiles, paths_of
-from foundation.logs.access.steps import Steps, read_steps
+from foundation.logs.access.steps import read_steps
 from studies.policies.miss_ratio.curve import MissRatioCurve, MissRatios, miss_ratios
 from studies.policies.miss_ratio.output import figure_of
 from studies.policies.miss_ratio.top_k import TopKShares, top_k_shares
@@ -44,13 +44,9 @@ def miss_ratio(
 ) -> MissRatio:  # fmt: skip
     """Return the miss ratios of logs, as `hotline miss-ratio` does; raises `DataError`."""
     options = read_options(columns, batch, skip_bad)
-
-    def read_log(scratch_folder: Path) -> Steps:
+    with TemporaryDirectory() as scratch:
         with progress_bar("reading") as progress:
-            return run_interruptibly(lambda: read_steps(paths_of(files), options, scratch_folder, progress))
-
-    with TemporaryDirectory() as scratch_folder:
-        steps = read_log(Path(scratch_folder))
+            steps = run_interruptibly(lambda: read_steps(paths_of(files), options, Path(scratch), progress))
         with progress_bar("accesses") as progress:
             ratios = run_interruptibly(lambda: miss_ratios(steps, sample, progress))
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
