@@ -131,39 +131,26 @@ class Agent:
         self,
         name: str,
         command: Sequence[str],
-        log_file: Path,
-        restarts_after_death: bool = False,
-        liveness: Liveness | None = None,
-    ) -> None:
-        self.name = name
-        self.restarts = 0
-        self._command = command
-        self._restarts_after_death = restarts_after_death
-        self._liveness = liveness or Liveness()
-        self._is_watched = False
-        self._is_ready = False
-        self._log_file = log_file
-        self._agent_process: _AgentProcess
-
-    @classmethod
-    async def start(
-        cls,
-        name: str,
-        command: Sequence[str],
         config: Message,
         log_dir: Path,
         restarts_after_death: bool = False,
         liveness: Liveness | None = None,
-    ) -> Agent:
-        """Start `command --config FILE`, without waiting until the agent is ready."""
+    ) -> None:
+        """Make an agent of `command --config FILE`, and write the file."""
         config_file = log_dir / f"{name}.json"
         config_file.write_text(json.dumps(config, indent=2))
-        command = [*command, "--config", str(config_file)]
-        agent = cls(name, command, log_dir / f"{name}.log", restarts_after_death, liveness)
-        await agent._start_process()
-        return agent
+        self.name = name
+        self.restarts = 0
+        self._command = [*command, "--config", str(config_file)]
+        self._restarts_after_death = restarts_after_death
+        self._liveness = liveness or Liveness()
+        self._is_watched = False
+        self._is_ready = False
+        self._log_file = log_dir / f"{name}.log"
+        self._agent_process: _AgentProcess
 
-    async def _start_process(self) -> None:
+    async def start(self) -> Agent:
+        """Start the process, without waiting until the agent is ready, and return the agent."""
         self._is_ready = False
         with self._log_file.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -175,6 +162,7 @@ class Agent:
                 start_new_session=True,
             )
         self._agent_process = _AgentProcess(process)
+        return self
 
     @property
     def pid(self) -> int:
@@ -258,7 +246,7 @@ class Agent:
             log.warning("%s; it is started again", self._death_error())
             self.restarts += 1
             ended_process = self._agent_process
-            await self._start_process()
+            await self.start()
             ended_process.resolve_successor(has_successor=True)
             try:
                 await self.ready(_RESTART_TIMEOUT_S)

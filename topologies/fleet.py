@@ -76,7 +76,7 @@ async def fleet(
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             command = namespace_command(host.pid, "hosts.worker")
             workers.append(
-                await Agent.start(f"worker-{number}", command, settings, logs, liveness=context.liveness)
+                await Agent(f"worker-{number}", command, settings, logs, liveness=context.liveness).start()
             )
         for agent in (*servers, *workers):
             await agent.ready()
@@ -97,14 +97,14 @@ async def start_servers(
         )
         command = namespace_command(host.pid, "hosts.ps")
         started_agents.append(
-            await Agent.start(
+            await Agent(
                 f"ps-{number - 1}",
                 command,
                 settings,
                 run / "logs",
                 restarts_after_death=is_durable,
                 liveness=context.liveness,
-            )
+            ).start()
         )
 
 

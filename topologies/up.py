@@ -141,7 +141,7 @@ class UpBackend:
             )  # fmt: skip
             command = namespace_command(host.pid, "hosts.ps")
             self._servers.append(
-                await Agent.start(f"ps-{number - 1}", command, settings, self._folder / "logs")
+                await Agent(f"ps-{number - 1}", command, settings, self._folder / "logs").start()
             )
         await gather_or_cancel(each.ready() for each in self._servers)
 

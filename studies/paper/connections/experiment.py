@@ -122,7 +122,7 @@ async def _agents(
             ("server", net.servers[0], server_config),
         ):
             command = namespace_command(host.pid, f"studies.paper.connections.{name}")
-            agents.append(await Agent.start(name, command, agent_settings, log_dir))
+            agents.append(await Agent(name, command, agent_settings, log_dir).start())
         for agent in agents:
             await agent.ready()
         yield agents[0], agents[1]

@@ -39,12 +39,16 @@ if "fails" in sys.argv:
 
 
 @asynccontextmanager
-async def agents(folder: Path, number: int, fails: bool = False) -> AsyncIterator[list[Agent]]:
+async def agents(
+    folder: Path, number: int, fails: bool = False, liveness: Liveness | None = None
+) -> AsyncIterator[list[Agent]]:
     """Start agents; those that fail write an error at their end, without a command."""
     started = []
     for index in range(1, number + 1):
         command = [sys.executable, "-c", SCRIPT, *(["fails"] if fails else [])]
-        started.append(await Agent.start(f"worker-{index}", command, {"worker": index}, folder))
+        started.append(
+            await Agent(f"worker-{index}", command, {"worker": index}, folder, liveness=liveness).start()
+        )
     try:
         for agent in started:
             await agent.ready()
@@ -155,8 +159,8 @@ async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> No
 
 
 @asynccontextmanager
-async def coming_back(folder: Path, watched: bool = True) -> AsyncIterator[Agent]:
-    agent = await Agent.start("ps-0", [sys.executable, "-c", SCRIPT], {}, folder, restarts_after_death=True)
+async def coming_back(folder: Path, watched: bool = True, script: str = SCRIPT) -> AsyncIterator[Agent]:
+    agent = await Agent("ps-0", [sys.executable, "-c", script], {}, folder, restarts_after_death=True).start()
     watch = asyncio.ensure_future(agent.wait_until_failed()) if watched else None
     try:
         await agent.ready()
@@ -211,24 +215,18 @@ if flag.exists():
     sys.exit("the disk is gone")
 flag.touch()
 {SCRIPT}"""
-    agent = await Agent.start("ps-0", [sys.executable, "-c", script], {}, tmp_path, restarts_after_death=True)
-    try:
-        await agent.ready()
+    async with coming_back(tmp_path, watched=False, script=script) as agent:
         watch = asyncio.ensure_future(agent.wait_until_failed())
         os.kill(agent.pid, signal.SIGKILL)
         with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
             await asyncio.wait_for(watch, 30)
         with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
             await asyncio.wait_for(agent.call({"cmd": "run", "steps": 1}), 30)
-    finally:
-        await agent.quit()
 
 
 async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None:
     liveness = Liveness()
-    agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, liveness=liveness)
-    try:
-        await agent.ready()
+    async with agents(tmp_path, 1, liveness=liveness) as [agent]:
         liveness.mark_down("s1")
         call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, timeout_s=0.01))
         for _ in range(100):
@@ -237,8 +235,6 @@ async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None
         liveness.mark_up("s1")
         with pytest.raises(AgentFailed, match="did not answer 'ignored'"):
             await call
-    finally:
-        await agent.quit()
 
 
 @pytest.mark.parametrize(
