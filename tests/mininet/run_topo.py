@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Run:
     runs: Path
     port: int
     output: str = ""
-    errors: str = field(default="")
+    errors: str = ""
 
     @property
     def folder(self) -> Path:
@@ -59,6 +59,11 @@ class Run:
 
     def wait_for_parts(self, pattern: str) -> None:
         self.wait_for(lambda: any(self.runs.glob(f"*/parts/{pattern}")))
+
+    def kill_until_restarted(self, module: str) -> None:
+        """Kill an agent or the switch, and wait until there are as many as before."""
+        os.kill(self.agents(module)[0], signal.SIGKILL)
+        self.wait_for(lambda: len(self.agents(module)) == (2 if module == "hosts.ps" else 1))
 
     def agents(self, module: str) -> list[int]:
         return [pid for pid in find_marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
@@ -107,6 +112,17 @@ def finished_run(folder: Path, *variables: str, **settings: Any) -> Run:
     with run_topo(folder, *variables, **settings) as run:
         assert run.wait() == 0, run.errors
     return run
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_mb: int) -> Iterator[None]:
+    """Mount an empty disk of this size in 2^20 bytes at a new folder."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "none", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def summary_of(folder: Path) -> dict[str, Any]:

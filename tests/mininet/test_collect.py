@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.mininet.run_topo import run_topo
+from tests.mininet.run_topo import finished_run, record_of, run_topo
 from tests.mininet.test_recovery import RECOVERY
 
 pytestmark = pytest.mark.mininet
@@ -17,9 +14,8 @@ ARMS = ["collect-baseline", "collect"]
 
 
 def test_adagrad_with_the_hot_set_in_the_switch(tmp_path: Path) -> None:
-    with run_topo(tmp_path, "OPTIMISER=adagrad", arms=ARMS) as run:
-        assert run.wait() == 0, run.errors
-    record = json.loads((run.folder / "run.json").read_text())
+    run = finished_run(tmp_path, "OPTIMISER=adagrad", arms=ARMS)
+    record = record_of(run.folder)
     accounting, staleness = record["accounting"], record["staleness"]["collect"]
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert accounting["sent"] == accounting["applied"] > 10_000
@@ -32,10 +28,9 @@ def test_adagrad_with_the_hot_set_in_the_switch(tmp_path: Path) -> None:
 def test_a_killed_server_or_switch_loses_no_gradient(tmp_path: Path, module: str) -> None:
     with run_topo(tmp_path, "OPTIMISER=adagrad", "ROUNDS=10", tables=RECOVERY, arms=ARMS) as run:
         run.wait_for_parts("operations-worker-1-8.parquet")
-        os.kill(run.agents(module)[0], signal.SIGKILL)
-        run.wait_for(lambda: len(run.agents(module)) == (2 if module == "hosts.ps" else 1))
+        run.kill_until_restarted(module)
         assert run.wait() == 0, run.errors
     assert run.errors.count("; it is started again") == 1, run.errors
-    accounting = json.loads((run.folder / "run.json").read_text())["accounting"]
+    accounting = record_of(run.folder)["accounting"]
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert sum(accounting["restarts"].values()) == 1 and accounting["sent"] > 100_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import wait_for
 from tests.harness.agents import Agent
-from tests.mininet.run_topo import run_topo
+from tests.mininet.run_topo import run_topo, small_disk
 from tests.unit.test_agent_processes import SIZE, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet
@@ -23,12 +22,10 @@ JOB = 2
 @pytest.mark.soak
 def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     disk, logs = tmp_path / "disk", tmp_path / "logs"
-    disk.mkdir()
     logs.mkdir()
     shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
     generate(shape, workers=1, steps=60, seed=1).save(tmp_path / "trace")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(disk)], check=True)
-    try:
+    with small_disk(disk, 8):
         filler = disk / "filler"
         filler.write_bytes(bytes(7_800 * 1024))
         reported = tmp_path / "reported"
@@ -55,16 +52,12 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
             finally:
                 assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
         assert reported.read_text().count("nothing is answered") <= len(servers) * 3
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.soak
 def test_a_run_whose_disk_fills_names_it_and_keeps_its_logs(tmp_path: Path) -> None:
     disk = tmp_path / "runs"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600m", "none", str(disk)], check=True)
-    try:
+    with small_disk(disk, 600):
         with run_topo(tmp_path, rounds=100) as run:
             run.wait_for_parts("operations-worker-1-*.parquet")
             with (disk / "filler").open("wb") as filler, suppress(OSError):
@@ -75,5 +68,3 @@ def test_a_run_whose_disk_fills_names_it_and_keeps_its_logs(tmp_path: Path) -> N
         assert "Traceback" not in run.errors and "did not quit" not in run.errors
         folder = run.folder
         assert list(folder.glob("**/operations*.parquet")) and not (folder / "trace").exists()
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)

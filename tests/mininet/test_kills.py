@@ -19,7 +19,7 @@ from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
 from simulator.faults.kills import Kill, draw_kills
 from tests.harness.cli import invoke
-from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
+from tests.mininet.run_topo import SMALL, Run, command_line, record_of, run_topo
 from topologies.run_lock import is_alive
 
 pytestmark = pytest.mark.mininet
@@ -105,8 +105,7 @@ def check_sums_after(
                 wait_until_all_serve(run)
             play(run, kills)
         code = run.wait()
-    record = json.loads((run.folder / "run.json").read_text())
-    accounting = record["accounting"]
+    accounting = record_of(run.folder)["accounting"]
     last = sequences[-1][-1]
     ends = last.kind is WORKER_KILLED
     assert (code, accounting is not None) == (int(ends), True), run.errors

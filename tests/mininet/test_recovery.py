@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.mininet.run_topo import run_topo
+from tests.mininet.run_topo import record_of, run_topo
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 RECOVERY = '[recovery]\njournal_sync = "never"\nreplay_log = true\n'
@@ -35,11 +32,10 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     ) as run:
         for killed in range(kills):
             run.wait_for_parts(f"operations-worker-1-{10 + 12 * killed}.parquet")
-            os.kill(run.agents(module)[0], signal.SIGKILL)
-            run.wait_for(lambda: len(run.agents(module)) == (2 if module == "hosts.ps" else 1))
+            run.kill_until_restarted(module)
         assert run.wait() == 0, run.errors
     assert run.errors.count("; it is started again") == kills, run.errors
-    record = json.loads((run.folder / "run.json").read_text())
+    record = record_of(run.folder)
     accounting = record["accounting"]
     assert sum(accounting["restarts"].values()) == kills
     assert {block["arm"]: block["servers"]["commits"] > 0 for block in record["blocks"]} == {

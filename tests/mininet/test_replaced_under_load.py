@@ -7,11 +7,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
-from hotline.cli import commands
 from tests.harness.arms import JOBS
-from tests.mininet.run_topo import Run, run_topo, update_log
+from tests.harness.cli import invoke
+from tests.mininet.run_topo import Run, run_topo, summary_of, update_log
 
 pytestmark = pytest.mark.mininet
 
@@ -20,11 +19,8 @@ OFFLOAD = str(JOBS["offload"])
 
 
 def hotline(*words: str) -> str:
-    """What a command prints. Not in a process of its own, which takes a busy machine as long as the run.
-
-    Call it through the group, because click loses `-h` of a command that was called directly.
-    """
-    result = CliRunner().invoke(commands.hotline, words, catch_exceptions=False)
+    """What a command prints. Not in a process of its own, which takes a busy machine as long as the run."""
+    result = invoke(*words)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -55,7 +51,7 @@ def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> No
         hotline("load", str(replaced), *of_job)
         assert hot_keys(of_job) == set(wanted)
         assert run.wait() == 0, run.errors
-    summary = json.loads((run.folder / "summary.json").read_text())
+    summary = summary_of(run.folder)
     updates = summary["updates"]
     assert (updates["lost"], updates["unknown"], updates["mismatched_keys"]) == (0, 0, 0)
     assert updates["sent"] == updates["applied"]

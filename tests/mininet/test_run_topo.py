@@ -25,6 +25,7 @@ from tests.mininet.run_topo import (
     record_of,
     rpcs_to_servers,
     run_topo,
+    small_disk,
     summary_of,
     update_log,
 )
@@ -67,13 +68,8 @@ def test_ctrl_c_while_the_hot_set_is_loading_ends_at_once(tmp_path: Path) -> Non
 
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     full = tmp_path / "full"
-    full.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(full)], check=True)
-    try:
-        with run_topo(tmp_path, runs=str(full)) as run:
-            assert run.wait() == 1
-    finally:
-        subprocess.run(["umount", str(full)], check=True)
+    with small_disk(full, 4), run_topo(tmp_path, runs=str(full)) as run:
+        assert run.wait() == 1
     last = run.errors.splitlines()[-1]
     assert "/trace: cannot write the trace: " in last and last.endswith(": the disk may be full")
 

@@ -17,8 +17,7 @@ pytestmark = pytest.mark.mininet
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run that has ended well, with the kernel datapath where available, and captured packets."""
-    run = finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1")
-    return run
+    return finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1")
 
 
 def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
@@ -32,12 +31,8 @@ def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
     assert not (folder / "parts").exists()
     summary = summary_of(folder)
     updates = summary["updates"]
-    assert (updates["lost"], updates["unknown"], updates["mismatched_keys"], summary["overflows"]) == (
-        0,
-        0,
-        0,
-        0,
-    )
+    assert (updates["lost"], updates["unknown"], updates["mismatched_keys"]) == (0, 0, 0)
+    assert summary["overflows"] == 0
     assert updates["sent"] == updates["applied"] > 100_000
     collected = int(pl.read_parquet(folder / "updates.parquet")["updates"].sum())
     assert (updates["collected"], updates["uncollected"], summary["dropped_rows"]) == (collected, 0, 0)

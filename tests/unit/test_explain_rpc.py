@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from foundation.protocol import addressing, codec, frames
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import RESPONSE, Op
-from hotline.cli.commands import hotline
 from hotline.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_rpc, keys_of_lanes
+from tests.harness.cli import invoke
 
 LINES = "HotlineIngress.aggregate_{:02d}.values"
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(hotline, ["explain", *arguments])
+    return invoke("explain", *arguments)
 
 
 def events(*arguments: str) -> list[dict[str, Any]]:

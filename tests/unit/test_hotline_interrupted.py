@@ -17,15 +17,11 @@ from click.testing import CliRunner
 from controller.hotset import choice as hotset
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S, wait_for
+from tests.harness.extras import CHECKOUT, needs_setup
 
-CHECKOUT = Path(__file__).parents[2]
 SCRIPT = [str(CHECKOUT / "hotline")]
 INSTALLED = [sys.executable, "-c", "from hotline.cli import main; main()"]
 """The command that pip installs."""
-
-needs_setup = pytest.mark.skipif(
-    not (CHECKOUT / ".venv" / "bin" / "python").exists(), reason="needs `make setup`"
-)
 
 
 def is_python(process: int) -> bool:

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 import hotline as hotline_package
 from experiment.config import load_config
 from hotline.cli.commands import hotline
+from tests.harness.extras import CHECKOUT, needs_setup
 
-CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "hotline"
 PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
 TEXT = "\n".join(page.read_text() for page in PAGES)
@@ -57,7 +57,7 @@ def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
     return subprocess.run([str(script), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.skipif(not (CHECKOUT / ".venv" / "bin" / "python").exists(), reason="needs `make setup`")
+@needs_setup
 def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
     link = tmp_path / "linked"
     link.symlink_to(SCRIPT)

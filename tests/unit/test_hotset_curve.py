@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from foundation.protocol.hashing import lane_of
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 
 UPDATES = {1: 60, 2: 15, 3: 15, **dict.fromkeys(range(4, 14), 1)}
 """Key -> updates: 100 in all."""
@@ -26,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def curve(*arguments: object) -> Result:
-    return CliRunner().invoke(hotline, ["hotset", "curve", *map(str, arguments)])
+    return invoke("hotset", "curve", *arguments)
 
 
 def test_what_it_shows(log: Path) -> None:

@@ -14,15 +14,15 @@ from types import SimpleNamespace
 
 import finsy as fy
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from rich.console import Console
 
 from controller.controller import Controller
 from controller.errors import DeviceError
 from controller.rates import take_reading
 from controller.status import Counters
-from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.cli import invoke
 from tests.harness.livenet import JOB, LiveNet, live
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
@@ -72,7 +72,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(hotline, ["watch", "--interval", "0.2", *arguments])
+    return invoke("watch", "--interval", "0.2", *arguments)
 
 
 def outcome(*arguments: str) -> tuple[int, str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,9 @@ OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_ste
 F32 = np.float32
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
-    with running_rendezvous(tmp_path) as made:
-        made.cluster.parts = str(tmp_path)
-        yield made
+@pytest.fixture(autouse=True)
+def is_a_run(running: RunningRendezvous, tmp_path: Path) -> None:
+    running.cluster.parts = str(tmp_path)
 
 
 def join(running: RunningRendezvous, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
@@ -53,6 +51,28 @@ def shut(running: RunningRendezvous, joined: JoinedWorker) -> dict[str, Any]:
 
 def push(kv: hotline.Worker, keys: list[int], value: float = 1.0) -> int:
     return kv.push(keys, np.full((len(keys), 2), value, F32))
+
+
+def shut_within_a_push(
+    running: RunningRendezvous, joined: JoinedWorker, kv: hotline.Worker, next_keys: list[int]
+) -> tuple[int, dict[str, Any]]:
+    """End a block within a push of key 1; return the number of the next push, and the block's report."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        started.set()
+        go_on.wait(PATIENCE_S)
+
+    kv.push([1], np.ones((1, 2), F32), callback=hold)
+    next_push = push(kv, next_keys)
+    assert started.wait(PATIENCE_S)
+    with ThreadPoolExecutor() as pool:
+        shutting = pool.submit(shut, running, joined)
+        engine = kv._engine
+        assert engine is not None
+        wait_for(lambda: not engine._is_open)
+        go_on.set()
+        return next_push, shutting.result(PATIENCE_S)
 
 
 def sent(folder: Path, epoch: int = 1, worker: int = 1) -> list[int]:
@@ -120,24 +140,8 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(
     """Time outside of blocks is no latency. A block's first part, in time or in steps, is not measured."""
     kv, joined = join(running)
     opened(running, joined)
-    started, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        started.set()
-        go_on.wait(PATIENCE_S)
-
-    kv.push([1], np.ones((1, 2), F32), callback=hold)
-    last = push(kv, [2])
-    assert started.wait(PATIENCE_S)
-    ending: list[dict[str, Any]] = []
-    shutting = threading.Thread(target=lambda: ending.append(shut(running, joined)))
-    shutting.start()
-    engine = kv._engine
-    assert engine is not None
-    wait_for(lambda: not engine._is_open)
-    go_on.set()
-    shutting.join(PATIENCE_S)
-    assert ending[0]["steps"] == 1
+    last, reported = shut_within_a_push(running, joined, kv, [2])
+    assert reported["steps"] == 1
     opened(running, joined, discard_ns=10**12)
     kv.wait(last)
     assert shut(running, joined)["steps"] == 1
@@ -213,22 +217,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
     kv, joined = join(running)
     monkeypatch.setattr(worker, "EXIT_TIMEOUT_S", PATIENCE_S)
     opened(running, joined)
-    started, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        started.set()
-        go_on.wait(PATIENCE_S)
-
-    kv.push([1], np.ones((1, 2), F32), callback=hold)
-    push(kv, [2, 3])
-    assert started.wait(PATIENCE_S)
-    shutting = threading.Thread(target=shut, args=(running, joined))
-    shutting.start()
-    engine = kv._engine
-    assert engine is not None
-    wait_for(lambda: not engine._is_open)
-    go_on.set()
-    shutting.join(PATIENCE_S)
+    shut_within_a_push(running, joined, kv, [2, 3])
     if error is None:
         losses: list[str | None] = []
         ending = threading.Thread(target=lambda: losses.append(kv.end(None)))

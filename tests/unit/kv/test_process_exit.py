@@ -17,7 +17,7 @@ import hotline
 from hosts.worker import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
+from tests.harness.loopback import JOB, RunningRendezvous
 
 ROWS, PUSHES = 20_000, 50
 BEGIN = f"""
@@ -41,12 +41,6 @@ def forked(act):
         os._exit(9)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 """
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
-    with running_rendezvous(tmp_path) as made:
-        yield made
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,11 @@ from foundation.errors import HotlineError
 from hotline.kv.connection import Connection, NotConnected
 from hotline.kv.launch import down
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import RunningRendezvous, running_rendezvous
+from tests.harness.loopback import RunningRendezvous
 from topologies.embedding_tables import Tables
 from topologies.rendezvous import Terms
 
 TABLES = {"a": [3, 1, 1.0]}
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
-    with running_rendezvous(tmp_path) as made:
-        yield made
 
 
 def answers_to(running: RunningRendezvous, *lines: bytes) -> list[dict[str, Any]]:
