@@ -29,9 +29,10 @@ OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_ste
 F32 = np.float32
 
 
-@pytest.fixture(autouse=True)
-def is_a_run(running: RunningRendezvous, tmp_path: Path) -> None:
+@pytest.fixture
+def running(running: RunningRendezvous, tmp_path: Path) -> RunningRendezvous:
     running.cluster.parts = str(tmp_path)
+    return running
 
 
 def join(running: RunningRendezvous, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
