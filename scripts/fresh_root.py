@@ -176,7 +176,7 @@ class Progress:
             raise
         finally:
             process.wait()
-            self._clear_line()
+            print("\r\x1b[K" if self._is_terminal else "", end="")
         seconds = time.monotonic() - self._start_s
         outcome = "done" if process.returncode == 0 else f"failed with status {process.returncode}"
         print(f"  {outcome} after {seconds:.0f} s", flush=True)
@@ -207,9 +207,6 @@ class Progress:
                 print(f"\r\x1b[K{line}", end="", flush=True)
             elif not self._end_event.is_set():
                 print(line, flush=True)
-
-    def _clear_line(self) -> None:
-        print("\r\x1b[K" if self._is_terminal else "", end="")
 
 
 def _kill_namespace(process: subprocess.Popen[bytes]) -> None:
@@ -259,20 +256,8 @@ class FreshRoot:
             "LANG": "C.UTF-8",
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         }
-        enter_command = [
-            "sh",
-            "-c",
-            _ENTER_SCRIPT,
-            "sh",
-            sys.executable,
-            str(self._root),
-            *self._read_only,
-            "--",
-            "sh",
-            "-c",
-            command,
-        ]
-        return self._run_step(command, [*_NAMESPACES, *enter_command], environment)
+        enter_command = ["sh", "-c", _ENTER_SCRIPT, "sh", sys.executable, str(self._root), *self._read_only]
+        return self._run_step(command, [*_NAMESPACES, *enter_command, "--", "sh", "-c", command], environment)
 
     def _run_step(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None

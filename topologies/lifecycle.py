@@ -123,7 +123,10 @@ async def _run_until_signal(
 
     loop = asyncio.get_running_loop()
     experiment_task = asyncio.ensure_future(run_experiment(config, data, run, reporter, publish))
-    cancel = partial(loop.call_soon_threadsafe, experiment_task.cancel)
+
+    def cancel() -> None:
+        loop.call_soon_threadsafe(experiment_task.cancel)
+
     with STOP.on_signal(replace(actions, cancel=cancel)):
         await experiment_task
 

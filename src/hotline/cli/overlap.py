@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
+    T,
     into_option,
     json_option,
     number_cells,
@@ -91,6 +93,7 @@ def overlap(
     from studies.dense.alpha_beta import AlphaBetaModel
     from studies.dense.answers import step_times
     from studies.dense.catalogue import open_models
+    from studies.dense.packets import compare_with_model
     from studies.dense.page import write_overlap
     from studies.dense.schedulers import SCHEDULERS
 
@@ -108,17 +111,17 @@ def overlap(
         loaded_models = open_models(models or _MODELS, step_ms and step_ms * 1e3)
         if not tensors:
             loaded_models = [replace(model, layers=model.layers.by_module()) for model in loaded_models]
-        with progress_bar("models") as progress:
-            schedules = {}
-            for done, model in enumerate(loaded_models):
-                progress(done, len(loaded_models))
-                schedules[model.name] = run_interruptibly(
-                    lambda layers=model.layers: [  # type: ignore[misc]  # mypy knows no defaults of lambdas
-                        SCHEDULERS[name](layers, network) for name in scheduler_names or _SCHEDULERS
-                    ]
-                )
+
+        def make_schedules(model: Model) -> list[Schedule]:
+            return [SCHEDULERS[name](model.layers, network) for name in scheduler_names or _SCHEDULERS]
+
+        def compare_packets(model: Model) -> list[ModelComparison]:
+            return compare_with_model(model, network, schedules[model.name])
+
+        names = [model.name for model in loaded_models]
+        schedules = dict(zip(names, _map_models("models", loaded_models, make_schedules), strict=True))
         times = [step_times(model, network, schedules[model.name]) for model in loaded_models]
-        comparisons = _compare_packets(loaded_models, network, schedules) if packets else []
+        comparisons = _map_models("rings", loaded_models, compare_packets) if packets else []
         # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
         page = into and write_overlap(loaded_models, network, schedules, into)
     if as_json:
@@ -158,19 +161,13 @@ def _format_speedup(times: StepTimes, name: str, baseline: str) -> str:
     return f"{times.speedup(name, baseline):.2f} ({times.buffers[name]}, {times.at_once[name]})"
 
 
-def _compare_packets(
-    models: list[Model], network: AlphaBetaModel, schedules: dict[str, list[Schedule]]
-) -> list[list[ModelComparison]]:
-    from studies.dense.packets import compare_with_model
-
-    with progress_bar("rings") as progress:
-        comparisons = []
+def _map_models(label: str, models: list[Model], compute: Callable[[Model], T]) -> list[T]:
+    with progress_bar(label) as progress:
+        results = []
         for done, model in enumerate(models):
             progress(done, len(models))
-            comparisons.append(
-                run_interruptibly(partial(compare_with_model, model, network, schedules[model.name]))
-            )
-        return comparisons
+            results.append(run_interruptibly(partial(compute, model)))
+        return results
 
 
 def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:

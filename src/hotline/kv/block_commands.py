@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 
 from foundation.errors import HotlineError
-from hotline.kv.connection import ClusterLost, Connection, Message
+from hotline.kv.connection import ClusterLost, Connection
 from hotline.kv.engine import Engine
 from hotline.kv.run_recorder import RunRecorder
+from topologies.joined_worker import Message
 
 
 class BlockCommandListener:
