@@ -159,7 +159,8 @@ def _write_results_at_end(run: Path, record: RunRecord, reporter: Reporter) -> I
     try:
         yield write_results
     except BaseException as error:
-        record.error = _describe_error(error)
+        is_interrupted = isinstance(error, asyncio.CancelledError)
+        record.error = "interrupted" if is_interrupted else str(error) or type(error).__name__
         with log_cleanup_errors():
             preserve_unreplayed_updates(run, record)
         # The merge of the logs may need the space of the trace.
@@ -180,12 +181,6 @@ def _remove_and_free(folder: Path) -> None:
         for file in folder.iterdir():
             os.truncate(file, 0)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _describe_error(error: BaseException) -> str:
-    if isinstance(error, asyncio.CancelledError):
-        return "interrupted"
-    return str(error) or type(error).__name__
 
 
 def _merge_results(run: Path, record: RunRecord, reporter: Reporter) -> None:

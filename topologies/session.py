@@ -113,10 +113,9 @@ class RealSession(Session):
             "discard_ns": self.config.discard_ms * 1_000_000,
             "discard_steps": planned.max_discarded_steps,
         }
-        steps, period_ns = planned.steps, planned.period_ns
         # In a closed loop the period is 0.
-        step_s = _MAX_PERIODS_PER_STEP * period_ns / 1e9 or MAX_STEP_S[self.config.codec]
-        timeout_s = _BASE_TIMEOUT_S + steps * step_s
+        step_s = _MAX_PERIODS_PER_STEP * planned.period_ns / 1e9 or MAX_STEP_S[self.config.codec]
+        timeout_s = _BASE_TIMEOUT_S + planned.steps * step_s
         if self.config.faults != Faults():
             timeout_s *= _FAULTS_TIMEOUT_FACTOR
         answers = await gather_or_cancel(
@@ -129,17 +128,15 @@ class RealSession(Session):
         """Load the hot set for the profile job in training, then for offloaded arms; tell workers of it."""
         arms, profile = self.config.offloaded_arms, profile_arm(self.config.design)
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
-
-            def show_progress_of_arms(moved_count: int, _: int) -> None:
-                phase.update(len(keys) + moved_count)
-
             await self._load_under_training(keys, lambda moved_count, _: phase.update(moved_count))
             # Unload the profile job if the hot sets of the arms need its slots.
             if not self.config.has_room_for_profile:
                 await self._load_jobs({profile.job: []})
             # The arms' jobs have not started, so the switch can insert one job's entries while the next job's
             # are encoded.
-            await self._load_jobs({arm.job: keys for arm in arms}, show_progress_of_arms)
+            await self._load_jobs(
+                {arm.job: keys for arm in arms}, lambda moved_count, _: phase.update(len(keys) + moved_count)
+            )
         for arm in (profile, *arms):
             await self._stop_exchanges(arm)
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}

@@ -117,11 +117,9 @@ class Stop:
     def _handle_signals(self, wakeup_reader: int) -> None:
         first_signal_s: float | None = None
         while True:
-            timeout_s = (
-                None
-                if first_signal_s is None
-                else max(0.0, first_signal_s + _CANCEL_TIMEOUT_S - time.monotonic())
-            )
+            timeout_s: float | None = None
+            if first_signal_s is not None:
+                timeout_s = max(0.0, first_signal_s + _CANCEL_TIMEOUT_S - time.monotonic())
             if not select.select([wakeup_reader], [], [], timeout_s)[0]:
                 self._exit_by_force()
             number = os.read(wakeup_reader, 1)[0]

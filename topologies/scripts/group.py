@@ -92,13 +92,11 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
                 await script.start(command, environment_of(_socket_path(arm.arm), script.worker - 1))
         workers = [ScriptWorker(number, arms) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
-
-            def show_joined_count() -> None:
-                phase.update(sum(len(arm.joined_workers) for arm in arms))
-
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
             try:
-                join_waits = gather_or_cancel(arm.wait_until_joined(show_joined_count) for arm in arms)
+                join_waits = gather_or_cancel(
+                    arm.wait_until_joined(lambda: phase.update(_count_joined(arms))) for arm in arms
+                )
                 await supervise(join_waits, [worker.wait_until_failed() for worker in workers])
             finally:
                 reminder.cancel()
@@ -111,13 +109,16 @@ def _socket_path(arm: Arm) -> Path:
 
 async def _log_missing_scripts(arms: Sequence[ScriptArm], logs: Path) -> None:
     await asyncio.sleep(_REMINDER_DELAY_S)
-    joined_count, script_count = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
     log.info(
         "%d of %d scripts have made their hotline.Worker; their output is in %s",
-        joined_count,
-        script_count,
+        _count_joined(arms),
+        sum(arm.size for arm in arms),
         logs / "script-*.log",
     )
+
+
+def _count_joined(arms: Sequence[ScriptArm]) -> int:
+    return sum(len(arm.joined_workers) for arm in arms)
 
 
 async def _end_scripts(arms: Sequence[ScriptArm]) -> None:

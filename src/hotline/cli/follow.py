@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
@@ -71,11 +70,8 @@ def follow(
         period_number = 0
         async for job_periods in periods_of(follower, period_s, periods):
             for period in job_periods:
-                click.echo(
-                    _as_json(period_number, period)
-                    if as_json
-                    else "; ".join(_line_parts(period_number, period))
-                )
+                make_line = _as_json if as_json else _describe
+                click.echo(make_line(period_number, period))
             period_number += 1
 
     def retry_hint() -> str | None:
@@ -88,10 +84,10 @@ def _as_json(period_number: int, period: Period) -> str:
     return json.dumps({"period": period_number} | asdict(period) | {"share": period.share})
 
 
-def _line_parts(period_number: int, period: Period) -> Iterator[str]:
+def _describe(period_number: int, period: Period) -> str:
     keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {pluralize(period.keys, 'key')}"
-    yield f"{f'period {period_number}' if period_number else 'beginning'} of job {period.job}: {keys}"
+    parts = [f"{f'period {period_number}' if period_number else 'beginning'} of job {period.job}: {keys}"]
     if period.updates is not None:
         share = "" if period.share is None else f", {period.share:.1%} of them in the switch"
-        yield f"{pluralize(period.updates, 'update')}{share}"
-    yield f"took {period.seconds:.2f} s"
+        parts.append(f"{pluralize(period.updates, 'update')}{share}")
+    return "; ".join([*parts, f"took {period.seconds:.2f} s"])

@@ -174,10 +174,7 @@ def _print(results: Study) -> None:
     console.print(table)
     if facts.tables:
         console.print("\nShare of each table's updates that hit")
-        rows = [
-            [cell if column == 0 else Text(cell) for column, cell in enumerate(row)]
-            for row in rows_by_table(results, size)
-        ]
+        rows = [[name, *map(Text, numbers)] for name, *numbers in rows_by_table(results, size)]
         console.print(plain_table(["table", "updates", *columns_by_table(results, size)], rows))
     click.echo(f"\n{headline(results)}")
     for sentence in findings(results):

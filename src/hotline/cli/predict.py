@@ -47,13 +47,8 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
         if output is not None:
             write_text(output, text)
     if as_json:
-        print_json(
-            {
-                "hosts": fit_result.hosts.model_dump(mode="json"),
-                "aside": fit_result.unexplained,
-                "cells": _metric_rows(fit_result),
-            }
-        )
+        hosts = fit_result.hosts.model_dump(mode="json")
+        print_json({"hosts": hosts, "aside": fit_result.unexplained, "cells": _metric_rows(fit_result)})
     elif output is None:
         click.echo(text, nl=False)
     else:

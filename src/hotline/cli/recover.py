@@ -29,12 +29,8 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
         mismatched_keys = crashed_run.recover() if apply else None
         if as_json:
             unreplayed_rows = [each._asdict() for each in unreplayed_updates]
-            print_json(
-                {
-                    "unreplayed": unreplayed_rows,
-                    **({} if mismatched_keys is None else {"keys_that_differ": mismatched_keys}),
-                }
-            )
+            mismatch = {} if mismatched_keys is None else {"keys_that_differ": mismatched_keys}
+            print_json({"unreplayed": unreplayed_rows, **mismatch})
         else:
             rows = [[updates.worker, updates.job, f"{updates.keys:,}"] for updates in unreplayed_updates]
             Console().print(

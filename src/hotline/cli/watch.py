@@ -154,11 +154,7 @@ def _as_json(run: Path | None, view: View) -> dict[str, object]:
 def _line_parts(view: View) -> Iterator[str]:
     reading = view.reading
     yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_describe_interval(reading)}"
-    rates = (
-        {}
-        if reading.per_s is None
-        else {name: f" ({_format_number(rate)}/s)" for name, rate in reading.per_s.items()}
-    )
+    rates = {name: f" ({_format_number(rate)}/s)" for name, rate in (reading.per_s or {}).items()}
     yield ", ".join(
         f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
     )

@@ -213,10 +213,8 @@ class Engine:
             return self._queue.popleft()
 
     def _execute(self, operation: Operation) -> None:
-        parameter_count = len(operation.positions)
-        chunks = [
-            slice(start, start + self._max_chunk) for start in range(0, parameter_count, self._max_chunk)
-        ]
+        starts = range(0, len(operation.positions), self._max_chunk)
+        chunks = [slice(start, start + self._max_chunk) for start in starts]
         if operation.deltas is not None:
             self._push(operation, operation.deltas, chunks)
         if operation.on_values is not None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,13 +64,9 @@ def down() -> str:
     status = _ask_status()
     if status is None:
         return _remove_remnants()
-    connection = Connection(socket_path())
-    try:
+    # It may end before it can answer.
+    with closing(Connection(socket_path())) as connection, suppress(ClusterLost):
         status = connection.ask("down")
-    except ClusterLost:  # it ended before it could answer
-        pass
-    finally:
-        connection.close()
     deadline = time.monotonic() + _DOWN_TIMEOUT_S
     while is_alive(status["pid"]):
         if time.monotonic() > deadline:
@@ -88,15 +85,10 @@ def down() -> str:
 
 def _ask_status() -> dict[str, Any] | None:
     try:
-        connection = Connection(socket_path())
-    except NotConnected:
+        with closing(Connection(socket_path())) as connection:
+            return connection.ask("who")
+    except (ClusterLost, NotConnected):
         return None
-    try:
-        return connection.ask("who")
-    except ClusterLost:
-        return None
-    finally:
-        connection.close()
 
 
 def _remove_remnants() -> str:

@@ -63,10 +63,8 @@ class RunRecorder:
 
     def end_block(self, client: BaseClient) -> dict[str, object]:
         """End the block and write its logs; return the fields of `experiment.session.BlockResult`."""
-        cpu_s, run_queue_wait_ns = (
-            time.process_time() - self._start_cpu_s,
-            run_queue_ns() - self._start_run_queue_ns,
-        )
+        cpu_s = time.process_time() - self._start_cpu_s
+        run_queue_wait_ns = run_queue_ns() - self._start_run_queue_ns
         self._rpc_writer.end(client, self._origin)
         self._logs.write_operations(self._operations, self._origin)
         return {

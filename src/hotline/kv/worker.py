@@ -146,13 +146,9 @@ class Worker:
     def _set_words(self, target: Table, values: Floats, state_flag: int) -> None:
         for rows in _row_chunks(target):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
-            self._open_engine.wait(
-                self._open_engine.submit(
-                    Operation(
-                        target.parameters(rows.keys), words, is_training=False, word_flags=SET | state_flag
-                    )
-                )
-            )
+            parameters = target.parameters(rows.keys)
+            operation = Operation(parameters, words, is_training=False, word_flags=SET | state_flag)
+            self._open_engine.wait(self._open_engine.submit(operation))
 
     def push(
         self, keys: ArrayLike, values: Floats, table: str | None = None, callback: Callback | None = None

@@ -88,20 +88,16 @@ def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
             name, np.array(x, np.float64), np.array(y, np.float64), colour_of("", dash_index), dash_index
         )
 
+    series = [
+        make_series("calculated", top_k, [size.capacity for size in sizes]),
+        make_series("simulated", list(simulated), list(simulated.values()), dash_index=1),
+        make_series("without offload", top_k, [no_offload.capacity] * len(sizes), dash_index=2),
+    ]
     return Figure(
         "answer-capacity",
         "Capacity of the cluster by size of the hot set",
         Axis("hot keys in the switch", is_log=True),
         Axis("steps/s of all workers"),
-        [
-            Panel(
-                "",
-                [
-                    make_series("calculated", top_k, [size.capacity for size in sizes]),
-                    make_series("simulated", list(simulated), list(simulated.values()), dash_index=1),
-                    make_series("without offload", top_k, [no_offload.capacity] * len(sizes), dash_index=2),
-                ],
-            )
-        ],
+        [Panel("", series)],
         kind="points",
     )

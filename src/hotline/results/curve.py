@@ -85,15 +85,10 @@ class Curve:
 
 
 def table_of(shares: tuple[TableShare, ...]) -> Table:
-    rows: list[Row] = [
-        (
-            table.table,
-            *map(
-                plain, (f"{table.updates:,}", f"{table.keys:,}", f"{table.hot_keys:,}", f"{table.share:.1%}")
-            ),
-        )
-        for table in shares
-    ]
+    rows: list[Row] = []
+    for table in shares:
+        cells = (f"{table.updates:,}", f"{table.keys:,}", f"{table.hot_keys:,}", f"{table.share:.1%}")
+        rows.append((table.table, *map(plain, cells)))
     return Table("By table", ("table", "updates", "keys", "chosen", "share"), rows)
 
 
