@@ -83,7 +83,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
     [
         ("controller.hotset.choice.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
         ("hotline.results.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
-        ("hotline.cli.logs.check_logs", ("logs", "check", "log.csv")),
+        ("hotline.cli.report.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),
         ("hotline.runs.run_simulation", ("simulate",)),

@@ -14,20 +14,18 @@ from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
 from hotline.cli.layers import layers
-from hotline.cli.logs import logs
 from hotline.cli.miss_ratio import miss_ratio
 from hotline.cli.overlap import overlap
 from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
-from hotline.cli.quota import quota
 from hotline.cli.recover import recover
 from hotline.cli.registers import registers
-from hotline.cli.report import compare, figures, report
+from hotline.cli.report import compare, figures, logs, report
 from hotline.cli.run import down, run, simulate, up
 from hotline.cli.status import status
 from hotline.cli.studies import allreduce, optimisers
 from hotline.cli.sweep import sweep
-from hotline.cli.switch import load, offload, proxy, unload
+from hotline.cli.switch import load, offload, proxy, quota, unload
 from hotline.cli.watch import watch
 from hotline.cli.whatif import whatif
 
