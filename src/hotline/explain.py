@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 
@@ -31,13 +32,7 @@ _ARRIVAL_US, _NOW_US = 0, 3  # times on the switch's clock
 
 
 def keys_of_lanes(lanes: int) -> list[int]:
-    key_by_lane: dict[int, int] = {}
-    key = 0
-    while len(key_by_lane) < lanes:
-        if (lane := lane_of(key)) < lanes:
-            key_by_lane.setdefault(lane, key)
-        key += 1
-    return [key_by_lane[lane] for lane in range(lanes)]
+    return [next(key for key in count() if lane_of(key) == lane) for lane in range(lanes)]
 
 
 def program() -> Program:
@@ -75,7 +70,6 @@ def _make_switch(hot_keys: Sequence[int]) -> tuple[InterpretedPipeline, Recorder
 
 
 def _make_frame(op: Op, keys: Sequence[int], rpc_number: int) -> bytes:
-    count = len(keys)
     is_push = op is Op.PUSH
     header = Header(
         op=op,
@@ -84,11 +78,11 @@ def _make_frame(op: Op, keys: Sequence[int], rpc_number: int) -> bytes:
         worker=WORKER,
         epoch=EPOCH,
         ps=0,
-        count=count,
+        count=len(keys),
         seq=rpc_number << WINDOW_BITS,  # slot 0, in its turn `rpc_number`
-        live=(1 << count) - 1,
+        live=(1 << len(keys)) - 1,
     )
-    values = np.arange(FIRST_VALUE, FIRST_VALUE + count, dtype=np.uint32) if is_push else None
+    values = np.arange(FIRST_VALUE, FIRST_VALUE + len(keys), dtype=np.uint32) if is_push else None
     worker, service = addressing.worker(WORKER), addressing.service(1)
     source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(OFFLOAD_PROXY.job))
     destination = frames.UdpEndpoint(service.mac, service.address, HOTLINE_PORT)

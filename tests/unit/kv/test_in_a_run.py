@@ -92,12 +92,8 @@ def test_calls_wait_for_a_block_and_for_the_next(running: RunningRendezvous, tmp
     opened(running, joined)
     calling.join(PATIENCE_S)
     reported = shut(running, joined)
-    assert (reported["steps"], reported["updates_sent"], reported["max_lateness_ns"], reported["loss"]) == (
-        1,
-        4,
-        0,
-        None,
-    )
+    assert (reported["steps"], reported["updates_sent"]) == (1, 4)
+    assert (reported["max_lateness_ns"], reported["loss"]) == (0, None)
     assert reported["cpu_s"] > 0 and reported["retransmissions"] >= 0
     again = threading.Thread(target=push, args=(kv, [3]))
     again.start()

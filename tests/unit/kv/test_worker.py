@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -241,9 +242,8 @@ def test_what_does_not_fit_is_counted_and_reported(rig: Rig, caplog: pytest.LogC
     assert kv.read("items")[:3, 0].tolist() == [F32(2**31 - 1), F32(-(2**31)), 7.0]
     kv.close()
     reported = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(reported) == 2 and all(
-        "items" in each and "2" in each for each in reported
-    )  # ours, and `up`'s log
+    assert len(reported) == 2  # ours, and `up`'s log
+    assert all("items" in each and "2" in each for each in reported)
 
 
 def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_path: Path) -> None:
@@ -335,10 +335,9 @@ def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.Mo
     monkeypatch.setattr(engine, "SERVER_TIMEOUT_S", 0.2)
     kv = rig.worker()
     rig.running.cluster.servers[1].mute = True
+    port = rig.running.cluster.servers[1].address[1]
     ts = kv.push(np.arange(12), ones(12), "items")
-    with pytest.raises(
-        ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{rig.running.cluster.servers[1].address[1]}\)"
-    ):
+    with pytest.raises(ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{port}\)"):
         kv.wait(ts)
     with pytest.raises(ServerTimeout):
         kv.push([1], ones(1), "items")
@@ -350,14 +349,11 @@ def test_waiting_callers_are_notified_of_the_end(rig: Rig, end: str) -> None:
     for server in rig.running.cluster.servers:
         server.mute = True
     ts = kv.push([1], ones(1), "items")
-    breaks: Callable[[], None] = (
-        rig.running.end if end == "ended" else lambda: rig.running.break_session("ps-1 ended with code -9")
-    )
-    ends = threading.Thread(target=breaks)
+    breaks = partial(rig.running.break_session, "ps-1 ended with code -9")
+    ends = threading.Thread(target=rig.running.end if end == "ended" else breaks)
     ends.start()
-    with pytest.raises(
-        ClusterLost, match="hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"
-    ):
+    message = "hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"
+    with pytest.raises(ClusterLost, match=message):
         kv.wait(ts)
     ends.join()
 

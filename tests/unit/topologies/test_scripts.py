@@ -80,9 +80,8 @@ class Played:
             for steps in self._tells[rank : rank + 1]:
                 joined.report_steps(steps)
             if rank in self._leaves:
-                joined.final_report = {
-                    "last_block": {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}
-                }
+                block = {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}
+                joined.final_report = {"last_block": block}
                 joined.mark_left()
 
 
@@ -188,11 +187,8 @@ async def test_a_script_that_fails_is_reported_with_its_status_arm_and_last_line
     script = await started(Script(3, "offload", tmp_path / "log"), code)
     await script.wait_until_failed()
     reported = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
-    assert (
-        "worker 3 (rank 2) in arm offload" in reported
-        and "status 1" in reported
-        and str(tmp_path / "log") in reported
-    )
+    assert "worker 3 (rank 2) in arm offload" in reported and "status 1" in reported
+    assert str(tmp_path / "log") in reported
     assert reported.endswith("\n  no such column: price") and "\n  19" in reported and "first" not in reported
 
 
@@ -273,11 +269,8 @@ async def test_a_wait_for_scripts_is_explained(
 ) -> None:
     monkeypatch.setattr(group, "_REMINDER_DELAY_S", 0.0)
     caplog.set_level("INFO")
-    arms = [
-        Played(tmp_path).arm,
-        ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, _publish, print),
-    ]
-    await group._log_missing_scripts(arms, tmp_path)
+    nobody_joins = ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, _publish, print)
+    await group._log_missing_scripts([Played(tmp_path).arm, nobody_joins], tmp_path)
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text
 
 
