@@ -278,7 +278,13 @@ class Controller:
                 await self._renew_epochs(inband, servers)
                 # Before the first write, check that every PS answers and knows the keys.
                 await inband.check(servers, moved_keys)
-            await execute(job_plan, _Fabric(self._switch, inband, servers), len(servers), progress)
+            await execute(
+                job_plan,
+                self._switch.write,
+                lambda command, ps, keys: inband.move(command, servers[ps], keys),
+                len(servers),
+                progress,
+            )
 
     async def _read_params(self) -> list[HotParam]:
         return await self._switch.read(HotParam)
@@ -329,16 +335,3 @@ class Controller:
             yield
         finally:
             await self.remove(row)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fabric:
-    switch: SwitchClient
-    inband: InBand
-    servers: Sequence[Server]
-
-    async def write(self, updates: Sequence[Update]) -> None:
-        await self.switch.write(updates)
-
-    async def command(self, command: Command, ps: int, keys: Sequence[int]) -> None:
-        await self.inband.move(command, self.servers[ps], keys)

@@ -13,9 +13,8 @@ Keys leave before others arrive, so that their slots are free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -137,31 +136,27 @@ def _check_slots_suffice(lanes: list[int], used_slots: list[set[int]], slots: in
             )
 
 
-class Fabric(Protocol):
-    """The operations of a switch and its servers that moves consist of; they raise on failure."""
-
-    async def write(self, updates: Sequence[Update]) -> None:
-        """Write table updates of different entries, in any order."""
-        ...
-
-    async def command(self, command: Command, ps: int, keys: Sequence[int]) -> None:
-        """Have a PS carry out a command on its keys, at most `MAX_KEYS`."""
-        ...
+Write = Callable[[Sequence[Update]], Coroutine[object, object, None]]
+"""Writes table updates of different entries, in any order; raises on failure."""
+CommandServer = Callable[[Command, int, Sequence[int]], Coroutine[object, object, None]]
+"""Has a PS carry out a command on its keys, at most `MAX_KEYS`; raises on failure."""
 
 
-async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wave_keys: int = WAVE) -> None:
+async def execute(
+    plan: Plan, write: Write, command: CommandServer, n_ps: int, progress: Progress, wave_keys: int = WAVE
+) -> None:
     done_count = 0
     for moves in (plan.leaving, plan.arriving):
         moves_without_value = [move for move in moves if move.command is None]
-        await fabric.write([move.final_update() for move in moves_without_value])
+        await write([move.final_update() for move in moves_without_value])
         done_count += len(moves_without_value)
         progress(done_count, len(plan.moves))
         balanced_moves = _balance_moves([move for move in moves if move.command is not None], n_ps)
         for start in range(0, len(balanced_moves), wave_keys):
             wave = balanced_moves[start : start + wave_keys]
-            await fabric.write([update for move, _ in wave for update in move.preparing_updates()])
-            await gather_or_cancel(fabric.command(*command) for command in _group_commands(wave))
-            await fabric.write([move.final_update() for move, _ in wave])
+            await write([update for move, _ in wave for update in move.preparing_updates()])
+            await gather_or_cancel(command(*arguments) for arguments in _group_commands(wave))
+            await write([move.final_update() for move, _ in wave])
             done_count += len(wave)
             progress(done_count, len(plan.moves))
 

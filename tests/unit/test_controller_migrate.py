@@ -151,7 +151,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 def run(world: World, wanted: Sequence[int], offload: bool, wave_keys: int) -> None:
     moves = plan(world.params.values(), JOB, wanted, offload, SLOTS)
-    asyncio.run(execute(moves, world, N_PS, lambda done, total: None, wave_keys))
+    asyncio.run(execute(moves, world.write, world.command, N_PS, lambda done, total: None, wave_keys))
 
 
 wanted_sets = st.lists(st.sampled_from(UNIVERSE), unique=True)
@@ -226,19 +226,19 @@ def test_slots_of_leaving_keys_are_taken_over() -> None:
     assert [move.goal for move in moves.leaving] == [None, None]
 
 
+async def do_nothing(*_: object) -> None:
+    pass
+
+
 def test_commands_take_four_keys_of_each_lane() -> None:
     parts: list[Sequence[int]] = []
 
-    class Recorder:
-        async def write(self, updates: Sequence[Update]) -> None:
-            pass
-
-        async def command(self, command: Command, ps: int, keys: Sequence[int]) -> None:
-            assert {ps_of(key, N_PS) for key in keys} == {ps}
-            parts.append(keys)
+    async def record(command: Command, ps: int, keys: Sequence[int]) -> None:
+        assert {ps_of(key, N_PS) for key in keys} == {ps}
+        parts.append(keys)
 
     keys = list(range(20_000))
-    asyncio.run(execute(plan([], JOB, keys, True), Recorder(), N_PS, lambda done, total: None))
+    asyncio.run(execute(plan([], JOB, keys, True), do_nothing, record, N_PS, lambda done, total: None))
     assert sorted(key for part in parts for key in part) == keys
     full = [part for part in parts if len(part) == MAX_KEYS]
     assert len(full) >= 0.9 * len(parts)
@@ -248,18 +248,10 @@ def test_commands_take_four_keys_of_each_lane() -> None:
 
 def test_a_wave_is_1024_keys() -> None:
     """Keys without a value move at once."""
-
-    class Silent:
-        async def write(self, updates: Sequence[Update]) -> None:
-            pass
-
-        async def command(self, command: Command, ps: int, keys: Sequence[int]) -> None:
-            pass
-
     parked = [HotParam(JOB, key, lane_of(key), key, State.PARKED) for key in range(10)]
     moves = plan(parked, JOB, range(100, 2600), True)
     steps: list[tuple[int, int]] = []
-    asyncio.run(execute(moves, Silent(), N_PS, lambda *step: steps.append(step)))
+    asyncio.run(execute(moves, do_nothing, do_nothing, N_PS, lambda *step: steps.append(step)))
     # The ten leave without a command; nothing else leaves, and nothing arrives without one.
     assert [done for done, _ in steps] == [10, 10, 1034, 2058, 2510]
     assert {total for _, total in steps} == {2510}
