@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
-from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, slots_of
+from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, keys_of_others, slots_of
 from controller.hotset.selection import (
     HotSetChange,
     HotSetState,
@@ -126,21 +126,15 @@ class Follower:
         self, entries: Sequence[HotParam], quotas: Mapping[int, int]
     ) -> tuple[dict[int, list[int]], Slots]:
         """Return other jobs' keys in order of slots, and the slots by lane, both for jobs with quotas."""
-        keys_by_job: dict[int, list[int]] = {}
-        for entry in sorted(entries, key=lambda entry: entry.slot):
-            if entry.job not in self._jobs:
-                keys_by_job.setdefault(entry.job, []).append(entry.key)
-        other_key_count = sum(map(len, keys_by_job.values()))
+        keys_by_job, orphaned_keys = keys_of_others(entries, self._jobs, quotas)
+        other_key_count = sum(map(len, keys_by_job.values())) + len(orphaned_keys)
         for job, job_state in self._jobs.items():
             if job_state.rule.top_k > CAPACITY - other_key_count:
                 raise HotSetError(
                     f"top-k {job_state.rule.top_k} is too large: the switch has room for "
                     f"{pluralize(CAPACITY - other_key_count, 'key')} of job {job}"
                 )
-        orphaned_keys = [key for other, keys in keys_by_job.items() if other not in quotas for key in keys]
-        return {other: keys for other, keys in keys_by_job.items() if other in quotas}, ALL_SLOTS - slots_of(
-            orphaned_keys
-        )
+        return keys_by_job, ALL_SLOTS - slots_of(orphaned_keys)
 
     async def _count_updates(self, job: int, all_entries: Sequence[HotParam]) -> _JobCounts:
         job_state = self._jobs[job]

@@ -6,7 +6,7 @@ job can claim its quota at any time. Slots of a quota that its job does not need
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from controller.errors import QuotaError
 from controller.tables import SLOTS, HotParam
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES
+from foundation.protocol.packing import rank_in_group
 
 Slots: TypeAlias = NDArray[np.int64]
 """Numbers of slots by lane: [LANES]."""
@@ -60,6 +61,22 @@ def divide(
     return shares
 
 
+def keys_of_others(
+    entries: Iterable[HotParam], jobs: Container[int], quotas: Container[int]
+) -> tuple[dict[int, list[int]], list[int]]:
+    """Return the keys of all jobs but `jobs` in order of slots: by job with a quota, and those of the rest.
+
+    Jobs without a quota are unknown to the switch, and have no servers that could take values back.
+    """
+    keys_by_job: dict[int, list[int]] = {}
+    orphaned_keys: list[int] = []
+    for entry in sorted(entries, key=lambda entry: entry.slot):
+        if entry.job not in jobs:
+            keys = keys_by_job.setdefault(entry.job, []) if entry.job in quotas else orphaned_keys
+            keys.append(entry.key)
+    return keys_by_job, orphaned_keys
+
+
 def remaining_keys(
     entries: Iterable[HotParam],
     job: int,
@@ -71,15 +88,7 @@ def remaining_keys(
 
     Keys in a lane's last slots leave first: a hot set that was loaded at once has its coldest keys there.
     """
-    entries_by_job: dict[int, list[HotParam]] = {}
-    for entry in sorted(entries, key=lambda entry: entry.slot):
-        if entry.job != job:
-            entries_by_job.setdefault(entry.job, []).append(entry)
-    # Jobs that the switch does not know have no servers that could take values back.
-    orphaned_keys = [
-        entry.key for other, keys in entries_by_job.items() if other not in quotas for entry in keys
-    ]
-    keys_by_job = {other: _keys(keys) for other, keys in entries_by_job.items() if other in quotas}
+    keys_by_job, orphaned_keys = keys_of_others(entries, {job}, quotas)
     shares = divide(
         {job: slots_of(wanted)},
         {other: slots_of(keys) for other, keys in keys_by_job.items()},
@@ -97,17 +106,8 @@ def remaining_keys(
 def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
     """Return the keys [n] that are among the first `room` of their lanes, in their order."""
     lanes = lanes_of(np.array(keys, dtype=np.uint64))
-    has_room = (ranks_in_lane(lanes) < room[lanes]).tolist()
+    has_room = (rank_in_group(lanes) < room[lanes]).tolist()
     return [key for key, key_has_room in zip(keys, has_room, strict=True) if key_has_room]
-
-
-def ranks_in_lane(lanes: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return, for each of `lanes` [n], the number of equal lanes before it: [n]."""
-    order = np.argsort(lanes, kind="stable")
-    lane_starts = np.searchsorted(lanes[order], lanes[order])
-    ranks = np.empty(len(lanes), np.int64)
-    ranks[order] = np.arange(len(lanes)) - lane_starts
-    return ranks
 
 
 def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots) -> None:
@@ -127,7 +127,3 @@ def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots
             return
         for job, grant in zip(jobs, grants, strict=True):
             shares[job][:] += grant
-
-
-def _keys(entries: Iterable[HotParam]) -> list[int]:
-    return [entry.key for entry in entries]

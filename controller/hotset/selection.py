@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.quotas import ALL_SLOTS, Slots, divide, ranks_in_lane, slots_of
+from controller.hotset.quotas import ALL_SLOTS, Slots, divide, slots_of
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
+from foundation.protocol.packing import rank_in_group
 
 MARGIN = 1.25
 NEWEST_WEIGHT = 0.5
@@ -99,7 +100,7 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> HotSetCh
     Keys beyond the room of their lanes leave, the coldest first.
     """
     ranked_hot = _rank_keys(hot, rates.lookup(hot))
-    is_staying = ranks_in_lane(ranked_hot.lanes) < np.array(room)[ranked_hot.lanes]
+    is_staying = rank_in_group(ranked_hot.lanes) < np.array(room)[ranked_hot.lanes]
     is_staying &= np.cumsum(is_staying) <= rule.top_k
     staying_keys, surplus = ranked_hot.select(is_staying), ranked_hot.keys[~is_staying]
     is_cold = ~np.isin(rates.keys, hot, assume_unique=True)

@@ -43,14 +43,15 @@ def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
     size = len(ps)
     n_ps = int(ps.max()) + 1 if size else 1
     # Keys with the same PS and lane need an RPC each.
-    rank = _rank_in_group(ps.astype(np.uint32) * LANES + lane)
+    rank = rank_in_group(ps.astype(np.uint32) * LANES + lane)
     rpc, row = np.unique(rank * n_ps + ps, return_inverse=True)
     position = np.full((len(rpc), LANES), size, dtype=np.int32)
     position[row, lane] = np.arange(size)
     return packing(size, position, (rpc % n_ps).astype(np.uint16))
 
 
-def _rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+def rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+    """Return, for each of the groups [n], the number of equal ones before it: [n]."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes
