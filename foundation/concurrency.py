@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -27,28 +26,21 @@ async def gather_or_cancel(coroutines: Iterable[Coroutine[object, object, T]]) -
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Call a function in a thread, as `asyncio.to_thread` does; the loop's end does not wait for the call."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def settle(set_outcome: Callable[[], None]) -> None:
-        if not result.done():
-            set_outcome()
-
-    def run() -> None:
-        try:
-            set_outcome = partial(result.set_result, function(*arguments))
-        except BaseException as error:
-            set_outcome = partial(result.set_exception, error)
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, set_outcome)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await result
+    return await asyncio.wrap_future(_start(partial(function, *arguments)))
 
 
 def run_interruptibly(function: Callable[[], T]) -> T:
     """Call a function in a thread; Ctrl-C ends the wait at once, even while native code runs."""
+    result = _start(function)
+    # Polars restarts system calls after a signal, so an unlimited wait would notice Ctrl-C only at its end.
+    while not result.done():
+        wait([result], _POLL_S)
+    return result.result()
+
+
+def _start(function: Callable[[], T]) -> Future[T]:
     result: Future[T] = Future()
+    result.set_running_or_notify_cancel()  # from now on, it cannot be cancelled
 
     def run() -> None:
         try:
@@ -57,7 +49,4 @@ def run_interruptibly(function: Callable[[], T]) -> T:
             result.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    # Polars restarts system calls after a signal, so an unlimited wait would notice Ctrl-C only at its end.
-    while not result.done():
-        wait([result], _POLL_S)
-    return result.result()
+    return result
