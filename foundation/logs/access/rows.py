@@ -39,10 +39,6 @@ class Layout:
         """Whether a row may lack a key: there are several key columns, or one that holds lists."""
         return len(self.columns.key) > 1 or bool(self.separators)
 
-    @property
-    def has_tables(self) -> bool:
-        return len(self.columns.key) > 1 or self.columns.table is not None
-
 
 def layout_of(
     columns: Columns,
@@ -61,12 +57,23 @@ def layout_of(
     return Layout(columns, kinds, separators)
 
 
-def describe(format: str, layout: Layout) -> str:
-    keys, other_columns = layout.columns.key, layout.columns.others
-    key_names = ", ".join(keys) if len(keys) <= _MAX_LISTED_KEYS else f"{keys[0]} to {keys[-1]}"
-    suffix = f", {len(keys)} tables" if len(keys) > 1 else ""
-    parts = [f"keys in {key_names}{suffix}", *(f"{role} in {name}" for role, name in other_columns.items())]
-    return f"{format}; {one_line(', '.join(parts))}"
+class TableLog:
+    """A log whose rows have a layout."""
+
+    layout: Layout
+    format: str
+
+    @property
+    def description(self) -> str:
+        keys, other_columns = self.layout.columns.key, self.layout.columns.others
+        key_names = ", ".join(keys) if len(keys) <= _MAX_LISTED_KEYS else f"{keys[0]} to {keys[-1]}"
+        suffix = f", {len(keys)} tables" if len(keys) > 1 else ""
+        roles = (f"{role} in {name}" for role, name in other_columns.items())
+        return f"{self.format}; {one_line(', '.join([f'keys in {key_names}{suffix}', *roles]))}"
+
+    @property
+    def has_batches(self) -> bool:
+        return self.layout.columns.iteration is not None
 
 
 class _Cells(NamedTuple):

@@ -14,7 +14,7 @@ import polars as pl
 from foundation.errors import DataError
 from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns, looks_like_key, resolve
-from foundation.logs.access.rows import Layout, describe, has_bad_rows, layout_of, to_block
+from foundation.logs.access.rows import Layout, TableLog, has_bad_rows, layout_of, to_block
 from foundation.logs.access.source import StreamedLog, line_blocks
 from foundation.logs.access.values import INTEGER_KEY, TEXT, TEXT_KEY
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS
@@ -44,20 +44,12 @@ def head_lines(head: bytes) -> list[str]:
 
 
 @dataclass
-class DelimitedLog(StreamedLog):
+class DelimitedLog(StreamedLog, TableLog):
     delimiter: str
     names: tuple[str, ...]
     has_header: bool
     layout: Layout
     format: str
-
-    @property
-    def description(self) -> str:
-        return describe(self.format, self.layout)
-
-    @property
-    def has_batches(self) -> bool:
-        return self.layout.columns.iteration is not None
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         line, row = 1, first_row

@@ -13,7 +13,7 @@ import polars as pl
 from foundation.errors import DataError
 from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns, resolve
-from foundation.logs.access.rows import Layout, describe, layout_of, to_block
+from foundation.logs.access.rows import Layout, TableLog, layout_of, to_block
 from foundation.logs.access.source import open_stream
 from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line
 from foundation.text import one_line
@@ -24,21 +24,13 @@ _METADATA = "_metadata.json"
 
 
 @dataclass
-class ParquetLog:
+class ParquetLog(TableLog):
     path: Path
     layout: Layout
     format: str
     _frame: pl.LazyFrame
     _row_count: int
     _rows_read: int = field(default=0, init=False)
-
-    @property
-    def description(self) -> str:
-        return describe(self.format, self.layout)
-
-    @property
-    def has_batches(self) -> bool:
-        return self.layout.columns.iteration is not None
 
     @property
     def position(self) -> int:
