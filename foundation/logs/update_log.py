@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from foundation.errors import DataError
+from foundation.logs.access.source import GZIP, ZLIB, ZSTD
 from foundation.text import one_line, pluralize
 
 UPDATE_COLUMNS = ("iteration", "worker", "key")  # of a log with one update a row
@@ -20,15 +21,9 @@ UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 which is no `Exception`."""
 _MAX_INTEGER = 2**64 - 1
 _HEAD_BYTES = 4096
-_COMPRESSED = (  # magic numbers of gzip, Zstandard and zlib, which Polars decompresses
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
-    b"\x78\x01",
-    b"\x78\x9c",
-    b"\x78\xda",
-)
-# Control characters that text does not have.
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_COMPRESSED = (GZIP, ZSTD, *ZLIB)  # Polars decompresses them
+# Text has none of them.
+CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +50,16 @@ class UpdateLog:
             _check_names(path, names)
         return UpdateLog(path, tuple(names), is_parquet)
 
-    def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
-        """Return a lazy frame of UInt64 `columns` and String `texts`; `fault` explains its read errors."""
+    def scan(self, columns: Sequence[str]) -> pl.LazyFrame:
+        """Return a lazy frame of UInt64 columns; `fault` explains its read errors."""
         if not self.is_parquet:
-            return _scan_csv(self.path, columns).select(*columns, *texts)
-        frame = pl.scan_parquet(self.path, glob=False).select(*columns, *texts)
+            return _scan_csv(self.path, columns).select(columns)
+        frame = pl.scan_parquet(self.path, glob=False).select(columns)
         schema = frame.collect_schema()
         for name in columns:
             if not schema[name].is_integer():
                 raise DataError(f"{self.path}: expected integers in column {name}, got {schema[name]}")
-        return frame.with_columns(
-            *(pl.col(name).cast(pl.UInt64) for name in columns),
-            *(pl.col(name).cast(pl.String) for name in texts),
-        )
+        return frame.cast(pl.UInt64)
 
     def fault(self, columns: Sequence[str]) -> str | None:
         """Return a message on the first value that is no integer from 0 to 2^64 - 1, or None if all are."""
@@ -118,7 +110,7 @@ def read_head(path: Path) -> bytes:
 def check_text(path: Path, head: bytes, expected: str) -> None:
     if not head.strip():
         raise DataError(f"{path}: is empty; {expected}")
-    if _CONTROL.search(head):
+    if CONTROL_CHARACTERS.search(head):
         raise DataError(f"{path}: is neither text nor Parquet, which begins with PAR1; {expected}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from foundation.logs.access.formats.oracle_general import open_oracle_general
 from foundation.logs.access.formats.parquet import open_parquet
 from foundation.logs.access.formats.recbole import open_recbole
 from foundation.logs.access.source import read_head
-from foundation.logs.update_log import PARQUET_MAGIC
+from foundation.logs.update_log import CONTROL_CHARACTERS, PARQUET_MAGIC
 
 Open = Callable[[Path, bytes, ReadOptions], AccessLog | None]
 """Returns the log, or None if a file's decompressed head is of another format. Raises `DataError`."""
@@ -26,15 +25,13 @@ EXPECTED = (
     "expected a log in CSV, TSV, Parquet, Criteo's TSV, RecBole's atomic files or libCacheSim's "
     "oracleGeneral, or a libsvm training set"
 )
-# Control characters that text does not have.
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 def open_log(path: Path, options: ReadOptions) -> AccessLog:
     head = read_head(path)
     if not head.strip():
         raise DataError(f"{path}: is empty; {EXPECTED}")
-    is_binary = head.startswith(PARQUET_MAGIC) or _CONTROL.search(head) is not None
+    is_binary = head.startswith(PARQUET_MAGIC) or CONTROL_CHARACTERS.search(head) is not None
     for open_format in BINARY_FORMATS if is_binary else TEXT_FORMATS:
         if (log := open_format(path, head, options)) is not None:
             return log

@@ -179,10 +179,10 @@ class StreamedLog:
             yield self._stream
 
 
-def line_blocks(stream: Stream, size: int | None = None) -> Iterator[bytes]:
+def line_blocks(stream: Stream) -> Iterator[bytes]:
     """Yield blocks of whole lines; a line break within quotes does not end a line."""
     remainder = b""
-    while data := stream.read(size or BLOCK_BYTES):
+    while data := stream.read(BLOCK_BYTES):
         remainder += data
         end = remainder.rfind(b"\n")
         # After an odd number of quotes, `end` is within quotes: go back to the last line that has ended.
