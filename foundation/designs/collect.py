@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from foundation.designs.hotset import NAME as HOTSET
+from foundation.designs.hotset import PROFILE as HOTSET_PROFILE
 from foundation.designs.hotset import HotSet
 from foundation.designs.interface import Arm, Design
 
 NAME = "collect"
 
-PROFILE = Arm(
-    "collect-profile", job=15, design=NAME, settings=HotSet(offload=True), colour="#000000",
-    about="whose training fills the update log, and goes on while the hot set is loaded",
-    is_measured=False,
-)  # fmt: skip
+PROFILE = replace(HOTSET_PROFILE, name="collect-profile", job=15, design=NAME)
 BASELINE = Arm(
     "collect-baseline", job=16, design=NAME, settings=HotSet(), colour="#7f7f7f",
     about="with all gradients at the servers, which apply them at once",

@@ -43,8 +43,8 @@ for another version of the wire format."""
 
 
 @compiled
-def no_prefetch(_state: object, _datagram: Rpc) -> None:
-    """Do nothing, as the default of `prefetch_index` and `prefetch_values`."""
+def do_nothing(_state: object, _argument: object) -> None:
+    """Do nothing, as the default of several functions: a design may replay and prefetch nothing."""
 
 
 @compiled
@@ -59,11 +59,6 @@ def count_no_unreplayed(_state: object) -> int:
 
 
 @compiled
-def take_nothing(_state: object, _n: int) -> None:
-    """Do nothing: this design replays no updates."""
-
-
-@compiled
 def transmit_nothing(_state: object, _now: int) -> int:
     """Return NOTHING, as the default of a server's `transmit`: it only answers."""
     return NOTHING
@@ -73,11 +68,6 @@ def transmit_nothing(_state: object, _now: int) -> int:
 def return_zero(_state: object, _slot: int) -> int:
     """Return 0; `address`, `octets` and `peer` are called only for slots that `transmit` returned."""
     return 0
-
-
-@compiled
-def wake_nothing(_state: object, _now: int) -> None:
-    """Do nothing, as the default of a server's `wake`, for states whose `header.due` is NEVER."""
 
 
 class WorkerHeader(Protocol):
@@ -137,15 +127,15 @@ class WorkerOps(NamedTuple, Generic[S]):
     next_unreplayed: Callable[[S], int] = count_no_unreplayed
     """(state): while `header.unreplayed` is not 0, write the next updates to be replayed into the state's
     positions and deltas, and return the number of keys."""
-    take_unreplayed: Callable[[S, int], None] = take_nothing
+    take_unreplayed: Callable[[S, int], None] = do_nothing
     """(state, n_keys): remove the updates that `next_unreplayed` wrote, as a push of them is under way."""
     prefetch_next: Callable[[S], None] = no_prefetch_next
     """(state): prefetch the memory that the next `transmit` will use. This function and the next two
     change nothing but the time that a simulation of many workers takes."""
-    prefetch_index: Callable[[S, Rpc], None] = no_prefetch
+    prefetch_index: Callable[[S, Rpc], None] = do_nothing
     """(state, datagram): prefetch the index entry of the request that a datagram answers. The datagram may
     hold anything."""
-    prefetch_values: Callable[[S, Rpc], None] = no_prefetch
+    prefetch_values: Callable[[S, Rpc], None] = do_nothing
     """(state, datagram): prefetch the request that a datagram answers, some time after `prefetch_index`."""
 
 
@@ -191,12 +181,12 @@ class ServerOps(NamedTuple, Generic[S]):
     """(state, slot): return the length of its datagram in bytes."""
     peer: Callable[[S, int], int] = return_zero
     """(state, slot): return the peer that its datagram goes to."""
-    wake: Callable[[S, int], None] = wake_nothing
-    """(state, now): handle the timeouts that are due; called at `header.due`."""
-    prefetch_index: Callable[[S, Rpc], None] = no_prefetch
+    wake: Callable[[S, int], None] = do_nothing
+    """(state, now): handle the timeouts that are due; called at `header.due`, which is NEVER by default."""
+    prefetch_index: Callable[[S, Rpc], None] = do_nothing
     """(state, datagram): prefetch the index entries of a datagram's parameters. The datagram may hold
     anything. This function and the next change nothing but the time that `handle` takes."""
-    prefetch_values: Callable[[S, Rpc], None] = no_prefetch
+    prefetch_values: Callable[[S, Rpc], None] = do_nothing
     """(state, datagram): prefetch the parameters, some time after `prefetch_index`."""
 
 
@@ -236,12 +226,8 @@ P_co = TypeVar("P_co", covariant=True)
 A_co = TypeVar("A_co", covariant=True)
 
 
-def _warm_nothing(_state: object) -> None:
-    """Do nothing, as the default of `warm_server`."""
-
-
-def _configure_nothing(_state: object, _settings: object) -> None:
-    """Do nothing, as the default of `configure`."""
+def _skip(*_arguments: object) -> None:
+    """Do nothing, as the default of `warm_server` and `configure`."""
 
 
 class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
@@ -260,9 +246,9 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     a server with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
     """Name of the module that is the `ScapyLayer`."""
-    warm_server: Callable[[Any], None] = _warm_nothing
+    warm_server: Callable[[Any], None] = _skip
     """(state of a server): compile what its Python part calls (`hosts.warm`)."""
-    configure: Callable[[Any, Any], None] = _configure_nothing
+    configure: Callable[[Any, Any], None] = _skip
     """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
 
     @property
@@ -312,16 +298,8 @@ async def _return_no_values(_controller: object, _arms: Sequence[Arm]) -> dict[s
     return {}
 
 
-async def _settle_nothing(_controller: object, _job: int, _epoch: int) -> None:
-    pass
-
-
-async def _publish_nothing(_controller: object, _job: int) -> None:
-    pass
-
-
-async def _stop_nothing(_controller: object, _arm: Arm) -> None:
-    pass
+async def _skip_async(*_arguments: object) -> None:
+    """Do nothing, as the default of `publish`, `stop_exchanges` and `settle`."""
 
 
 async def _return_no_overflow(_controller: object) -> int:
@@ -343,11 +321,11 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
     overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
     """(controller): return the number of additions in the switch that overflowed."""
-    publish: Callable[[K_contra, int], Awaitable[None]] = _publish_nothing
+    publish: Callable[[K_contra, int], Awaitable[None]] = _skip_async
     """(controller, job): make pulls return all updates acknowledged so far; most designs' pulls always do."""
-    stop_exchanges: Callable[[K_contra, Arm], Awaitable[None]] = _stop_nothing
+    stop_exchanges: Callable[[K_contra, Arm], Awaitable[None]] = _skip_async
     """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently."""
-    settle: Callable[[K_contra, int, int], Awaitable[None]] = _settle_nothing
+    settle: Callable[[K_contra, int, int], Awaitable[None]] = _skip_async
     """(controller, job, epoch): have servers apply what workers have replayed; it is called after all of them
     have replayed to the switch whose callers have that epoch."""
 
@@ -364,31 +342,20 @@ class Settings(Protocol):
         """Whether the switch is the workers' one connection to each server."""
 
 
+@dataclass(frozen=True, slots=True)
 class Aggregating:
     """Base class of the settings of designs whose switch adds up parameters and proxies no connection."""
 
-    __slots__ = ()
-
-    @property
-    def aggregates(self) -> bool:
-        return True
-
-    @property
-    def proxies(self) -> bool:
-        return False
+    aggregates: bool = field(default=True, init=False)
+    proxies: bool = field(default=False, init=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
     """The settings of designs whose switch only forwards; there is nothing to set."""
 
-    @property
-    def aggregates(self) -> bool:
-        return False
-
-    @property
-    def proxies(self) -> bool:
-        return False
+    aggregates: bool = field(default=False, init=False)
+    proxies: bool = field(default=False, init=False)
 
 
 @dataclass(frozen=True, slots=True)

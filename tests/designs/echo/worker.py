@@ -115,17 +115,4 @@ def receive(state: Numbers, rpc: Rpc, length: int, arrival: int, read: int) -> i
     return NOTHING
 
 
-@compiled
-def next_unreplayed(_state: Numbers) -> int:
-    return 0
-
-
-@compiled
-def take_unreplayed(_state: Numbers, _n: int) -> None:
-    """Do nothing: nothing is replayed."""
-
-
-WORKER = register_worker_ops(
-    Numbers,
-    WorkerOps(start, transmit, octets, peer, wake, deadline, receive, next_unreplayed, take_unreplayed),
-)
+WORKER = register_worker_ops(Numbers, WorkerOps(start, transmit, octets, peer, wake, deadline, receive))
