@@ -22,6 +22,7 @@ from controller.errors import HotSetError
 from controller.tables import SLOTS
 from foundation.errors import DataError
 from foundation.logs.counts import PART_ROWS, Counts
+from foundation.logs.parts import atomic_path, partial_path
 from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY
@@ -149,16 +150,8 @@ def _stat_if_exists(path: Path) -> os.stat_result | None:
 
 
 def write(hot_set: pl.DataFrame, path: Path) -> None:
-    partial_file = partial_path(path)
-    try:
+    with atomic_path(path) as partial_file:
         hot_set.write_parquet(partial_file)
-        partial_file.replace(path)
-    except OSError as error:
-        raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def partial_path(path: Path) -> Path:
-    return path.with_name(path.name + ".partial")
 
 
 def read(path: Path) -> pl.DataFrame:

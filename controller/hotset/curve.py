@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from controller.errors import HotSetError
-from controller.hotset.choice import partial_path
 from controller.hotset.coverage import Coverage
+from foundation.logs.parts import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,15 +27,11 @@ def check_suffix(path: Path) -> None:
 
 def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
     check_suffix(path)
-    partial_file = partial_path(path)
-    try:
+    with atomic_path(path) as partial_file:
         if path.suffix == ".csv":
             table(coverage, marks).write_csv(partial_file)
         else:
             draw_figure(coverage, marks).savefig(partial_file, format=path.suffix[1:], dpi=150)
-        partial_file.replace(path)
-    except OSError as error:
-        raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def table(coverage: Coverage, marks: dict[int, str]) -> pl.DataFrame:

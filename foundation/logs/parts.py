@@ -17,7 +17,7 @@ from foundation.errors import DataError, reason_of
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a path, then rename it to `path`; on an I/O or Polars error, remove it and raise `DataError`."""
-    partial = path.with_name(f"{path.name}.partial")
+    partial = partial_path(path)
     try:
         yield partial
         partial.replace(path)
@@ -25,6 +25,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot be written: {reason_of(error)}") from error
+
+
+def partial_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
 
 
 def write_text(path: Path, text: str) -> None:

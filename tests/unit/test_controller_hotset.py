@@ -151,7 +151,7 @@ def test_a_hot_set_survives_its_file(tmp_path: Path) -> None:
     hotset.write(hot, path)
     assert hotset.read(path).equals(hot)
     assert [file.name for file in tmp_path.iterdir() if "partial" in file.name] == []
-    with pytest.raises(HotSetError, match="cannot be written: No such file"):
+    with pytest.raises(DataError, match="cannot be written: No such file"):
         hotset.write(hot, tmp_path / "nowhere" / "hot.parquet")
 
 
