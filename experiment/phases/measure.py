@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from analysis.disturbance import reasons
+from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
 from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from experiment.config import Config
-from experiment.phases.interim import interim_summary
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
 from experiment.session import BlockResult, PlannedBlock, Session
 from foundation.designs.arms import lead_arm
+from foundation.designs.interface import Arm
 from foundation.logs.columns import load_name
+from foundation.text import pluralize
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3  # maximum attempts of a disturbed block; the last attempt counts, even if it is disturbed, too
@@ -24,6 +26,7 @@ _MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
 """Limit of repeated blocks, as a share of the counted blocks, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
 _PAUSE_S = 0.1  # time between two blocks
+_NOUNS = {PS_PACKETS.name: "packets", "ps_bytes_per_step": "bytes", PS_CPU.name: "CPU"}  # of metrics
 
 
 def record_capacity(session: Session, capacities: dict[str, float]) -> float:
@@ -70,6 +73,25 @@ def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
     text = interim_summary(session.record.blocks, session.config.loads[0], lead)
     if text is not None:
         session.reporter.message(text)
+
+
+def interim_summary(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
+    """Return one sentence about the rounds so far; None before both arms have a block at this load."""
+    metrics = [METRICS[name] for name in _NOUNS]
+    blocks_of_arms = [
+        [block for block in blocks if block.load == load and block.arm == arm]
+        for arm in (lead.name, lead.reference)
+    ]
+    if not all(blocks_of_arms):
+        return None
+    values, baseline = (block_metrics(blocks_of_arm, metrics) for blocks_of_arm in blocks_of_arms)
+    changes = [
+        f"{noun} {100 * (values[name] / baseline[name] - 1):+.0f} %"
+        for name, noun in _NOUNS.items()
+        if baseline[name]
+    ]
+    rounds = len({block.round for block in blocks_of_arms[0]})
+    return f"so far ({pluralize(rounds, 'round')}), at the servers: {', '.join(changes)}"
 
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:

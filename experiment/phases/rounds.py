@@ -12,10 +12,11 @@ from analysis.record import Block, End
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
-from experiment.phases.interim import FIRST_SUMMARY_S
 from foundation.designs.arms import lead_arm
 from foundation.logs.columns import has_load, load_name
 
+FIRST_SUMMARY_S = 20.0
+"""Time in the measured phase after which the first summary is printed, in s."""
 _LATER_LOOKS_SHARE = 0.65
 """Share of the budget within which a look after the first must end. Large differences in packets, bytes and
 CPU time are already significant at the first look, and this limit ends a default run within 100 s."""

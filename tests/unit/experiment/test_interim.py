@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.record import Block, ServerUse
-from experiment.phases.interim import interim_summary
+from experiment.phases.measure import interim_summary
 from foundation.designs.hotset import OFFLOAD
 from tests.harness.records import a_block
 
