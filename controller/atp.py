@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.controller import Controller
-from controller.forwarding import routes
-from controller.multicast import multicast_group, receivers
+from controller.forwarding import multicast_group, receivers, routes
 from controller.tables import InitialRow, Row
 from foundation.designs.atp import settings_of
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, Hosts

@@ -1,11 +1,12 @@
-"""Routes to all hosts, and the controller's part of designs whose switch only forwards."""
+"""Routes to all hosts, multicasts to workers, and the controller's part of designs that only forward."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from controller.controller import Controller
-from controller.tables import InitialRow, Route
+from controller.tables import Group, InitialRow, Ipv4, Mac, Replica, Route, Row
 from foundation.designs.interface import ControllerOps, Hosts
 from foundation.protocol import addressing
 
@@ -15,6 +16,37 @@ def routes(hosts: Hosts) -> Iterator[Route]:
         yield Route(addressing.worker(number).mac, hosts.worker_port(number))
     for number in range(1, hosts.all_servers + 1):
         yield Route(addressing.server(number).mac, hosts.server_port(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver(Row):
+    """Table `receivers`: the address to which the multicasts for a worker go."""
+
+    TABLES = ("receivers",)
+    ACTION = "set_receiver"
+    CONTROL = "HotlineEgress."
+    receiver: int
+    mac: Mac
+    addr: Ipv4
+
+
+def multicast_group(job_number: int) -> int:
+    return job_number + 1  # in a packet's metadata 0 means no multicast
+
+
+def receiver_of(hosts: Hosts, job_number: int, worker: int) -> int:
+    """Return the receiver number of worker `worker` (from 0) of job `job_number` (from 0)."""
+    return job_number * hosts.workers + worker + 1
+
+
+def receivers(hosts: Hosts, job_number: int) -> Iterator[InitialRow]:
+    replicas = []
+    for worker in range(hosts.workers):
+        global_worker, receiver = hosts.worker(worker + 1, job_number), receiver_of(hosts, job_number, worker)
+        host = addressing.worker(global_worker)
+        yield Receiver(receiver, host.mac, host.address)
+        replicas.append(Replica(hosts.worker_port(global_worker), receiver))
+    yield Group(multicast_group(job_number), tuple(replicas))
 
 
 def _rows(hosts: Hosts, _arms: object, _epoch: int) -> list[InitialRow]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.controller import Controller
-from controller.forwarding import routes
-from controller.multicast import multicast_group, receiver_of, receivers
+from controller.forwarding import multicast_group, receiver_of, receivers, routes
 from controller.tables import InitialRow, Ipv4, Row
 from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.designs.switchml import settings_of

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller import switchml as control
-from controller.multicast import Receiver
+from controller.forwarding import Receiver
 from controller.tables import Group
 from foundation.designs.interface import Hosts
 from foundation.designs.switchml import DESIGN
