@@ -203,7 +203,9 @@ class Controller:
         epochs = {(row.job, row.worker): row.epoch for row in rows}
         server_epochs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
         await gather_or_cancel(
-            inband.renew(server, epoch) for server, epoch in server_epochs if epoch is not None
+            inband.execute(Command.RENEW, server, epoch)
+            for server, epoch in server_epochs
+            if epoch is not None
         )
 
     async def set_proxy(self, job: int, is_on: bool) -> None:

@@ -96,9 +96,6 @@ class InBand:
                 f"with {status.name}; load again to finish"
             )
 
-    async def renew(self, server: Server, epoch: int) -> None:
-        await self._command(Command.RENEW, server, [epoch])
-
     async def execute(self, command: Command, server: Server, epoch: int | None = None) -> None:
         await self._command(command, server, [] if epoch is None else [epoch])
 

@@ -123,10 +123,6 @@ class WorkloadShape(Strict):
         return built_in_shapes.get(sizes) or Shape("clicks", *sizes, R1.features_per_sample)
 
 
-def _measured_arm_names(design: str) -> tuple[str, ...]:
-    return tuple(arm.name for arm in measured_arms(design))
-
-
 class Config(RunSettings):
     """The settings of a run, which run.toml describes; `VARIABLES` are the settings of `make run-topo`."""
 
@@ -146,7 +142,7 @@ class Config(RunSettings):
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
     arms: tuple[str, ...] = Field(
-        default_factory=lambda given: _measured_arm_names(given.get("design", DEFAULT))
+        default_factory=lambda given: tuple(arm.name for arm in measured_arms(given.get("design", DEFAULT)))
     )
     loads: tuple[float, ...] = (0.5, 0.8)
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)

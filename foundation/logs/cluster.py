@@ -41,7 +41,7 @@ def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
     file = _find_log(folder, "rpc")
     if file is None:
         raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")
-    rpc = _open_log(file, scratch, RPC, ("arm",)).with_columns(latency_us=pl.sum_horizontal(_TIME_COLUMNS))
+    rpc = _open_log(file, scratch, RPC).with_columns(latency_us=pl.sum_horizontal(_TIME_COLUMNS))
     check_units(file, rpc)
     connections = _find_log(folder, "connections")
     updates = _find_log(folder, "updates")
@@ -50,7 +50,7 @@ def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
     return ClusterLogs(
         folder,
         rpc,
-        None if connections is None else _open_log(connections, scratch, CONNECTIONS, ("arm",)),
+        None if connections is None else _open_log(connections, scratch, CONNECTIONS),
         [] if updates is None else [updates],
     )
 
@@ -59,14 +59,14 @@ def _find_log(folder: Path, log: str) -> Path | None:
     return next((file for suffix in _SUFFIXES if (file := folder / f"{log}{suffix}").exists()), None)
 
 
-def _open_log(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[str]) -> pl.LazyFrame:
+def _open_log(file: Path, scratch: Path, columns: Sequence[str]) -> pl.LazyFrame:
     log = UpdateLog.open(file)
     missing = [name for name in columns if name not in log.names]
     if missing:
         raise DataError(
             f"{file}: has no column {', '.join(missing)}; expected the columns {', '.join(columns)}"
         )
-    selected_columns = [*columns, *(name for name in optional if name in log.names)]
+    selected_columns = [*columns, *(["arm"] if "arm" in log.names else [])]
     raw = (
         pl.scan_parquet(file, glob=False)
         if log.is_parquet

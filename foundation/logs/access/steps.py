@@ -8,9 +8,9 @@ time is sorted by ranges of time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,17 +161,12 @@ class _LogReader:
             bytes_done += size
 
 
-class _SortKey(NamedTuple):
-    order: int
-    group: int
-
-
 class _Writer:
     def __init__(self, folder: Path, rows_of_step: int) -> None:
         self.accesses_path, self.starts_path = folder / "accesses.u32", folder / "starts.i64"
         self._accesses_file, self._starts_file = self.accesses_path.open("wb"), self.starts_path.open("wb")
         self._rows_of_step = rows_of_step
-        self._last_key: _SortKey | None = None
+        self._last_key: tuple[int, int] | None = None  # order and group
         self._row_count = 0
         self.length = 0
 
@@ -187,7 +182,7 @@ class _Writer:
             return
         if order is None:
             order = np.zeros_like(group)
-        first_key = _SortKey(int(order[0]), int(group[0]))
+        first_key = int(order[0]), int(group[0])
         last_key = self._last_key
         is_new = np.empty(len(group), np.bool_)
         is_new[0] = first_key != last_key
@@ -202,7 +197,7 @@ class _Writer:
         starts.astype(np.int64).tofile(self._starts_file)
         self._row_count = int(row[-1]) + 1
         self.length += len(accesses)
-        self._last_key = _SortKey(int(order[-1]), int(group[-1]))
+        self._last_key = int(order[-1]), int(group[-1])
 
     def __enter__(self) -> _Writer:
         return self
@@ -243,16 +238,13 @@ def _distribute_records(unsorted_file: Path, files: Sequence[Path], cuts: NDArra
     if len(files) == 1:  # no copy: the caller removes the other name
         files[0].hardlink_to(unsorted_file)
         return
-    outs = [file.open("wb") for file in files]
-    try:
-        with unsorted_file.open("rb") as source:
-            while len(records := np.fromfile(source, _RECORD, _CHUNK)):
-                part = np.searchsorted(cuts, records["order"], side="right")
-                for number in np.unique(part).tolist():
-                    records[part == number].tofile(outs[number])
-    finally:
-        for out in outs:
-            out.close()
+    with ExitStack() as stack:
+        outs = [stack.enter_context(file.open("wb")) for file in files]
+        source = stack.enter_context(unsorted_file.open("rb"))
+        while len(records := np.fromfile(source, _RECORD, _CHUNK)):
+            part = np.searchsorted(cuts, records["order"], side="right")
+            for number in np.unique(part).tolist():
+                records[part == number].tofile(outs[number])
 
 
 def _canonicalize(
