@@ -120,13 +120,13 @@ class Controller:
         """
         other_plans, own_plan = await self._plan(job, keys)
         for other, other_plan in other_plans.items():
-            await self._renew_and_execute(other, other_plan, no_progress)
-        return await self._renew_and_execute(job, own_plan, progress)
+            await self._execute(other, other_plan, renew=True, progress=no_progress)
+        return await self._execute(job, own_plan, renew=True, progress=progress)
 
     async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
         """Return the plans of other jobs, which give slots back, and the plan of the load after them."""
         await self.job(job)
-        params = await self._read_params()
+        params = await self._switch.read(HotParam)
         jobs = await self._read_jobs()
         remaining_by_job = remaining_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
         other_plans = {
@@ -144,7 +144,7 @@ class Controller:
     ) -> None:
         """Load hot sets by job, concurrently; without `renew` servers must have their epochs and keys."""
         # The values of one hot set move while the entries of another hot set are written.
-        params, plans = await self._read_params(), {}
+        params, plans = await self._switch.read(HotParam), {}
         for job, keys in hot_sets.items():
             plans[job] = plan(params, job, keys, (await self.job(job)).offload)
             # For other jobs, slots of both leaving and arriving keys are taken.
@@ -168,20 +168,19 @@ class Controller:
 
     async def plan_offload(self, job: int, is_on: bool) -> Plan:
         await self.job(job)
-        params = await self._read_params()
+        params = await self._switch.read(HotParam)
         return plan(params, job, [param.key for param in params if param.job == job], is_on)
 
     async def set_offload(self, job: int, is_on: bool, *, progress: Progress = no_progress) -> Plan:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
-        keys = [param.key for param in await self._read_params() if param.job == job]
+        keys = [param.key for param in await self._switch.read(HotParam) if param.job == job]
         changed_job = replace(settings, offload=is_on)
         # The flag is on as long as any value is in the switch.
         if is_on:
             await self.install(changed_job)
-        offload_plan = await self._renew_and_execute(
-            job, plan(await self._read_params(), job, keys, is_on), progress
-        )
+        offload_plan = plan(await self._switch.read(HotParam), job, keys, is_on)
+        await self._execute(job, offload_plan, renew=True, progress=progress)
         if not is_on:
             await self.install(changed_job)
         return offload_plan
@@ -234,7 +233,7 @@ class Controller:
 
     async def entries(self) -> list[HotParam]:
         self._switch.check_pipeline()
-        return await self._read_params()
+        return await self._switch.read(HotParam)
 
     async def pushes(self, params: Sequence[HotParam]) -> list[int]:
         """Return how many pushes, without retransmissions, the switch has added to each entry's slot."""
@@ -253,7 +252,7 @@ class Controller:
     ) -> list[Register]:
         """Return the job's entries, or those of `keys`, with values; `params` are all entries, if known."""
         servers = await self._read_servers(job)
-        all_params = await self._read_params() if params is None else params
+        all_params = await self._switch.read(HotParam) if params is None else params
         entries = {param.key: param for param in all_params if param.job == job}
         wanted_keys = sorted(entries if keys is None else set(keys))
         unknown_keys = [key for key in wanted_keys if key not in entries]
@@ -268,11 +267,7 @@ class Controller:
             values = await inband.read(servers, [param.key for param in params])
         return [Register(param, values.get(param.key)) for param in params]
 
-    async def _renew_and_execute(self, job: int, job_plan: Plan, progress: Progress) -> Plan:
-        await self._execute(job, job_plan, renew=True, progress=progress)
-        return job_plan
-
-    async def _execute(self, job: int, job_plan: Plan, renew: bool, progress: Progress) -> None:
+    async def _execute(self, job: int, job_plan: Plan, renew: bool, progress: Progress) -> Plan:
         servers = await self._read_servers(job)
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             moved_keys = [move.param.key for move in job_plan.moves if move.command is not None]
@@ -287,9 +282,7 @@ class Controller:
                 len(servers),
                 progress,
             )
-
-    async def _read_params(self) -> list[HotParam]:
-        return await self._switch.read(HotParam)
+        return job_plan
 
     async def job(self, job: int) -> Job:
         """Return a job's row; raise `UnknownJob` without one."""

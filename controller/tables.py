@@ -49,11 +49,6 @@ class TableEntry(NamedTuple):
     metadata: bytes = b""  # bytes that the P4Runtime server keeps with the entry for controllers
 
 
-class MulticastGroup(NamedTuple):
-    group: int
-    replicas: tuple[Replica, ...]
-
-
 def _format_mac(value: int) -> str:
     return str(fy.MACAddress(value))
 
@@ -89,7 +84,7 @@ class Row:
         values = (getattr(self, field.name) for field in fields(self)[: self.MATCH_FIELDS])
         return (*self.TABLES, *values)
 
-    def entry(self) -> TableEntry | MulticastGroup:
+    def entry(self) -> TableEntry:
         numbers = tuple(_encode_field(getattr(self, field.name)) for field in fields(self))
         key, args = numbers[: self.MATCH_FIELDS], numbers[self.MATCH_FIELDS :]
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
@@ -213,6 +208,8 @@ class HotParam(Row):
 
 @dataclass(frozen=True, slots=True)
 class Group(Row):
+    """A multicast group, which is in no table."""
+
     TABLES = ()
     group: int
     replicas: tuple[Replica, ...]
@@ -220,9 +217,6 @@ class Group(Row):
     @property
     def identity(self) -> tuple[object, ...]:
         return "multicast", self.group
-
-    def entry(self) -> MulticastGroup:
-        return MulticastGroup(self.group, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,14 +261,14 @@ class RowEncoder:
 
     def update(self, update: Update) -> p4r.Update:
         """Return the P4Runtime update of a row. A DELETE names the entry and has no action."""
-        entry, is_deleted = update.row.entry(), update.change is Change.DELETE
+        row, is_deleted = update.row, update.change is Change.DELETE
         message = p4r.Update(type=update.change.value)
-        if isinstance(entry, MulticastGroup):
+        if isinstance(row, Group):
             group = message.entity.packet_replication_engine_entry.multicast_group_entry
-            group.multicast_group_id = entry.group
-            group.replicas.extend(map(_encode_replica, () if is_deleted else entry.replicas))
+            group.multicast_group_id = row.group
+            group.replicas.extend(map(_encode_replica, () if is_deleted else row.replicas))
         else:
-            self._fill_table_entry(message.entity.table_entry, entry, is_deleted)
+            self._fill_table_entry(message.entity.table_entry, row.entry(), is_deleted)
         return message
 
     def _fill_table_entry(self, message: p4r.TableEntry, entry: TableEntry, is_deleted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 
 from controller.controller import Controller
 from controller.forwarding import routes
@@ -38,7 +39,7 @@ def _job_rows(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
 
 
 def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
-    row = 0
+    rows = count()
     for arm_index, arm in enumerate(arms):
         for worker_number in range(1, hosts.workers + 1):
             global_worker = hosts.worker(worker_number, arm_index)
@@ -47,13 +48,12 @@ def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Work
                 job=arm.job,
                 worker=worker_number,
                 epoch=epoch,
-                row=row,
+                row=next(rows),
                 mac=host.mac,
                 addr=host.address,
                 udp_port=addressing.worker_udp_port(arm.job),
                 port=hosts.worker_port(global_worker),
             )
-            row += 1
         for server_number in range(1, hosts.servers + 1):
             global_server = hosts.server(server_number, arm_index)
             host = addressing.server(global_server)
@@ -61,14 +61,13 @@ def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Work
                 job=arm.job,
                 worker=PS_CALLER_BASE + server_number - 1,
                 epoch=epoch,
-                row=row,
+                row=next(rows),
                 mac=host.mac,
                 addr=host.address,
                 udp_port=PS_RPC_PORT,
                 port=hosts.server_port(global_server),
                 kind=CallerKind.PRIVILEGED,
             )
-            row += 1
 
 
 async def _has_changed_settings(controller: Controller, arm: Arm) -> bool:
