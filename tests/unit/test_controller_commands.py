@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import click
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 from rich.console import Console
 
 from controller.controller import Register
@@ -25,6 +24,7 @@ from controller.tables import HotParam, Job, State
 from experiment import bars as progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
+from tests.harness.cli import invoke as run
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
 ARRIVES = Move(PARAM, None, State.HOT)
@@ -103,10 +103,6 @@ def hot_set(tmp_path: Path) -> str:
     pl.DataFrame({"key": [9, 5], "updates": [10, 30]}).write_parquet(log)
     hotset.write(hotset.build([log], 2), tmp_path / "hot.parquet")
     return str(tmp_path / "hot.parquet")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(hotline, arguments)
 
 
 def output(*arguments: str) -> str:

@@ -16,7 +16,6 @@ import finsy as fy
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from finsy import p4client
 
 from controller import client, inband
@@ -38,9 +37,9 @@ from controller.tables import State, Worker
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
-from hotline.cli import commands
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.cli import invoke
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
 from tests.harness.wire import MODULUS
 
@@ -81,8 +80,7 @@ def given_away(net: LiveNet) -> int:
 async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
     """Run the command line against the net in a thread; return exit code, stdout and stderr."""
     command, *rest = arguments
-    given = [command, "--switch", net.address, *rest]
-    ran = await asyncio.to_thread(CliRunner().invoke, commands.hotline, given)
+    ran = await asyncio.to_thread(invoke, command, "--switch", net.address, *rest)
     return ran.exit_code, ran.stdout, ran.stderr
 
 
@@ -146,16 +144,14 @@ async def test_unload_takes_everything_home(net: LiveNet) -> None:
 @live()
 async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path: Path) -> None:
     async def kill(net: LiveNet, file: str) -> None:
-        for server in net.servers:
-            server.mute_after = 1
+        net.mute_after(1)
         process = await start_hotline(net, "load", "--job", str(JOB), file)
         await all_muted(net)
         process.kill()
         await process.communicate()
         assert set((await states(net)).values()) == {State.RESERVED}
         assert 0 < given_away(net) < KEYS
-        for server in net.servers:
-            server.mute_after = None
+        net.mute_after(None)
         code, output, errors = await hotline(net, "load", "--job", str(JOB), "--json", file)
         assert (code, errors) == (0, "")
         assert json.loads(output)["modifies"] == KEYS and json.loads(output)["inserts"] == 0
@@ -175,18 +171,13 @@ async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_pat
         await all_muted(net)
         process.send_signal(signal.SIGINT)
         _, errors = await process.communicate()
-        for server in net.servers:
-            server.mute_after = None
+        net.mute_after(None)
         return process.returncode, errors.decode()
 
     file = hot_file(tmp_path, range(KEYS))
     returned, reported = await interrupt(net, "load", file)
-    assert (
-        returned == 130
-        and "interrupted" in reported
-        and "load again" in reported
-        and reported.count("\n") == 1
-    )
+    assert returned == 130 and "interrupted" in reported and "load again" in reported
+    assert reported.count("\n") == 1
     code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
     assert (code, errors) == (0, "")
     returned, reported = await interrupt(net, "offload", "off")
@@ -196,8 +187,7 @@ async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_pat
 
 @live(offload=False)
 async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveNet) -> None:
-    for server in net.servers:
-        server.mute_after = 0
+    net.mute_after(0)
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(50))
         assert await states(net) == dict.fromkeys(range(50), State.PARKED)
@@ -205,8 +195,7 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
     async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer):
             await hurried.set_offload(JOB, True)
-    for server in net.servers:
-        server.mute_after = None
+    net.mute_after(None)
     async with Controller(net.address) as controller:
         await controller.set_offload(JOB, True)
         assert await states(net) == dict.fromkeys(range(50), State.HOT)

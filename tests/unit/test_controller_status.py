@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from controller.controller import Controller, Register
 from controller.status import RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus, drop_reasons
 from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
 from foundation.designs.hotset import ARMS, settings_of
 from foundation.protocol.header import LANES
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.harness.snapshots import assert_snapshot
 
 MAC = "00:00:00:00:00:01"
@@ -65,7 +64,7 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(hotline, arguments)
+    result = invoke(*arguments)
     assert result.exit_code == 0, result.output
     return result.output
 

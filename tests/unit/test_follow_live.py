@@ -264,19 +264,13 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
     favour(net, range(KEYS))
     await net.work(40)
     everything = ("follow", "--job", str(JOB), "--top-k", str(KEYS))
-    for server in net.servers:
-        server.mute_after = 1
+    net.mute_after(1)
     process = await start_hotline(net, *everything)
     await all_muted(net)
     returned, reported = await interrupted(process)
-    assert (
-        returned == 130
-        and "interrupted" in reported
-        and "follow again" in reported
-        and reported.count("\n") == 1
-    )
-    for server in net.servers:
-        server.mute_after = None
+    assert returned == 130 and "interrupted" in reported and "follow again" in reported
+    assert reported.count("\n") == 1
+    net.mute_after(None)
     process = await start_hotline(net, *everything, "--period-s", "3600")
     assert process.stdout is not None
     line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.harness.dask import cluster_of, scheduler
 
 
@@ -33,27 +32,23 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return files
 
 
-def hotset(*arguments: object) -> Result:
-    return CliRunner().invoke(hotline, ["hotset", *map(str, arguments)])
-
-
 def test_a_hot_set(cluster: str, logs: list[Path], tmp_path: Path) -> None:
     for name, options in (("here", []), ("there", ["--scheduler", cluster])):
-        result = hotset("build", *logs, "--top-k", 500, "-o", tmp_path / name, *options)
+        result = invoke("hotset", "build", *logs, "--top-k", 500, "-o", tmp_path / name, *options)
         assert result.exit_code == 0, result.output
     here, there = (pl.read_parquet(tmp_path / name) for name in ("here", "there"))
     assert here.height == 500 and here.equals(there)
 
 
 def test_coverage(cluster: str, logs: list[Path]) -> None:
-    here = hotset("curve", *logs, "--json")
-    there = hotset("curve", *logs, "--json", "--scheduler", cluster)
+    here = invoke("hotset", "curve", *logs, "--json")
+    there = invoke("hotset", "curve", *logs, "--json", "--scheduler", cluster)
     assert here.exit_code == 0 and here.stdout == there.stdout
 
 
 def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("key,updates\n1,2\n2,x\n")
-    result = hotset("curve", tmp_path / "bad.csv", "--scheduler", cluster)
+    result = invoke("hotset", "curve", tmp_path / "bad.csv", "--scheduler", cluster)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
         1,
         f"Error: {tmp_path}/bad.csv, line 3: column updates is 'x'; an integer from 0 to 2^64 - 1 expected",
@@ -62,12 +57,12 @@ def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) 
 
 def test_without_a_scheduler(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
-    result = hotset("curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
+    result = invoke("hotset", "curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
     assert result.exit_code == 1
     assert "Error: --scheduler tcp://127.0.0.1:1: no dask scheduler answers" in result.stderr
 
 
 def test_a_cluster_without_workers(logs: list[Path], tmp_path: Path) -> None:
     with scheduler(tmp_path) as address:
-        result = hotset("curve", *logs, "--scheduler", address)
+        result = invoke("hotset", "curve", *logs, "--scheduler", address)
     assert result.exit_code == 1 and "it has no worker; start some with `dask worker`" in result.stderr

@@ -6,17 +6,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from foundation.renamed import COMMANDS, OPTIONS, SETTINGS
 from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 
 CHECKOUT = Path(__file__).parents[2]
 
 
 def refusal(*command: str) -> str:
     """Return the last line of a usage error."""
-    result = CliRunner().invoke(hotline, list(command))
+    result = invoke(*command)
     assert result.exit_code == 2
     return result.stderr.splitlines()[-1]
 
@@ -51,7 +51,7 @@ def test_an_old_setting_is_refused(tmp_path: Path, path: str, new: str) -> None:
     file = tmp_path / "simulation.toml"
     head = {0: "", 1: "[{}]\n", 2: "[[{}]]\nhost = 'w1'\nfrom_ms = 0\n"}[len(tables)]
     file.write_text(f"{head.format('.'.join(tables))}{old} = 1\n")
-    result = CliRunner().invoke(hotline, ["simulate", str(file)])
+    result = invoke("simulate", file)
     (line,) = result.stderr.splitlines()
     assert result.exit_code == 1
     assert line.startswith(f"Error: CONFIG={file}: {tables[0] if tables else old}")

@@ -12,21 +12,11 @@ import pytest
 import tomli
 from pydantic import BaseModel
 
-from controller.tables import ROWS, SLOTS
-from experiment.config import (
-    MAX_SERVERS,
-    MAX_WORKERS,
-    SERVER_ROWS,
-    VARIABLES,
-    Config,
-    load_config,
-    max_top_k,
-)
+from controller.tables import SLOTS
+from experiment.config import VARIABLES, Config, load_config, max_top_k
 from experiment.errors import ConfigError
 from experiment.sizes import SCRIPT_DEFAULTS, SIZES
-from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.hashing import lanes_of
-from tests.harness.arms import JOBS
 
 
 def test_defaults_are_the_main_job() -> None:
@@ -92,16 +82,6 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
 def test_bad_files_are_named(load_text: Callable[..., Config], text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^CONFIG=.*run\.toml: {message}"):
         load_text(text)
-
-
-def test_the_largest_network_fits_the_tables() -> None:
-    [size] = re.findall(
-        r'alias: "servers".*?^  size: (\d+)', design(DEFAULT).p4info.read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert int(size) == SERVER_ROWS
-    assert MAX_SERVERS * len(JOBS) <= SERVER_ROWS < (MAX_SERVERS + 1) * len(JOBS)
-    # One row is left for the controller's own calls.
-    assert (MAX_WORKERS + MAX_SERVERS) * len(JOBS) < ROWS
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])

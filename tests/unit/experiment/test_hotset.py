@@ -6,14 +6,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from experiment.config import Config
 from experiment.hotset import profile
 from experiment.phases.workload import read_data
-from experiment.progress import Reporter
 from foundation.logs.access.block import ReadOptions
 from hosts.workload import files
+from tests.harness.sessions import quiet
 from tests.unit.experiment.test_measure import WORKERS, PlayedSession
 
 
@@ -50,6 +49,6 @@ def test_tiny_mini_batches_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, keys: int, warned: bool
 ) -> None:
     log = log_of(tmp_path / "log.csv", iterations=4, keys=keys)
-    assert read_data(Config(data=log), Reporter(Console(quiet=True))) is not None
+    assert read_data(Config(data=log), quiet()) is not None
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [f"of {keys} keys on average" in message for message in warnings] == [True] * warned

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from experiment.config import Config, load_config
 from experiment.errors import ConfigError
 from experiment.phases.workload import generate_trace, read_data
-from experiment.progress import Reporter
 from foundation.designs.registry import NAMES, design
+from tests.harness.sessions import quiet
 
 LOCKSTEP = [name for name in NAMES if design(name).is_lockstep]
 
@@ -36,7 +35,7 @@ def test_data_of_one_s_own_is_cut_to_its_hottest_parameters(tmp_path: Path) -> N
     rows = [f"{i},{w},{key}" for i in range(3) for w in (1, 2) for key in (i + 10, 77, 99)]
     log.write_text("iteration,worker,key\n" + "\n".join(rows) + "\n")
     config = load_config(["DESIGN=ring", "WORKERS=2", "TOP_K=2", f"DATA={log}"])
-    trace = read_data(config, Reporter(Console(file=io.StringIO())))
+    trace = read_data(config, quiet())
     assert trace is not None and trace.space.all().tolist() == [77, 99]
 
 
@@ -62,18 +61,12 @@ def test_what_they_cannot_have(arguments: list[str], message: str) -> None:
         ("empty_rpcs = 3", r"empty_rpcs \(3\) must be 0 with design switchml"),
     ],
 )
-def test_nor_in_a_file(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text(f'design = "switchml"\n{text}\n')
+def test_nor_in_a_file(load_text: Callable[..., Config], text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_config([f"CONFIG={file}"])
+        load_text(f'design = "switchml"\n{text}\n')
 
 
 def test_a_vector_may_be_longer_than_a_switch_s_tables_are() -> None:
     assert load_config(["DESIGN=switchml", "TOP_K=100000"]).top_k == 100_000
     with pytest.raises(ConfigError, match=r"top_k \(100000\) must be at most"):
         load_config(["TOP_K=100000"])
-
-
-def test_others_have_none_of_it() -> None:
-    assert not any(Config(design=name).is_lockstep for name in ("hotset", "none"))

@@ -13,16 +13,17 @@ import polars as pl
 import pytest
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
-from analysis.record import ProgramUse, ServerUse
+from analysis.record import Block, ProgramUse, ServerUse
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from experiment.config import Config
-from experiment.phases.measure import measure, steps_of_block
+from experiment.phases.measure import interim_summary, measure, steps_of_block
 from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock
+from foundation.designs.hotset import OFFLOAD
 from foundation.logs.columns import load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
-from tests.harness.records import operation_rows
+from tests.harness.records import a_block, operation_rows
 from tests.harness.sessions import IdleSession
 
 _PLANNED = [field.name for field in fields(PlannedBlock)]
@@ -306,6 +307,28 @@ def test_the_first_numbers_are_printed_while_rounds_go_on(monkeypatch: pytest.Mo
     play_on(session)
     assert len(shown) == 1
     assert shown[0].startswith("so far (1 round), at the servers: packets ")
+
+
+def block_with(number: int, arm: str, packets: int, cpu_s: float, load: float = 0.5) -> Block:
+    return a_block(number, arm, load, servers=ServerUse(packets=packets, bytes=2 * packets, cpu_s=cpu_s))
+
+
+def test_changes_are_of_all_rounds_at_the_load() -> None:
+    blocks = [
+        block_with(0, "baseline", 100, 1.0),
+        block_with(0, "offload", 40, 0.5),
+        block_with(0, "offload", 1, 0.0, load=0.8),
+        block_with(1, "baseline", 100, 1.0),
+        block_with(1, "offload", 70, 0.7),
+        block_with(1, "proxy", 0, 0.0),
+    ]
+    assert interim_summary(blocks, 0.5, OFFLOAD) == (
+        "so far (2 rounds), at the servers: packets -45 %, bytes -45 %, CPU -40 %"
+    )
+
+
+def test_there_are_none_before_both_arms_have_a_block() -> None:
+    assert interim_summary([block_with(0, "baseline", 1, 1.0)], 0.5, OFFLOAD) is None
 
 
 def test_rounds_go_on_until_they_are_precise() -> None:
