@@ -20,10 +20,9 @@ import polars as pl
 from controller.dask_cluster import cluster_at, count_threads
 from controller.errors import HotSetError
 from controller.tables import SLOTS
-from foundation.errors import DataError
 from foundation.logs.counts import PART_ROWS, Counts
 from foundation.logs.parts import atomic_path, partial_path
-from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
+from foundation.logs.update_log import PARQUET_MAGIC, read_head, reading
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY
 from foundation.text import pluralize, shortened
@@ -155,16 +154,10 @@ def write(hot_set: pl.DataFrame, path: Path) -> None:
 
 
 def read(path: Path) -> pl.DataFrame:
-    try:
-        is_parquet = read_head(path).startswith(PARQUET_MAGIC)
-    except DataError as error:
-        raise HotSetError(str(error)) from error
-    if not is_parquet:
+    if not read_head(path).startswith(PARQUET_MAGIC):
         raise HotSetError(f"{path}: not a Parquet file; `hotline hotset build` writes hot sets")
-    try:
+    with reading(path):
         hot_set = pl.read_parquet(path, glob=False)
-    except UNREADABLE as error:
-        raise HotSetError(f"{path}: cannot be read: {first_line(error)}") from error
     if dict(hot_set.schema) != SCHEMA:
         raise HotSetError(
             f"{path}: expected the columns {_describe_columns(SCHEMA)}, "

@@ -12,7 +12,7 @@ from foundation.designs.arms import all_arms, renamed_arm_message
 from foundation.errors import DataError
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
-from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
+from foundation.logs.update_log import UpdateLog, reading
 from foundation.protocol.header import LANES, NO_KEY
 
 _ROUNDING = 2**-20  # relative error of a sum of 32-bit floats
@@ -43,13 +43,11 @@ def _check_file(path: Path) -> int:
     name = _log_name(path, log)
     if name is None:
         return Counts.of_logs([path]).rows
-    try:
+    with reading(path):
         rows = pl.scan_parquet(path, glob=False)
         _check_columns(path, rows.collect_schema(), LOGS[name])
         _check_rows(path, rows.select(LOGS[name].names()), _rules(name))
         return int(rows.select(pl.len()).collect().item())
-    except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
 
 
 def _log_name(path: Path, log: UpdateLog) -> str | None:

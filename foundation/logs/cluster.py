@@ -17,7 +17,7 @@ from foundation.logs.columns import METRICS, TRANSFERS
 from foundation.logs.counts import Counts
 from foundation.logs.parts import atomic_path
 from foundation.logs.plausibility import check_units
-from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
+from foundation.logs.update_log import UpdateLog, reading
 
 CLUSTER = "cluster"
 """Name of the arm of RPCs in logs without a column `arm`."""
@@ -72,7 +72,7 @@ def _open_log(file: Path, scratch: Path, columns: Sequence[str]) -> pl.LazyFrame
         if log.is_parquet
         else pl.scan_csv(file, glob=False, infer_schema=False)
     )
-    try:
+    with reading(file):
         typed = raw.select(_cast_column(name) for name in selected_columns)
         _check_values(file, raw.select(selected_columns), typed, log.is_parquet)
         if not log.is_parquet:
@@ -80,8 +80,6 @@ def _open_log(file: Path, scratch: Path, columns: Sequence[str]) -> pl.LazyFrame
             with atomic_path(target) as partial:
                 typed.sink_parquet(partial)
             typed = pl.scan_parquet(target)
-    except UNREADABLE as error:
-        raise DataError(f"{file}: cannot be read: {first_line(error)}") from error
     return typed if "arm" in selected_columns else typed.with_columns(arm=pl.lit(CLUSTER))
 
 

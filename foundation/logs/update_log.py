@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +43,8 @@ class UpdateLog:
         if not (is_parquet or head.startswith(_COMPRESSED)):
             check_text(path, head, expected)
         frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
-        try:
+        with reading(path):
             names = frame.collect_schema().names()
-        except UNREADABLE as error:
-            raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
         if not is_parquet:
             _check_names(path, names)
         return UpdateLog(path, tuple(names), is_parquet)
@@ -95,6 +94,15 @@ class UpdateLog:
                             yield _fault_message(location, name, repr(text) if text else "empty")
             except csv.Error as error:
                 yield f"line {rows.line_num}: {error}"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise `DataError` for an error that Polars raises within the context."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
 
 
 def read_head(path: Path) -> bytes:

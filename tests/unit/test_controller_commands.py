@@ -287,10 +287,16 @@ def test_a_bad_file_ends_with_one_line_and_an_exit_code(log: Path, command: tupl
     assert result.stderr == f"Error: {log}: not a Parquet file; `hotline hotset build` writes hot sets\n"
 
 
-def test_a_switch_that_is_not_there() -> None:
-    result = run("status", "--switch", "127.0.0.1:1")
-    text = "Error: no switch answers at 127.0.0.1:1; is it running, and is the address right?\n"
-    assert (result.exit_code, result.stderr) == (1, text)
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("127.0.0.1:1", "no switch answers at 127.0.0.1:1; is it running, and is the address right?"),
+        ("nonsense", "switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'"),
+    ],
+)
+def test_a_switch_that_is_not_there(address: str, text: str) -> None:
+    result = run("status", "--switch", address)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {text}\n")
 
 
 def test_a_log_is_not_overwritten(log: Path) -> None:
@@ -313,12 +319,6 @@ def test_a_bad_log_ends_with_one_line(tmp_path: Path, content: bytes | None, why
         log.write_bytes(content)
     result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
     assert (result.exit_code, result.stderr) == (1, f"Error: {log}: {why}\n")
-
-
-def test_a_wrong_switch_address() -> None:
-    result = run("status", "--switch", "nonsense")
-    text = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
-    assert (result.exit_code, result.stderr) == (1, text)
 
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:

@@ -15,7 +15,7 @@ from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
 from foundation.logs.access.columns import Columns, resolve
 from foundation.logs.access.rows import Layout, TableLog, layout_of, to_block
 from foundation.logs.access.source import open_stream
-from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line
+from foundation.logs.update_log import PARQUET_MAGIC, reading
 from foundation.text import one_line
 
 _ROWS_AT_ONCE = 1 << 18
@@ -39,7 +39,7 @@ class ParquetLog(TableLog):
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
         selection = self._frame.select(self.layout.columns.names)
         self._rows_read = 0
-        try:
+        with reading(self.path):
             for frame in selection.collect_batches(chunk_size=_ROWS_AT_ONCE):
                 begin = self._rows_read
                 # A default binds `begin` of this frame, not of a later one.
@@ -49,20 +49,16 @@ class ParquetLog(TableLog):
 
                 self._rows_read += frame.height
                 yield to_block(frame, self.layout, tables, report, first_row + begin)
-        except UNREADABLE as error:
-            raise DataError(f"{self.path}: cannot be read: {first_line(error)}") from error
 
 
 def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | None:
     if not head.startswith(PARQUET_MAGIC):
         return None
-    try:
+    with reading(path):
         frame = _scan(path)
         schema = frame.collect_schema()
         sample = frame.head(_SAMPLE_ROWS).collect()
         rows = int(frame.select(pl.len()).collect().item())
-    except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
     requested, format = options.columns, "Parquet"
     key_columns = _hugectr_keys(path)
     if key_columns and not requested.key:
