@@ -35,7 +35,7 @@ def _job_rows(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
                 service_port=HOTLINE_PORT,
             )
         settings = settings_of(arm)
-        yield Job(arm.job, offload=settings.offload, proxy=settings.proxy)
+        yield Job(arm.job, offload=settings.aggregates, proxy=settings.proxies)
 
 
 def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
@@ -72,7 +72,7 @@ def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Work
 
 async def _has_changed_settings(controller: Controller, arm: Arm) -> bool:
     current, expected = await controller.job(arm.job), settings_of(arm)
-    return (current.offload, current.proxy) != (expected.offload, expected.proxy)
+    return (current.offload, current.proxy) != (expected.aggregates, expected.proxies)
 
 
 async def _read_values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:

@@ -24,7 +24,7 @@ REPEAT = Arm(
     reference="collect-baseline", is_repetition=True,
 )  # fmt: skip
 COLLECT = Arm(
-    "collect", job=18, design=NAME, settings=HotSet(offload=True), colour="#e07b1a",
+    "collect", job=18, design=NAME, settings=HotSet(aggregates=True), colour="#e07b1a",
     about="in which the switch adds up the gradients of the hottest parameters, and servers collect the sums",
     reference="collect-baseline",
     is_lead=True,

@@ -12,20 +12,12 @@ NAME = "hotset"
 
 @dataclass(frozen=True, slots=True)
 class HotSet:
-    offload: bool = False
-    proxy: bool = False
-
-    @property
-    def aggregates(self) -> bool:
-        return self.offload
-
-    @property
-    def proxies(self) -> bool:
-        return self.proxy
+    aggregates: bool = False
+    proxies: bool = False
 
 
 PROFILE = Arm(
-    "profile", job=1, design=NAME, settings=HotSet(offload=True), colour="#000000",
+    "profile", job=1, design=NAME, settings=HotSet(aggregates=True), colour="#000000",
     about="whose training fills the update log, and goes on while the hot set is loaded",
     is_measured=False,
 )  # fmt: skip
@@ -40,7 +32,7 @@ REPEAT = Arm(
     reference="baseline", is_repetition=True,
 )  # fmt: skip
 PROXY = Arm(
-    "proxy", job=3, design=NAME, settings=HotSet(proxy=True), colour="#3b7dd8",
+    "proxy", job=3, design=NAME, settings=HotSet(proxies=True), colour="#3b7dd8",
     about="in which the switch is the workers' one connection to each server",
     note="The arm proxy should show no effect with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
@@ -48,13 +40,13 @@ PROXY = Arm(
     sentence_prefix="with the proxy alone, ",
 )  # fmt: skip
 OFFLOAD = Arm(
-    "offload", job=4, design=NAME, settings=HotSet(offload=True), colour="#e07b1a",
+    "offload", job=4, design=NAME, settings=HotSet(aggregates=True), colour="#e07b1a",
     about="in which the switch holds the hottest parameters",
     reference="baseline",
     is_lead=True,
 )  # fmt: skip
 OFFLOAD_PROXY = Arm(
-    "offload-proxy", job=5, design=NAME, settings=HotSet(offload=True, proxy=True), colour="#2c9a57",
+    "offload-proxy", job=5, design=NAME, settings=HotSet(aggregates=True, proxies=True), colour="#2c9a57",
     about="that is offload and proxy together",
     reference="baseline",
 )  # fmt: skip

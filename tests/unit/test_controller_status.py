@@ -28,7 +28,7 @@ def a_status() -> SwitchStatus:
     lanes = tuple(LaneCounters(hits=100 * lane, misses=200, overflows=lane // 31) for lane in range(LANES))
     callers = [(1, 0), (2, 0), (2**15, CallerKind.PRIVILEGED)]
     return SwitchStatus(
-        jobs=tuple(Job(arm.job, settings_of(arm).offload, settings_of(arm).proxy) for arm in ARMS),
+        jobs=tuple(Job(arm.job, settings_of(arm).aggregates, settings_of(arm).proxies) for arm in ARMS),
         servers=tuple(Server(arm.job, 0, MAC, "10.0.2.1", 9, 5, MAC, "10.0.3.1", 8) for arm in ARMS),
         workers=tuple(
             Worker(arm.job, worker, 1, 7, MAC, "10.0.1.1", 20_001, 3, kind)

@@ -31,7 +31,7 @@ from foundation.protocol.header import (
 
 def test_arms_and_what_each_uses_of_the_switch() -> None:
     found = [(arm, settings_of(arm)) for arm in arms_of("hotset")]
-    assert [(arm.name, arm.job, uses.offload, uses.proxy) for arm, uses in found] == [
+    assert [(arm.name, arm.job, uses.aggregates, uses.proxies) for arm, uses in found] == [
         ("profile", 1, True, False),
         ("baseline", 2, False, False),
         ("repeat", 6, False, False),

@@ -60,7 +60,7 @@ async def run(
                 for setting in shuffled_settings:
                     # All measurements use the same job number, so only the job's settings differ.
                     arm = settings_of(setting.arm)
-                    await controller.install(Job(BASELINE.job, arm.offload, arm.proxy))
+                    await controller.install(Job(BASELINE.job, arm.aggregates, arm.proxies))
                     try:
                         measurements.append(await _measure(round_number, setting, client, server))
                     except AgentFailed as error:
@@ -89,7 +89,7 @@ async def _measure(round_number: int, setting: Setting, client: Agent, server: A
 
 
 def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
-    if settings_of(setting.arm).proxy:
+    if settings_of(setting.arm).proxies:
         yield addressing.service(1).address, HOTLINE_PORT
         return
     for caller in range(setting.connections):

@@ -27,7 +27,7 @@ COLOUR = "#9467bd"
 
 def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
     """Add an arm whose pulls take a quarter of the time that *baseline*'s do."""
-    settings = HotSet(offload=True)
+    settings = HotSet(aggregates=True)
     sixth = Arm("small", 90, hotset.NAME, settings, COLOUR, about="with a small hot set", reference=baseline)
     patch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     patch.setitem(synthetic.PULL_US, "small", 250.0)

@@ -47,8 +47,8 @@ def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) ->
     def is_changed(offload: bool, proxy: bool) -> bool:
         return result_of(CONTROL.is_changed(switch(Job(arm.job, offload, proxy)), arm))
 
-    assert not is_changed(uses.offload, uses.proxy)
-    assert is_changed(not uses.offload, uses.proxy) and is_changed(uses.offload, not uses.proxy)
+    assert not is_changed(uses.aggregates, uses.proxies)
+    assert is_changed(not uses.aggregates, uses.proxies) and is_changed(uses.aggregates, not uses.proxies)
 
 
 def test_a_parked_key_is_not_held_by_the_switch() -> None:

@@ -119,7 +119,7 @@ def measured(rounds: int) -> pl.DataFrame:
     for number, way, connections in product(range(rounds), WAYS, (1, 16, 256, 4096)):
         for active in (True,) if connections <= ACTIVE_CALLERS else (True, False):
             for arm in (BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY):
-                is_scan = way == "scan" and not settings_of(arm).proxy
+                is_scan = way == "scan" and not settings_of(arm).proxies
                 mean_us = number + (50 + connections / 2 if is_scan else 40.0)
                 rows.append((number, way, connections, active, arm.name, mean_us))
     columns = ["round", "way", "connections", "active", "arm", "mean_us"]
