@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar, cast
 
 import finsy as fy
@@ -86,9 +85,7 @@ class SwitchClient:
         self._connection = await self._connect()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._disconnect()
 
     async def commit_pipeline(self) -> bool:

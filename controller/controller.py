@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from types import TracebackType
 
 from typing_extensions import Self
 
@@ -77,10 +76,8 @@ class Controller:
         await self._switch.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._switch.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._switch.__aexit__(*error)
 
     async def commit_pipeline(self) -> bool:
         """Commit the design's pipeline; return False without a change if the switch runs it already."""

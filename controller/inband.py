@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
@@ -68,9 +67,7 @@ class InBand:
         await asyncio.sleep(0)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._receiver.cancel()
         with suppress(asyncio.CancelledError):
             await self._receiver

@@ -21,7 +21,6 @@ class TraceSize(Protocol):
     @property
     def lanes(self) -> int:
         """Lanes that all workers push in one pass."""
-        ...
 
 
 async def prepare(session: Session, trace: TraceSize) -> None:

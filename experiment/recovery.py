@@ -33,21 +33,17 @@ class RecoverableCluster(Protocol):
 
     async def wait_for_switch_end(self) -> None:
         """Wait for an unexpected end of the switch; raise `SwitchFailed` if it must not be recovered."""
-        ...
 
     async def start_switch(self) -> int:
         """Start an empty switch, which may end before it answers; return the new epoch of its callers."""
-        ...
 
     async def wait_for_switch_answer(self) -> None: ...
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
         """Return a controller of the switch whose election id no other controller exceeds."""
-        ...
 
     def rows(self, epoch: int) -> Sequence[InitialRow]:
         """Return the rows of a switch whose callers have `epoch`, without hot sets."""
-        ...
 
     async def renew_workers(self, epoch: int) -> None: ...
 

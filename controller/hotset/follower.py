@@ -73,10 +73,6 @@ class _JobCounts(NamedTuple):
     updates: int | None
     in_switch: int | None
 
-    @property
-    def hot(self) -> Keys:
-        return self.hot_set.hot
-
 
 class Follower:
     """Adapts the hot sets of jobs; call `period` at equal intervals. It cannot be used after an error."""
@@ -110,7 +106,7 @@ class Follower:
                 in_switch=each.in_switch,
                 keys_in=len(changes[job].arriving),
                 keys_out=len(changes[job].leaving),
-                keys=len(each.hot) + len(changes[job].arriving) - len(changes[job].leaving),
+                keys=len(each.hot_set.hot) + len(changes[job].arriving) - len(changes[job].leaving),
                 seconds=time.monotonic() - start_s,
             )
             for job, each in job_counts.items()
@@ -186,11 +182,11 @@ class Follower:
             for job, counts in job_counts.items():
                 if surplus := set(changes[job].surplus):
                     await self._controller.load(
-                        job, [key for key in counts.hot.tolist() if key not in surplus]
+                        job, [key for key in counts.hot_set.hot.tolist() if key not in surplus]
                     )
         for job, counts in job_counts.items():
             if changes[job] or any(entry.state is not State.HOT for entry in counts.entries):
-                plan = await self._controller.load(job, changes[job].apply_to(counts.hot.tolist()))
+                plan = await self._controller.load(job, changes[job].apply_to(counts.hot_set.hot.tolist()))
                 # A slot's count is not reset when its key changes; the next period counts from these.
                 pushes = self._jobs[job].pushes
                 assert pushes is not None

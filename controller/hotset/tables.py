@@ -25,10 +25,8 @@ def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
     for index, table in enumerate(steps.tables):
         is_in_table = steps.table_of == index
         is_hot_in_table = is_in_table & is_hot
-        table_updates, hot_updates = (
-            int(updates.sum(where=is_in_table)),
-            int(updates.sum(where=is_hot_in_table)),
-        )
+        table_updates = int(updates.sum(where=is_in_table))
+        hot_updates = int(updates.sum(where=is_hot_in_table))
         yield TableShare(
             table,
             table_updates,

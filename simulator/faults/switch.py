@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import cache
 from itertools import chain
 from random import Random
-from types import TracebackType
 from typing import TypeVar
 
 from typing_extensions import Self
@@ -120,9 +119,7 @@ class ControllerSession(SwitchClient):
         self._simulated_switch.primary = self
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._simulated_switch.primary is self:
             self._simulated_switch.primary = None
 

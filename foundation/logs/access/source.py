@@ -99,10 +99,8 @@ class _ZstandardFile(io.RawIOBase):
             self._is_in_frame = True
             self._decompressed_data = memoryview(self._frame.decompress(compressed))
         size = min(len(buffer), len(self._decompressed_data))
-        buffer[:size], self._decompressed_data = (
-            self._decompressed_data[:size],
-            self._decompressed_data[size:],
-        )
+        buffer[:size] = self._decompressed_data[:size]
+        self._decompressed_data = self._decompressed_data[size:]
         return size
 
 
