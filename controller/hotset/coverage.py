@@ -13,7 +13,7 @@ from controller.hotset.choice import MAX_KEYS, Progress, reduce_parts, select_to
 from controller.tables import SLOTS
 from foundation.logs.counts import Counts
 from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import LANES
+from foundation.protocol.packing import rank_in_group
 
 _POINTS_PER_DECADE = 40
 
@@ -81,10 +81,5 @@ def _count_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
 
 def table_limit(keys: NDArray[np.uint64], jobs: int) -> int:
     """Return the number of keys, taken in this order, that fit before the first key whose lane is full."""
-    lanes = lanes_of(keys)
-    slots_per_job = SLOTS // jobs
-    ranks_by_lane = [np.flatnonzero(lanes == lane) for lane in range(LANES)]
-    return min(
-        (int(ranks[slots_per_job]) for ranks in ranks_by_lane if len(ranks) > slots_per_job),
-        default=len(keys),
-    )
+    finds_lane_full = rank_in_group(lanes_of(keys)) >= SLOTS // jobs
+    return int(finds_lane_full.argmax()) if finds_lane_full.any() else len(keys)

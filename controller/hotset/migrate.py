@@ -24,6 +24,7 @@ from foundation.concurrency import gather_or_cancel
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import LANES
+from foundation.protocol.packing import rank_in_group
 
 WAVE = 1024
 """Keys that move at a time; the switch refuses workers' RPCs for these keys, and only these."""
@@ -163,15 +164,10 @@ async def execute(
 
 def _balance_moves(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
     """Return moves with their PS, ordered so that a wave has about equally many for each PS and lane."""
-    ps_ids = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps).tolist()
-    group_sizes: Counter[tuple[int, int]] = Counter()
-    ranked_moves: list[tuple[int, Move, int]] = []
-    for move, ps in zip(moves, ps_ids, strict=True):
-        group = (ps, move.param.lane)
-        ranked_moves.append((group_sizes[group], move, ps))
-        group_sizes[group] += 1
-    ranked_moves.sort(key=lambda item: item[0])
-    return [(move, ps) for _, move, ps in ranked_moves]
+    ps_ids = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps)
+    lanes = np.array([move.param.lane for move in moves], dtype=np.uint32)
+    order = np.argsort(rank_in_group(ps_ids * np.uint32(LANES) + lanes), kind="stable")
+    return [(moves[index], int(ps_ids[index])) for index in order]
 
 
 def _group_commands(wave: Sequence[tuple[Move, int]]) -> list[tuple[Command, int, list[int]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any, TypeVar
 
@@ -136,7 +136,7 @@ class Calls:
 
 
 @pytest.fixture
-def switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Switch]]:
+def switch(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
     rows: list[Row] = [Job(4, True, False), Job(5, False, True), server(4, 1), server(4, 0)]
     monkeypatch.setattr(Switch, "rows", rows, raising=False)
     monkeypatch.setattr(Switch, "written", [], raising=False)
@@ -144,7 +144,7 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Switch]]:
     monkeypatch.setattr(Calls, "asked", [], raising=False)
     monkeypatch.setattr("controller.controller.SwitchClient", Switch)
     monkeypatch.setattr("controller.controller.InBand", Calls)
-    yield Switch
+    return Switch
 
 
 def on(scenario: Callable[[Controller], Awaitable[Any]], **settings: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -34,12 +33,11 @@ DESIGNS = pytest.mark.parametrize("design", ["hotset", "collect"])
 
 
 @pytest.fixture(autouse=True)
-def small_lanes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controllers, "plan", partial(migrate.plan, slots=SLOTS))
     monkeypatch.setattr(controllers, "remaining_keys", partial(quotas.remaining_keys, slots=SLOTS))
     for module in (follower, selection):
         monkeypatch.setattr(module, "ALL_SLOTS", np.full(LANES, SLOTS))
-    yield
 
 
 async def hot(net: LiveNet, job: int) -> set[int]:
