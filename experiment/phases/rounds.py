@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.metrics import Width, differences, estimates, find_widest, widths
 from analysis.record import Block, End
-from analysis.statistics import ALPHA
+from analysis.statistics import ALPHA, Comparison
 from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
 from foundation.designs.arms import lead_arm
@@ -112,25 +112,19 @@ class RoundCount:
         if lead is None or lead not in self._config.measured_arms:
             return None
         # Looks compare the arms at the first load only.
-        load = self._config.loads[0]
-        metric_estimates = estimates(
-            rpc=None,
-            operations=self._operations_at(load),
-            blocks=[block for block in blocks if block.load == load],
-        )
-        return reason_to_stop(differences(metric_estimates, look.alpha), lead.name, look.rounds)
+        found = self._differences_at(self._config.loads[0], blocks, look.alpha)
+        return reason_to_stop(found, lead.name, look.rounds)
 
     def _is_narrow(self, blocks: Sequence[Block]) -> bool:
         interval_widths = list[Width]()
         for load in self._config.loads:
-            blocks_of_load = [block for block in blocks if block.load == load]
-            metric_estimates = estimates(
-                rpc=None, operations=self._operations_at(load), blocks=blocks_of_load
-            )
-            interval_widths += widths(load_name(load), differences(metric_estimates))
+            interval_widths += widths(load_name(load), self._differences_at(load, blocks, ALPHA))
         widest_interval = find_widest(interval_widths)
         return widest_interval is not None and widest_interval.half_width < widest_interval.goal
 
-    def _operations_at(self, load: float) -> pl.DataFrame:
-        operations = pl.concat(self._operations)
-        return operations.filter(has_load(load))
+    def _differences_at(
+        self, load: float, blocks: Sequence[Block], alpha: float
+    ) -> dict[str, dict[str, Comparison]]:
+        operations = pl.concat(self._operations).filter(has_load(load))
+        blocks_of_load = [block for block in blocks if block.load == load]
+        return differences(estimates(rpc=None, operations=operations, blocks=blocks_of_load), alpha)
