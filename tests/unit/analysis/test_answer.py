@@ -28,7 +28,7 @@ OPEN = of_ratio(0.1, -0.011, 0.23)
 QUIET = of_ratio(0.0, -0.01, 0.01)
 NOT_KNOWN = of_ratio(0.1)
 PULL, PUSH, CPU, PACKETS = "pull_mean", "push_mean", "ps_cpu_us_per_step", "ps_packets_per_step"
-MAX_STEAL_SHARE = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
+STOLEN = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
 
 
 def summary(
@@ -97,16 +97,16 @@ def test_what_noise_covers_is_not_claimed() -> None:
 
 
 def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
-    invalid = {"offload": {"time": MAX_STEAL_SHARE}}
+    invalid = {"offload": {"time": STOLEN}}
     found = answer(summary({PULL: MORE, PUSH: LESS, CPU: LESS}, invalidated_by=invalid))
     assert verdicts(found) == {PULL: Verdict.INVALID, PUSH: Verdict.INVALID, CPU: Verdict.LESS}
     assert spoken(found.claims) == ([("servers", "better", [CPU])], [[PULL, PUSH]])
-    assert found.claims[PULL].disturbed == MAX_STEAL_SHARE
+    assert found.claims[PULL].disturbed == STOLEN
     assert found.recommendation is Recommendation.IF_SERVERS_COST
 
 
 def test_what_is_open_anyway_is_not_significant_and_not_invalid() -> None:
-    found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": MAX_STEAL_SHARE}}))
+    found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": STOLEN}}))
     assert verdicts(found) == {PULL: Verdict.NOT_SIGNIFICANT, PUSH: Verdict.INVALID}
     # They have different reasons.
     assert spoken(found.claims) == ([], [[PULL], [PUSH]])

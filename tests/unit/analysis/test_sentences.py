@@ -27,13 +27,13 @@ from tests.unit.analysis.synthetic import SyntheticRun
 from tests.unit.analysis.test_answer import (
     CPU,
     LESS,
-    MAX_STEAL_SHARE,
     MORE,
     NOT_KNOWN,
     OPEN,
     PACKETS,
     PULL,
     PUSH,
+    STOLEN,
     summary,
 )
 from tests.unit.analysis.test_dedicated_switch import MEASURED, OWN, SHARED, virtual
@@ -65,7 +65,7 @@ ANSWERS: dict[str, Summary] = {
     }, {PULL: LESS, PUSH: OPEN}, learning={"offload": LESS}),
     "every reason not to": summary(
         {PULL: MORE, PUSH: OPEN, CPU: NOISE, PACKETS: SAME, "rpcs_per_step": NOT_KNOWN},
-        {PULL: LESS, PUSH: SAME}, invalidated_by={"offload": {"time": MAX_STEAL_SHARE}}, dropped_rows=9,
+        {PULL: LESS, PUSH: SAME}, invalidated_by={"offload": {"time": STOLEN}}, dropped_rows=9,
         learning={"offload": of_ratio(-0.016)},
     ),
     "the same model, from reports": summary({CPU: LESS}, learning={"offload": SAME},
@@ -134,7 +134,7 @@ def shown() -> Iterator[str]:
     yield "\n# facts of loads"
     hot, proxy = {PULL: LESS, PUSH: OPEN}, {PULL: MORE, PUSH: MORE}
     yield from fact_sentences(
-        summary(hot, proxy, rounds_fallen_behind=2, invalidated_by={"offload": {"time": MAX_STEAL_SHARE}})
+        summary(hot, proxy, rounds_fallen_behind=2, invalidated_by={"offload": {"time": STOLEN}})
     )
     worse = summary({PULL: MORE, CPU: MORE}, rounds=1)
     yield "\n# tables"
