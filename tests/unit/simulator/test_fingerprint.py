@@ -22,8 +22,8 @@ from simulator.switch_state import modules_of
 SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
 OURS = """
 import json, sys
-from simulator.sweeps.point import do_point
-do_point(sys.argv[1])
+from simulator.sweeps.point import simulate_point
+simulate_point(sys.argv[1])
 files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
 print(json.dumps({name: file for name, file in files.items() if file.startswith(sys.argv[2])}))
 """
