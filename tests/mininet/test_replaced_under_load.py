@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.harness.arms import JOBS
-from tests.harness.cli import invoke
+from tests.harness.cli import invoke, json_of
 from tests.mininet.run_topo import Run, run_topo, summary_of, update_log
 
 pytestmark = pytest.mark.mininet
@@ -18,15 +17,10 @@ FAULTS = "[faults]\nloss = 0.05\nduplication = 0.05\nreordering = 0.05\n"
 OFFLOAD = str(JOBS["offload"])
 
 
-def hotline(*words: str) -> str:
-    """What a command prints. Not in a process of its own, which takes a busy machine as long as the run."""
+def hotline(*words: object) -> None:
+    """Run a command in this process: on a busy machine a separate one would take as long as the run."""
     result = invoke(*words)
     assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def hot_keys(of_job: list[str]) -> set[int]:
-    return {row["key"] for row in json.loads(hotline("registers", *of_job, "--json"))}
 
 
 def wait_until_measuring(run: Run) -> None:
@@ -46,10 +40,10 @@ def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> No
         wanted = keys[:50] + [key for key in range(1000, 6000) if key not in keys][:50]
         other.write_text("key,updates\n" + "".join(f"{key},{10 + i}\n" for i, key in enumerate(wanted)))
         replaced = tmp_path / "other.parquet"
-        hotline("hotset", "build", str(other), "--top-k", str(len(wanted)), "-o", str(replaced))
+        hotline("hotset", "build", other, "--top-k", len(wanted), "-o", replaced)
         of_job = ["--switch", f"127.0.0.1:{run.port}", "--job", OFFLOAD]
-        hotline("load", str(replaced), *of_job)
-        assert hot_keys(of_job) == set(wanted)
+        hotline("load", replaced, *of_job)
+        assert {row["key"] for row in json_of("registers", *of_job)} == set(wanted)
         assert run.wait() == 0, run.errors
     summary = summary_of(run.folder)
     updates = summary["updates"]

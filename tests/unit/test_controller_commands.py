@@ -24,7 +24,7 @@ from controller.tables import HotParam, Job, State
 from experiment import bars as progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
-from tests.harness.cli import invoke as run
+from tests.harness.cli import invoke
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
 ARRIVES = Move(PARAM, None, State.HOT)
@@ -105,10 +105,14 @@ def hot_set(tmp_path: Path) -> str:
     return str(tmp_path / "hot.parquet")
 
 
-def output(*arguments: str) -> str:
-    result = run(*arguments)
+def output(*arguments: object) -> str:
+    result = invoke(*arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
+
+
+def json_output(*arguments: object) -> Any:
+    return json.loads(output(*arguments, "--json"))
 
 
 TOLD = "1 insert, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
@@ -134,14 +138,13 @@ def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> Non
 def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str) -> None:
     assert output("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
     assert played.calls == [READER, ("plan", 4, [5, 9]), END]
-    reported = json.loads(output("load", hot_set, "--job", "4", "--dry-run", "--json"))
-    assert reported == {"dry_run": True, **SUMMARY}
+    assert json_output("load", hot_set, "--job", 4, "--dry-run") == {"dry_run": True, **SUMMARY}
 
 
 def test_unload_loads_nothing(played: type[Played]) -> None:
     assert output("unload", "--job", "4", "--switch", "10.0.0.1:7", "--device-id", "3") == "done: " + TOLD
     assert played.calls == [("connect", "10.0.0.1:7", 3, True), ("load", 4, []), END]
-    assert json.loads(output("unload", "--job", "65535", "--json")) == {"dry_run": False, **SUMMARY}
+    assert json_output("unload", "--job", 65535) == {"dry_run": False, **SUMMARY}
     assert output("unload", "--job", "0", "--dry-run") == "would do: " + TOLD
     assert ("plan", 0, []) in played.calls
 
@@ -159,11 +162,11 @@ def test_offload(played: type[Played]) -> None:
     assert output("offload", "on", "--job", "4") == "done: " + TOLD
     assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, True), END]
     played.calls.clear()
-    reported = json.loads(output("offload", "off", "--job", "4", "--dry-run", "--json"))
+    reported = json_output("offload", "off", "--job", 4, "--dry-run")
     assert reported == {"dry_run": True, "offload": "off", **SUMMARY}
     assert played.calls == [READER, ("job", 4), ("plan_offload", 4, False), END]
     # A setting that stays as it is, is no change.
-    assert json.loads(output("offload", "on", "--job", "4", "--json"))["offload"] is None
+    assert json_output("offload", "on", "--job", 4)["offload"] is None
 
 
 def test_proxy(played: type[Played]) -> None:
@@ -173,7 +176,7 @@ def test_proxy(played: type[Played]) -> None:
     assert output("proxy", "on", "--job", "4", "--dry-run") == "would do: proxy on\n"
     assert played.calls == [READER, ("job", 4), END]
     assert output("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
-    assert json.loads(output("proxy", "off", "--job", "4", "--json")) == {"dry_run": False, "proxy": None}
+    assert json_output("proxy", "off", "--job", 4) == {"dry_run": False, "proxy": None}
     played.before = Job(4, offload=False, proxy=True)
     assert output("proxy", "off", "--job", "4") == "done: proxy off\n"
 
@@ -224,7 +227,7 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "asked"), [((), None), (("0",), (0,)), (("0", str(2**64 - 2)), (0, 2**64 - 2))]
 )
 def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None) -> None:
-    assert json.loads(output("registers", "--job", "4", "--scale", "2", "--json", *given)) == [
+    assert json_output("registers", "--job", 4, "--scale", 2, *given) == [
         {"key": 7, "lane": 1, "slot": 0, "state": "hot", "value": -5, "weight": -2.5}
     ]
     assert played.calls == [PRIMARY, ("registers", 4, asked), END]
@@ -245,7 +248,7 @@ def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[in
 )
 def test_ctrl_c_says_how_to_finish_what_was_begun(played: type[Played], command: str, reported: str) -> None:
     played.error = KeyboardInterrupt()
-    result = run(*command.split())
+    result = invoke(*command.split())
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: interrupted{reported}\n")
 
 
@@ -258,50 +261,39 @@ def log(tmp_path: Path) -> Path:
 
 def test_build_and_show(tmp_path: Path, log: Path) -> None:
     file = str(tmp_path / "hot.parquet")
-    built = run("hotset", "build", str(log), "--top-k", "2", "-o", file)
-    assert built.exit_code == 0
-    assert built.output == (
+    assert output("hotset", "build", str(log), "--top-k", "2", "-o", file) == (
         f"{file}: 2 keys with 90.0% of all updates; 0 to 1 keys in each of the 32 lanes\n"
     )
-    shown = run("hotset", "show", file)
-    assert shown.exit_code == 0 and "60.0000%" in shown.output
-    summary = json.loads(run("hotset", "show", file, "--json").output)
+    assert "60.0000%" in output("hotset", "show", file)
+    summary = json_output("hotset", "show", file)
     assert (summary["keys"], summary["updates"], summary["share"]) == (2, 90, pytest.approx(0.9))
     assert [row["key"] for row in summary["head"]] == [5, 6]
 
 
 def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
     file = tmp_path / "hot.parquet"
-    built = run(
-        "hotset", "build", str(log), str(log), "--top-k", "1", "--job", "2", "-o", str(file), "--json"
-    )
-    assert json.loads(built.output) | {"keys_in_lane": None} == {
+    built = json_output("hotset", "build", log, log, "--top-k", 1, "--job", 2, "-o", file)
+    assert built | {"keys_in_lane": None} == {
         "file": str(file), "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [("hotset", "show"), ("load", "--job", "1")])
 def test_a_bad_file_ends_with_one_line_and_an_exit_code(log: Path, command: tuple[str, ...]) -> None:
-    result = run(*command, str(log))
+    result = invoke(*command, str(log))
     assert result.exit_code == 1
     assert result.stderr == f"Error: {log}: not a Parquet file; `hotline hotset build` writes hot sets\n"
 
 
-@pytest.mark.parametrize(
-    ("address", "text"),
-    [
-        ("127.0.0.1:1", "no switch answers at 127.0.0.1:1; is it running, and is the address right?"),
-        ("nonsense", "switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'"),
-    ],
-)
-def test_a_switch_that_is_not_there(address: str, text: str) -> None:
-    result = run("status", "--switch", address)
-    assert (result.exit_code, result.stderr) == (1, f"Error: {text}\n")
+def test_a_switch_that_is_not_there() -> None:
+    result = invoke("status", "--switch", "127.0.0.1:1")
+    text = "Error: no switch answers at 127.0.0.1:1; is it running, and is the address right?\n"
+    assert (result.exit_code, result.stderr) == (1, text)
 
 
 def test_a_log_is_not_overwritten(log: Path) -> None:
     before = log.read_bytes()
-    result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(log))
+    result = invoke("hotset", "build", str(log), "--top-k", "2", "-o", str(log))
     assert result.exit_code == 1 and "would overwrite the log" in result.stderr
     assert log.read_bytes() == before
 
@@ -317,8 +309,14 @@ def test_a_bad_log_ends_with_one_line(tmp_path: Path, content: bytes | None, why
     log = tmp_path / "log.parquet"
     if content is not None:
         log.write_bytes(content)
-    result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
+    result = invoke("hotset", "build", str(log), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
     assert (result.exit_code, result.stderr) == (1, f"Error: {log}: {why}\n")
+
+
+def test_a_wrong_switch_address() -> None:
+    result = invoke("status", "--switch", "nonsense")
+    text = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
+    assert (result.exit_code, result.stderr) == (1, text)
 
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
@@ -332,7 +330,7 @@ def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
 @pytest.mark.parametrize("command", [("unload",), ("offload", "on"), ("proxy", "on"), ("status",)])
 def test_an_error_is_one_line(played: type[Played], command: tuple[str, ...]) -> None:
     played.error = UnknownJob("job 4 is not on the switch; its jobs: none")
-    result = run(*command, *(() if command == ("status",) else ("--job", "4")))
+    result = invoke(*command, *(() if command == ("status",) else ("--job", "4")))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "Error: job 4 is not on the switch; its jobs: none\n"
 
@@ -358,7 +356,7 @@ def test_an_error_is_one_line(played: type[Played], command: tuple[str, ...]) ->
     ],
 )
 def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: str) -> None:
-    result = run(*arguments.split())
+    result = invoke(*arguments.split())
     assert (result.exit_code, played.calls) == (2, []) and "old name" not in result.stderr
 
 
@@ -374,7 +372,7 @@ def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: str) -> 
     ],
 )
 def test_what_is_not_a_number_is_in_no_range(command: str) -> None:
-    result = run(*command.split(), "nan")
+    result = invoke(*command.split(), "nan")
     assert result.exit_code == 2
     assert f"'{command.split()[-1]}': 'nan' is not a finite number" in result.stderr
 
@@ -408,9 +406,9 @@ def test_verbose_logs_to_stderr(monkeypatch: pytest.MonkeyPatch, played: type[Pl
     finsy = logging.getLogger("finsy")
     before = finsy.level
     try:
-        assert run("proxy", "on", "--job", "4").exit_code == 0
+        assert invoke("proxy", "on", "--job", "4").exit_code == 0
         assert finsy.level > logging.CRITICAL
-        assert run("-v", "proxy", "on", "--job", "4").exit_code == 0
+        assert invoke("-v", "proxy", "on", "--job", "4").exit_code == 0
         assert finsy.level == logging.INFO
     finally:
         finsy.setLevel(before)

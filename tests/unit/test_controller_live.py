@@ -244,56 +244,49 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
         assert CONTROLLER_CALLER not in {row.worker for row in (await controller.status()).workers}
 
 
-def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_command_is_heard_however_far_the_others_have_got(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A large set takes hundreds of commands; the lost ones wait while others go on."""
     monkeypatch.setattr(inband, "_FIRST_TIMEOUT_S", 1.0)
     monkeypatch.setattr(inband, "_MAX_TIMEOUT_S", 1.0)
 
-    async def scenario() -> None:
-        async with LiveNet(JOB, 20_000, loss=0.02) as net:
-            await net.set_up()
-            async with SwitchClient(net.address) as switch, InBand(switch, timeout_s=PATIENCE_S) as caller:
-                await caller.check([server.row for server in net.servers], range(20_000))
-
-    asyncio.run(scenario())
+    async with LiveNet(JOB, 20_000, loss=0.02) as net:
+        await net.set_up()
+        async with SwitchClient(net.address) as switch, InBand(switch, timeout_s=PATIENCE_S) as caller:
+            await caller.check([server.row for server in net.servers], range(20_000))
 
 
 @pytest.mark.parametrize(
     ("program", "tables"), [(PROGRAMS / "control", "[a-z_, ]+"), (PROGRAMS / "wire", "none")]
 )
-def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str) -> None:
-    async def scenario() -> None:
-        async with LiveNet(JOB, KEYS) as net:
-            async with Controller(net.address) as controller:
-                with pytest.raises(PipelineError, match="has no pipeline"):
-                    await controller.load(JOB, [1])
-            options = fy.SwitchOptions(PROGRAMS / f"{program}.p4info.txtpb", PROGRAMS / f"{program}.json")
-            async with fy.Switch("other", net.address, options):
-                pass
-            other = net.pipeline
-            async with Controller(net.address) as controller:
-                text = rf"another pipeline than hotset\.json, with the tables {tables}; nothing was"
-                with pytest.raises(PipelineError, match=text):
-                    await controller.load(JOB, [1])
-                assert net.pipeline is other
-                assert await controller.commit_pipeline() is True
-                assert net.pipeline is not other
-
-    asyncio.run(scenario())
+async def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str) -> None:
+    async with LiveNet(JOB, KEYS) as net:
+        async with Controller(net.address) as controller:
+            with pytest.raises(PipelineError, match="has no pipeline"):
+                await controller.load(JOB, [1])
+        options = fy.SwitchOptions(PROGRAMS / f"{program}.p4info.txtpb", PROGRAMS / f"{program}.json")
+        async with fy.Switch("other", net.address, options):
+            pass
+        other = net.pipeline
+        async with Controller(net.address) as controller:
+            text = rf"another pipeline than hotset\.json, with the tables {tables}; nothing was"
+            with pytest.raises(PipelineError, match=text):
+                await controller.load(JOB, [1])
+            assert net.pipeline is other
+            assert await controller.commit_pipeline() is True
+            assert net.pipeline is not other
 
 
-def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(switch: fy.Switch) -> fy.Switch:
         """Fail as finsy does if the switch refuses the pipeline or times out."""
         raise asyncio.CancelledError
 
-    async def scenario() -> None:
-        async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
-            monkeypatch.setattr(fy.Switch, "__aenter__", refuse)
+    async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
+        monkeypatch.setattr(fy.Switch, "__aenter__", refuse)
+        with pytest.raises(DeviceError, match=r"^switch 127\.0\.0\.1:\d+: commit of the pipeline failed$"):
             await controller.commit_pipeline()
-
-    with pytest.raises(DeviceError, match=r"^switch 127\.0\.0\.1:\d+: commit of the pipeline failed$"):
-        asyncio.run(scenario())
 
 
 @live()
@@ -334,33 +327,33 @@ async def test_a_switch_that_goes_away_ends_a_load(net: LiveNet) -> None:
             await asyncio.wait_for(loading, PATIENCE_S)
 
 
-def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline that finsy sets has a private name."""
     assert p4client._DEFAULT_RPC_TIMEOUT == client._COMMIT_TIMEOUT_S
     monkeypatch.setattr(p4client, "_DEFAULT_RPC_TIMEOUT", 0.001)
     with pytest.raises(DeviceError):
-        asyncio.run(commit())
+        await commit()
 
 
-def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The switch listens before its code is compiled."""
     monkeypatch.setattr(client, "_CONNECT_TIMEOUT_S", 0.1)
     monkeypatch.setattr(client, "_SWITCH_START_TIMEOUT_S", 0.3)
 
-    async def scenario(port: int, exclusive: bool) -> None:
-        async with Controller(f"127.0.0.1:{port}", exclusive=exclusive):
-            pass
-
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
         for exclusive, seconds in ((False, "0.1"), (True, "0.3")):
             with pytest.raises(DeviceError, match=f"no answer in {seconds} s"):
-                asyncio.run(scenario(silent.getsockname()[1], exclusive))
+                async with Controller(address, exclusive=exclusive):
+                    pass
 
 
-def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_COMMIT_TIMEOUT_S", 0)
     with pytest.raises(DeviceError, match="no answer in 0 s"):
-        asyncio.run(commit())
+        await commit()
 
 
 @live()
@@ -404,7 +397,7 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     assert code == 1 and "expected the columns rank" in errors and errors.count("\n") == 1
 
 
-def test_the_first_error_ends_what_runs_beside_it() -> None:
+async def test_the_first_error_ends_what_runs_beside_it() -> None:
     ended = []
 
     async def fail() -> None:
@@ -417,5 +410,5 @@ def test_the_first_error_ends_what_runs_beside_it() -> None:
             ended.append(True)
 
     with pytest.raises(DeviceError, match="first"):
-        asyncio.run(gather_or_cancel([wait(), fail()]))
+        await gather_or_cancel([wait(), fail()])
     assert ended == [True]

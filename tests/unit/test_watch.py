@@ -7,7 +7,7 @@ import io
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,6 @@ from tests.harness.snapshots import assert_snapshot
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
 from tests.unit.test_controller_live import start_hotline
 
-CHECKOUT = Path(__file__).parents[2]
 NOWHERE = "127.0.0.1:1"
 
 
@@ -71,11 +70,11 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return screen
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: object) -> Result:
     return invoke("watch", "--interval", "0.2", *arguments)
 
 
-def outcome(*arguments: str) -> tuple[int, str, str]:
+def outcome(*arguments: object) -> tuple[int, str, str]:
     result = run(*arguments)
     return result.exit_code, result.stdout, result.stderr
 
@@ -99,9 +98,9 @@ def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_pat
     operations(folder / "parts", 1, [], 1000, arm="offload-proxy", load=0.5)
     before = sorted(tmp_path.rglob("*"))
     switch(FIRST, SECOND)
-    result = run("--count", "2", str(folder))
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.splitlines() == [
+    code, output, errors = outcome("--count", "2", folder)
+    assert (code, errors) == (0, "")
+    assert output.splitlines() == [
         f"{SO_FAR}; offload in round 0 at load 0.8, µs: pull p50 1,000, pull p99 2,000, push p50 10,000, "
         "push p99 20,000, PS queue 0.5, W queue 12; offload-proxy in round 0 at load 0.5, µs: "
         "pull p50 –, pull p99 –, push p50 –, push p99 –, PS queue –, W queue –",
@@ -123,9 +122,9 @@ def test_json_has_a_reading_in_a_line(switch: Callable[..., None], tmp_path: Pat
     operations(folder / "parts", 1, [7], 1000)
     rpcs(folder / "parts", 1, [(1, 2)], 1001)
     switch(FIRST, SECOND)
-    result = run("--count", "2", "--json", str(folder))
-    assert (result.exit_code, result.stderr) == (0, "")
-    first, second = map(json.loads, result.stdout.splitlines())
+    code, output, errors = outcome("--count", "2", "--json", folder)
+    assert (code, errors) == (0, "")
+    first, second = map(json.loads, output.splitlines())
     block = {
         "arm": "offload", "round": 0, "load": 0.8, "pull_p50_us": 7, "pull_p99_us": 7,
         "push_p50_us": 70, "push_p99_us": 70, "ps_queue_us": 1, "w_queue_us": 2,
@@ -215,17 +214,17 @@ def test_a_part_that_cannot_be_read_ends_with_one_line(switch: Callable[..., Non
 
 
 @pytest.fixture
-def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 def test_no_switch_is_an_error_and_not_the_end_of_a_run(nowhere: Path) -> None:
     reported = f"Error: no switch answers at {NOWHERE}; is it running, and is the address right?\n"
-    for folder in ((), (str(a_run(nowhere / "run")),)):
+    for folder in ((), (a_run(nowhere / "run"),)):
         assert outcome("--switch", NOWHERE, *folder) == (1, "", reported)
     reported = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
-    assert outcome("--switch", "nonsense", str(a_run(nowhere / "ended", None))) == (1, "", reported)
+    assert outcome("--switch", "nonsense", a_run(nowhere / "ended", None)) == (1, "", reported)
 
 
 def test_a_run_that_has_ended(nowhere: Path) -> None:
@@ -233,12 +232,12 @@ def test_a_run_that_has_ended(nowhere: Path) -> None:
     (nowhere / "runs" / "latest").symlink_to(folder.name)
     reported = f"{folder}: the run has ended, and no switch answers at {NOWHERE}\n"
     assert outcome("--switch", NOWHERE) == (0, reported, "")
-    assert outcome("--switch", NOWHERE, "--json", str(folder)) == (0, "", reported)
+    assert outcome("--switch", NOWHERE, "--json", folder) == (0, "", reported)
 
 
 def test_a_switch_that_stays_behind_its_run_is_watched(switch: Callable[..., None], tmp_path: Path) -> None:
     switch(FIRST, answers=True)
-    assert run("--count", "1", str(a_run(tmp_path / "run", None))).stdout == f"{SO_FAR}\n"
+    assert run("--count", "1", a_run(tmp_path / "run", None)).stdout == f"{SO_FAR}\n"
 
 
 def test_a_folder_that_is_no_run(nowhere: Path) -> None:
