@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,29 @@ def shut(running: RunningRendezvous, joined: JoinedWorker) -> dict[str, Any]:
     return reported
 
 
-def push(kv: hotline.Worker, keys: list[int], value: float = 1.0) -> int:
-    return kv.push(keys, np.full((len(keys), 2), value, F32))
+def push(kv: hotline.Worker, keys: list[int], value: float = 1.0, **more: Any) -> int:
+    return kv.push(keys, np.full((len(keys), 2), value, F32), **more)
+
+
+def shut_before(running: RunningRendezvous, kv: hotline.Worker, joined: JoinedWorker, keys: list[int]) -> int:
+    """Shut a block after the push to key 1 and before that to `keys`; return the timestamp of the latter."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        started.set()
+        go_on.wait(PATIENCE_S)
+
+    push(kv, [1], callback=hold)
+    last = push(kv, keys)
+    assert started.wait(PATIENCE_S)
+    engine = kv._engine
+    assert engine is not None
+    with ThreadPoolExecutor() as pool:
+        shutting = pool.submit(shut, running, joined)
+        wait_for(lambda: not engine._is_open)
+        go_on.set()
+        assert shutting.result(PATIENCE_S)["steps"] == 1
+    return last
 
 
 def shut_within_a_push(
@@ -92,8 +114,8 @@ def test_calls_wait_for_a_block_and_for_the_next(running: RunningRendezvous, tmp
     opened(running, joined)
     calling.join(PATIENCE_S)
     reported = shut(running, joined)
-    assert (reported["steps"], reported["updates_sent"]) == (1, 4)
-    assert (reported["max_lateness_ns"], reported["loss"]) == (0, None)
+    expected = {"steps": 1, "updates_sent": 4, "max_lateness_ns": 0, "loss": None}
+    assert {name: reported[name] for name in expected} == expected
     assert reported["cpu_s"] > 0 and reported["retransmissions"] >= 0
     again = threading.Thread(target=push, args=(kv, [3]))
     again.start()
@@ -137,8 +159,7 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(
     """Time outside of blocks is no latency. A block's first part, in time or in steps, is not measured."""
     kv, joined = join(running)
     opened(running, joined)
-    last, reported = shut_within_a_push(running, joined, kv, [2])
-    assert reported["steps"] == 1
+    last = shut_before(running, kv, joined, [2])
     opened(running, joined, discard_ns=10**12)
     kv.wait(last)
     assert shut(running, joined)["steps"] == 1
@@ -214,14 +235,13 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
     kv, joined = join(running)
     monkeypatch.setattr(worker, "EXIT_TIMEOUT_S", PATIENCE_S)
     opened(running, joined)
-    shut_within_a_push(running, joined, kv, [2, 3])
+    shut_before(running, kv, joined, [2, 3])
     if error is None:
-        losses: list[str | None] = []
-        ending = threading.Thread(target=lambda: losses.append(kv.end(None)))
-        ending.start()
-        opened(running, joined)
-        ending.join(PATIENCE_S)
-        assert losses == [None] and sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
+        with ThreadPoolExecutor() as pool:
+            ending = pool.submit(kv.end, None)
+            opened(running, joined)
+            assert ending.result(PATIENCE_S) is None
+        assert sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
         assert joined.final_report["last_block"]["steps"] == 1
     else:
         loss = kv.end(error)
@@ -244,19 +264,11 @@ def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(
 
 def test_who_waits_for_a_block_hears_that_the_servers_are_gone(running: RunningRendezvous) -> None:
     kv, _ = join(running)
-    heard: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            push(kv, [1])
-        except ClusterLost as error:
-            heard.append(error)
-
-    calling = threading.Thread(target=call)
-    calling.start()
-    running.break_session("server ps-0 has ended")
-    calling.join(PATIENCE_S)
-    assert "ps-0" in str(heard[0])
+    with ThreadPoolExecutor() as pool:
+        calling = pool.submit(push, kv, [1])
+        running.break_session("server ps-0 has ended")
+        with pytest.raises(ClusterLost, match="ps-0"):
+            calling.result(PATIENCE_S)
     kv._leave(is_orderly=False)
 
 

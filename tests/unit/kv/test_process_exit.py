@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ import hotline
 from hosts.worker import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import JOB, RunningRendezvous
+from tests.harness.children import child
+from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
 
 ROWS, PUSHES = 20_000, 50
 BEGIN = f"""
@@ -43,19 +44,17 @@ def forked(act):
 """
 
 
-@contextmanager
-def started(running: RunningRendezvous, code: str) -> Iterator[subprocess.Popen[str]]:
-    """A script of rank 0."""
-    script = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + code],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "HOTLINE_CONNECT": str(running.place)},
-    )  # fmt: skip
-    try:
-        yield script
-    finally:
-        script.kill()
-        script.communicate()
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
+    with running_rendezvous(tmp_path) as made:
+        yield made
+
+
+def started(running: RunningRendezvous, code: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Start a script of rank 0."""
+    command, pipe = [sys.executable, "-c", BEGIN + code], subprocess.PIPE
+    environment = {**os.environ, "HOTLINE_CONNECT": str(running.place)}
+    return child(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
 
 
 def ended(script: subprocess.Popen[str]) -> tuple[int, str]:
@@ -173,29 +172,29 @@ def test_a_process_that_vanishes_is_noticed(
     assert "1 worker ended without leaving, so its last pushes may be lost" in launch.down()
 
 
-def test_a_handler_of_the_script_s_stays(rig_handler: list[int], running: RunningRendezvous) -> None:
-    with other(running):
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert rig_handler == [signal.SIGTERM]
-
-
 @pytest.fixture
-def rig_handler() -> Iterator[list[int]]:
-    seen: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
-    yield seen
+def restored_sigterm() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.usefixtures("restored_sigterm")
+def test_a_handler_of_the_script_s_stays(running: RunningRendezvous) -> None:
+    seen: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    with other(running):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert seen == [signal.SIGTERM]
+
+
+@pytest.mark.usefixtures("restored_sigterm")
 def test_the_default_action_of_sigterm_returns_with_the_last_worker(running: RunningRendezvous) -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        with other(running), pytest.raises(SystemExit) as ended_by:
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert ended_by.value.code == 128 + signal.SIGTERM
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with other(running), pytest.raises(SystemExit) as ended_by:
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert ended_by.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_a_forked_process_cannot_use_its_parents_worker(running: RunningRendezvous) -> None:

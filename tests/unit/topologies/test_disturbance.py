@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from experiment.session import MachineCounters
 from switch_harness.waiting import wait_for
+from tests.harness.children import child
 from topologies.disturbance import ProcessTimes, read_contention, sum_other_ticks
 
 STAT = """\
@@ -80,16 +80,9 @@ def test_the_time_of_a_reaped_child_is_counted_at_its_parent() -> None:
 
 def test_another_process_that_computes_is_seen() -> None:
     """It does not descend from the process that reads."""
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-        try:
-            with subprocess.Popen(["sleep", "1000"]) as other:
-                try:
-                    before = read_contention(own_pid=other.pid)
-                    wait_for(lambda: read_contention(own_pid=other.pid).since(before).others_cpu_ms >= 50)
-                finally:
-                    other.kill()
-        finally:
-            busy.kill()
+    with child([sys.executable, "-c", "while True: pass"]), child(["sleep", "1000"]) as other:
+        before = read_contention(own_pid=other.pid)
+        wait_for(lambda: read_contention(own_pid=other.pid).since(before).others_cpu_ms >= 50)
 
 
 def test_this_machine_can_be_read() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,21 +11,16 @@ from pathlib import Path
 import pytest
 
 from switch_harness.waiting import wait_for
-from topologies.isolation import find_idle_threads, isolate, restore_affinities
-from topologies.machine import read_cpu_ns_by_thread
+from tests.harness.children import child
+from topologies.isolation import find_idle_threads, isolate, read_cpu_ns_by_thread, restore_affinities
 
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Start two sleeping processes; the second stands for the kernel's threads."""
-    sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
-    monkeypatch.setattr("topologies.isolation.list_kernel_threads", lambda: [sleepers[1].pid, 2**22])
-    try:
-        yield [sleeper.pid for sleeper in sleepers]
-    finally:
-        for sleeper in sleepers:
-            sleeper.kill()
-            sleeper.wait()
+    with child(["sleep", "1000"]) as first, child(["sleep", "1000"]) as second:
+        monkeypatch.setattr("topologies.isolation.list_kernel_threads", lambda: [second.pid, 2**22])
+        yield [first.pid, second.pid]
 
 
 @pytest.mark.parametrize("moves", [True, False])

@@ -22,6 +22,7 @@ from experiment.errors import AgentFailed, RunFailed
 from experiment.folder import create_run_folder, finish_run_folder
 from foundation.errors import DataError
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.children import child
 from tests.harness.records import a_record
 from tests.harness.sessions import quiet, real_session
 from topologies import lifecycle
@@ -180,16 +181,12 @@ STOP.exit(lifecycle._run_and_report(Config(runs=runs), None, run, quiet()))
 
 
 def test_ctrl_c_during_the_report_names_what_is_there_and_what_makes_the_report(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", REPORTING, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130
+    command, pipe = [sys.executable, "-c", REPORTING, str(tmp_path)], subprocess.PIPE
+    with child(command, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 130
     folder = (tmp_path / "latest").resolve()
     assert f"{folder} has all logs" in errors and f"`./hotline report {folder}`" in errors
     assert "Traceback" not in errors

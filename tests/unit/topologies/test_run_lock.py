@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from experiment.errors import PreflightError
 from switch_harness.waiting import wait_for
+from tests.harness.children import child
 from topologies import run_lock
 from topologies.run_lock import find_marked_processes, hold_run_lock, is_alive
 
@@ -43,43 +45,32 @@ def test_a_second_run_is_refused_with_the_name_of_the_first(lock: Path, tmp_path
 
 
 def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
-    with hold_run_lock([], lock):
-        child = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
-        try:
-            # Its environment is set after it has started.
-            wait_for(lambda: child.pid in find_marked_processes())
-        finally:
-            child.communicate(b"\n")
+    with hold_run_lock([], lock), child(SLEEP, stdin=subprocess.PIPE) as process:
+        # Its environment is set after it has started.
+        wait_for(lambda: process.pid in find_marked_processes())
     assert run_lock.MARK not in os.environ
 
 
 @pytest.mark.mininet
 def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
     """A run in a container continues while another runs on the host."""
-    with hold_run_lock([], lock):
-        command = ["unshare", "--pid", "--fork", "--kill-child", *SLEEP]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE)
-        children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-        try:
-            wait_for(lambda: children.read_text() != "")
-            # `unshare` itself stays in this PID namespace.
-            assert find_marked_processes() == [child.pid]
-        finally:
-            child.communicate(b"\n")
+    command = ["unshare", "--pid", "--fork", "--kill-child", *SLEEP]
+    with hold_run_lock([], lock), child(command, stdin=subprocess.PIPE) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_for(lambda: children.read_text() != "")
+        # `unshare` itself stays in this PID namespace.
+        assert find_marked_processes() == [process.pid]
 
 
 def test_the_next_run_ends_marked_processes_and_no_others(lock: Path) -> None:
-    with hold_run_lock([], lock):
-        marked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
-    unmarked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
-    try:
+    with ExitStack() as stack:
+        with hold_run_lock([], lock):
+            marked = stack.enter_context(child(SLEEP, stdin=subprocess.PIPE))
+        unmarked = stack.enter_context(child(SLEEP, stdin=subprocess.PIPE))
         with hold_run_lock([], lock) as locked:
             assert locked.removed_run.processes == 1
         assert marked.wait() == -signal.SIGKILL
         assert unmarked.poll() is None
-    finally:
-        marked.communicate()
-        unmarked.communicate(b"\n")
 
 
 def test_a_process_is_alive_until_its_last_thread_ends(lock: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from switch_harness.waiting import PATIENCE_S, wait_for
+from tests.harness.children import child
 
 PRELUDE = """
 import asyncio, sys, threading, time
@@ -42,20 +43,11 @@ def hear_hangups() -> None:
 @contextmanager
 def playing(program: str) -> Iterator[subprocess.Popen[str]]:
     """Start a program, and wait until it is ready."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=hear_hangups,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    try:
+    command, pipe = [sys.executable, "-c", PRELUDE + program], subprocess.PIPE
+    with child(command, stdout=pipe, stderr=pipe, preexec_fn=hear_hangups) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def ending(process: subprocess.Popen[str]) -> tuple[int, list[str]]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from analysis.record import Accounting, RunRecord, read_record
 from experiment.config import Config
-from experiment.progress import Reporter
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.records import a_block, a_record
+from tests.harness.sessions import quiet
 from topologies import lifecycle
 from topologies.signals import STOP
 from topologies.simulation import add_simulation, can_be_simulated
@@ -71,15 +70,13 @@ def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     text = "import sys, pathlib, threading; pathlib.Path(sys.argv[1], 'asked').touch()"
     text += "; threading.Event().wait()"
     name = module(tmp_path, text, monkeypatch)
-    ended: list[bool] = []
-    asking = threading.Thread(target=lambda: ended.append(add_simulation(tmp_path, str, name)))
-    asking.start()
-    wait_for(lambda: (tmp_path / "asked").exists())
-    cancel = STOP._actions.cancel
-    assert cancel is not None
-    cancel()
-    asking.join(PATIENCE_S)
-    assert ended == [False]
+    with ThreadPoolExecutor() as pool:
+        asking = pool.submit(add_simulation, tmp_path, str, name)
+        wait_for(lambda: (tmp_path / "asked").exists())
+        cancel = STOP._actions.cancel
+        assert cancel is not None
+        cancel()
+        assert asking.result(PATIENCE_S) is False
 
 
 def test_a_run_is_simulated_before_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,5 +100,5 @@ def test_a_run_is_simulated_before_its_report(tmp_path: Path, monkeypatch: pytes
     for rounds, expected in ((6, {"added": 1.0}), (5, {})):
         record(rounds, accounting=account).write(tmp_path)
         reported.clear()
-        lifecycle._write_report(tmp_path, Reporter(Console(quiet=True)), "a.predictor")
+        lifecycle._write_report(tmp_path, quiet(), "a.predictor")
         assert [found.memory_mb for found in reported] == [expected]

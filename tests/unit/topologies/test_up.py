@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from topologies.placement import place
 from topologies.up import UpBackend, folder_of
 
 
-def test_the_files_of_earlier_sessions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_files_of_earlier_sessions_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session without pushes or reports leaves none."""
     config = Config(runs=tmp_path)
     folder = folder_of(config)
@@ -30,7 +31,7 @@ def test_the_files_of_earlier_sessions_are_kept(tmp_path: Path, monkeypatch: pyt
     for name in ("_start_servers", "_restart_switch"):
         monkeypatch.setattr(backend, name, start_nothing)
 
-    async def session(pushes: int) -> None:
+    for pushes in (5, 7, 0, 9):
         backend._has_reports = False
         if pushes:
             (folder / "parts").mkdir(exist_ok=True)
@@ -39,9 +40,6 @@ def test_the_files_of_earlier_sessions_are_kept(tmp_path: Path, monkeypatch: pyt
             backend.report({"rank": 0, "pushes": pushes})
             backend.report({"rank": 1, "pushes": pushes})
         await backend.end()
-
-    for pushes in (5, 7, 0, 9):
-        asyncio.run(session(pushes))
     counts = {file.name: pl.read_parquet(file)["updates"].to_list() for file in folder.glob("updates*")}
     assert counts == {"updates-1.parquet": [5], "updates-2.parquet": [7], "updates.parquet": [9]}
     reports = {
