@@ -239,6 +239,18 @@ class LiveNet:
                     *(self._own_caller(row, COLLECTOR_BASE, HOTLINE_PORT) for row in rows)
                 )
 
+    def favour(self, keys: Sequence[int], job: int | None = None) -> None:
+        """Let the workers of all jobs, or of one, push mostly to these keys."""
+        for load in self.loads:
+            if job in (None, load.job):
+                load.favours = keys
+
+    def mute_servers(self, after: int | None) -> None:
+        """Let all servers ignore commands after so many SEEDs and COLLECTs; None: they obey again."""
+        for server in self.servers:
+            server.muted.clear()
+            server.mute_after = after
+
     async def work(self, operations: int, job: int | None = None) -> None:
         """Let each worker of all jobs, or of one, do so many operations."""
         loads = [load for load in self.loads if job in (None, load.job)]

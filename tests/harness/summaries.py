@@ -13,14 +13,16 @@ from analysis.summary import LoadSummary, Summary
 from analysis.terminal import print_summary, render
 
 
-def of_ratio(ratio: float, low: float | None = None, high: float | None = None) -> Comparison:
-    """Return a difference as a ratio of the baseline 100, optionally with its interval."""
+def of_ratio(
+    ratio: float, low: float | None = None, high: float | None = None, reference: float = 100.0
+) -> Comparison:
+    """Return a difference as a ratio of the baseline, optionally with its interval."""
     return Comparison(
-        reference=100.0,
-        value=100 * (1 + ratio),
-        difference=100 * ratio,
-        low=None if low is None else 100 * low,
-        high=None if high is None else 100 * high,
+        reference=reference,
+        value=reference * (1 + ratio),
+        difference=reference * ratio,
+        low=None if low is None else reference * low,
+        high=None if high is None else reference * high,
         ratio=ratio,
         ratio_low=low,
         ratio_high=high,

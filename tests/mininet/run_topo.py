@@ -68,6 +68,11 @@ class Run:
     def agents(self, module: str) -> list[int]:
         return [pid for pid in find_marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
 
+    def kill_restarted(self, module: str) -> None:
+        """Kill a PS or the switch of a run with two PSs, and wait until it is started again."""
+        os.kill(self.agents(module)[0], signal.SIGKILL)
+        self.wait_for(lambda: len(self.agents(module)) == (2 if module == "hosts.ps" else 1))
+
 
 def command_line(pid: int) -> str:
     with contextlib.suppress(OSError):
@@ -107,20 +112,20 @@ def run_topo(
             process.communicate(timeout=PATIENCE_S)
 
 
-def finished_run(folder: Path, *variables: str, **settings: Any) -> Run:
-    """Start a run as `run_topo` does, and return it when it has succeeded."""
+def finished_run(folder: Path, *variables: str, code: int = 0, **settings: Any) -> Run:
+    """Start a run as `run_topo` does, and return it when it has ended with this exit code."""
     with run_topo(folder, *variables, **settings) as run:
-        assert run.wait() == 0, run.errors
+        assert run.wait() == code, run.errors
     return run
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, size_mb: int) -> Iterator[None]:
-    """Mount an empty disk of this size in 2^20 bytes at a new folder."""
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """Mount a file system of limited size in memory, at a new folder."""
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "none", str(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], check=True)
     try:
-        yield
+        yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 

@@ -28,7 +28,7 @@ def test_adagrad_with_the_hot_set_in_the_switch(tmp_path: Path) -> None:
 def test_a_killed_server_or_switch_loses_no_gradient(tmp_path: Path, module: str) -> None:
     with run_topo(tmp_path, "OPTIMISER=adagrad", "ROUNDS=10", tables=RECOVERY, arms=ARMS) as run:
         run.wait_for_parts("operations-worker-1-8.parquet")
-        run.kill_until_restarted(module)
+        run.kill_restarted(module)
         assert run.wait() == 0, run.errors
     assert run.errors.count("; it is started again") == 1, run.errors
     accounting = record_of(run.folder)["accounting"]

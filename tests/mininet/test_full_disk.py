@@ -21,11 +21,11 @@ JOB = 2
 
 @pytest.mark.soak
 def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
-    disk, logs = tmp_path / "disk", tmp_path / "logs"
+    logs = tmp_path / "logs"
     logs.mkdir()
     shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
     generate(shape, workers=1, steps=60, seed=1).save(tmp_path / "trace")
-    with small_disk(disk, 8):
+    with small_disk(tmp_path / "disk", "8m") as disk:
         filler = disk / "filler"
         filler.write_bytes(bytes(7_800 * 1024))
         reported = tmp_path / "reported"
@@ -56,8 +56,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_run_whose_disk_fills_names_it_and_keeps_its_logs(tmp_path: Path) -> None:
-    disk = tmp_path / "runs"
-    with small_disk(disk, 600):
+    with small_disk(tmp_path / "runs", "600m") as disk:
         with run_topo(tmp_path, rounds=100) as run:
             run.wait_for_parts("operations-worker-1-*.parquet")
             with (disk / "filler").open("wb") as filler, suppress(OSError):

@@ -32,7 +32,7 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     ) as run:
         for killed in range(kills):
             run.wait_for_parts(f"operations-worker-1-{10 + 12 * killed}.parquet")
-            run.kill_until_restarted(module)
+            run.kill_restarted(module)
         assert run.wait() == 0, run.errors
     assert run.errors.count("; it is started again") == kills, run.errors
     record = record_of(run.folder)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -67,9 +66,8 @@ def test_ctrl_c_while_the_hot_set_is_loading_ends_at_once(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
-    full = tmp_path / "full"
-    with small_disk(full, 4), run_topo(tmp_path, runs=str(full)) as run:
-        assert run.wait() == 1
+    with small_disk(tmp_path / "full", "4m") as full:
+        run = finished_run(tmp_path, code=1, runs=str(full))
     last = run.errors.splitlines()[-1]
     assert "/trace: cannot write the trace: " in last and last.endswith(": the disk may be full")
 
@@ -112,8 +110,7 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) 
     run = kill_runner(tmp_path)
     parts = next(run.runs.glob("*/parts"))
     assert not pl.read_parquet(sorted(parts.glob("operations-*.parquet"))[0]).is_empty()
-    with run_topo(tmp_path, "ROUNDS=1", p4runtime_port=run.port) as again:
-        assert again.wait() == 0, again.errors
+    again = finished_run(tmp_path, "ROUNDS=1", p4runtime_port=run.port)
     assert "killed run" in again.errors
     assert not parts.exists() and (parts.parent / "operations.parquet").exists()
 
@@ -214,8 +211,8 @@ def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
-    run = finished_run(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings)
+    variables = ("TOP_K=20000", "ROUNDS=1")
+    run = finished_run(tmp_path, *variables, workers=4, profile_lanes=1_000_000, trace_steps=600)
     updates = pl.read_parquet(run.folder / "updates.parquet").filter(pl.col("job") == JOBS["profile"])
     assert updates["updates"].sum() >= 1_000_000
     assert len(pl.read_parquet(run.folder / "hotset.parquet")) == 20_000
@@ -234,8 +231,8 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
         lines.append(" ".join([str(chance.randrange(2)), *(f"{index}:1" for index in features)]))
     file = tmp_path / "it's.svm"
     file.write_text("\n".join(lines) + "\n")
-    settings: dict[str, Any] = {"samples_per_step": 10, "profile_lanes": 5000}
-    run = finished_run(tmp_path, f"DATA={file}", "TOP_K=10", "ROUNDS=1", **settings)
+    variables = (f"DATA={file}", "TOP_K=10", "ROUNDS=1")
+    run = finished_run(tmp_path, *variables, samples_per_step=10, profile_lanes=5000)
     summary = summary_of(run.folder)
     assert summary["hot_update_share"] == pytest.approx(10 / 110, abs=0.02)
     assert summary["arms"]["baseline"]["loss"] > 0
@@ -258,8 +255,7 @@ def test_a_second_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
-        with run_topo(tmp_path / "second") as second:
-            assert second.wait() == 1
+        second = finished_run(tmp_path / "second", code=1)
         assert f"hotline: a run is going on (process {run.process.pid} in {run.runs}/" in second.errors
         os.killpg(run.process.pid, signal.SIGTERM)
         assert run.wait() == 130

@@ -43,9 +43,14 @@ SMALL: dict[str, object] = {
 }  # fmt: skip
 
 
-def script(folder: Path, steps: int = 1_000_000, more: str = "pass") -> str:
+def script(folder: Path, *changes: tuple[str, str], steps: int = 1_000_000, more: str = "pass") -> str:
+    """Write the script, with other texts in place of some; return its path."""
+    text = TRAIN.replace("STEPS", str(steps)).replace("MORE", more)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     file = folder / "train.py"
-    file.write_text(TRAIN.replace("STEPS", str(steps)).replace("MORE", more))
+    file.write_text(text)
     return str(file)
 
 
@@ -79,13 +84,10 @@ def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path, wor
 @pytest.mark.soak
 @pytest.mark.parametrize("closes", [True, False])
 def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path, closes: bool) -> None:
-    small = {name: value for name, value in SMALL.items() if name != "rounds"} | {"budget_s": 60.0}
-    file = script(tmp_path, steps=300)
-    if not closes:
-        text = Path(file).read_text()
-        assert "with hotline.Worker(" in text and ") as kv:" in text
-        Path(file).write_text(text.replace("with hotline", "if kv := hotline").replace(") as kv:", "):"))
-    run = finished_run(tmp_path, small=small, script=file)
+    small = {name: value for name, value in SMALL.items() if name != "rounds"}
+    changes = () if closes else (("with hotline", "if kv := hotline"), (") as kv:", "):"))
+    file = script(tmp_path, *changes, steps=300)
+    run = finished_run(tmp_path, small=small, budget_s=60.0, script=file)
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["ended_by"] == "script" and record["accounting"]["lost"] == 0
     assert summary["reports"] == 30  # of every worker, in every arm
@@ -95,8 +97,7 @@ def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path, closes
 def test_a_script_that_raises_in_one_worker_ends_the_run_and_gives_the_reason(tmp_path: Path) -> None:
     raises = 'assert step < 30 or kv.rank == 0 or kv.arm != "offload", "no such column: price"'
     before = Traces.look()
-    with run_topo(tmp_path, small=SMALL, script=script(tmp_path, more=raises)) as run:
-        assert run.wait() == 1
+    run = finished_run(tmp_path, code=1, small=SMALL, script=script(tmp_path, more=raises))
     reported = run.errors[run.errors.index("hotline: script") :]
     assert "worker 2 (rank 1) in arm offload" in reported and "status 1" in reported
     assert "AssertionError: no such column: price" in reported
@@ -121,19 +122,15 @@ def test_ctrl_c_ends_scripts_that_wait(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_script_that_ends_at_once_gets_an_error_that_asks_for_more_steps(tmp_path: Path) -> None:
-    with run_topo(tmp_path, small=SMALL, script=script(tmp_path, steps=5)) as run:
-        assert run.wait() == 1
+    run = finished_run(tmp_path, code=1, small=SMALL, script=script(tmp_path, steps=5))
     assert "hotline: script: it has ended in arm baseline, offload" in run.errors
 
 
 @pytest.mark.soak
 def test_a_script_that_only_pulls_gets_an_error_that_defines_a_step(tmp_path: Path) -> None:
-    file = script(tmp_path, steps=300)
-    text = Path(file).read_text()
-    assert "kv.push(keys, -0.2 * wrong)" in text
-    Path(file).write_text(text.replace("kv.push(keys, -0.2 * wrong)", "pass").replace("kv.init", "print"))
-    with run_topo(tmp_path, small=SMALL, script=file) as run:
-        assert run.wait() == 1
+    changes = ("kv.push(keys, -0.2 * wrong)", "pass"), ("kv.init", "print")
+    file = script(tmp_path, *changes, steps=300)
+    run = finished_run(tmp_path, code=1, small=SMALL, script=file)
     assert "without a push" in run.errors and "Traceback" not in run.errors
 
 
@@ -141,6 +138,5 @@ def test_a_script_that_only_pulls_gets_an_error_that_defines_a_step(tmp_path: Pa
 def test_a_script_that_makes_no_worker_gets_an_error(tmp_path: Path) -> None:
     file = tmp_path / "empty.py"
     file.write_text("print('nothing to do')\n")
-    with run_topo(tmp_path, small=SMALL, script=str(file)) as run:
-        assert run.wait() == 1
+    run = finished_run(tmp_path, code=1, small=SMALL, script=str(file))
     assert "hotline.Worker" in run.errors and "nothing to do" in run.errors

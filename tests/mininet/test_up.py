@@ -62,6 +62,14 @@ def hotline(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
+def bring_up(settings: Path) -> dict[str, Any]:
+    """Run `hotline up`; return what it prints."""
+    ran = hotline("up", str(settings), "--json")
+    assert ran.returncode == 0, ran.stderr
+    up: dict[str, Any] = json.loads(ran.stdout)
+    return up
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "mine.toml"
@@ -74,9 +82,7 @@ def settings(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tmp_path: Path) -> None:
-    ran = hotline("up", str(settings), "--json")
-    assert ran.returncode == 0, ran.stderr
-    up: dict[str, Any] = json.loads(ran.stdout)
+    up = bring_up(settings)
     assert up["workers"] == WORKERS and Path(up["connect"]).is_socket()
     second = hotline("up", str(settings))
     assert second.returncode == 1 and up["connect"] in second.stderr
@@ -139,7 +145,7 @@ if sys.argv[2] == "waits":
 
 def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, tmp_path: Path) -> None:
     """One script ends, one waits for a second worker until Ctrl-C, and one vanishes."""
-    up: dict[str, Any] = json.loads(hotline("up", str(settings), "--json").stdout)
+    up = bring_up(settings)
     folder = Path(up["folder"])
 
     def start(number: int, end: str) -> subprocess.Popen[str]:
@@ -175,7 +181,7 @@ def reported(file: Path) -> list[float]:
 
 
 def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
-    up = json.loads(hotline("up", str(settings), "--json").stdout)
+    up = bring_up(settings)
     printed = hotline("up", str(settings)).stderr
     process = int(printed.partition("process ")[2].partition(",")[0])
     os.kill(process, signal.SIGKILL)
@@ -229,20 +235,15 @@ with hotline.Worker(tables={"users": (100, 4)}, optimiser={"users": "adagrad(lr=
 """
 
 
-def test_a_barrier_publishes_what_the_switch_has_added(tmp_path: Path) -> None:
+def test_a_barrier_publishes_what_the_switch_has_added(settings: Path, tmp_path: Path) -> None:
     """One worker trains as Adagrad would, before and after its parameters enter the switch."""
-    file, script = tmp_path / "mine.toml", tmp_path / "train.py"
-    folder = json.dumps(str(tmp_path / "runs"))
-    file.write_text(f'workers = 1\ndesign = "collect"\np4runtime_port = {PORT}\nruns = {folder}\n')
+    text = settings.read_text().replace(f"workers = {WORKERS}", 'workers = 1\ndesign = "collect"')
+    settings.write_text(text)
+    script = tmp_path / "train.py"
     script.write_text(ADAGRAD)
-    ran = hotline("up", str(file), "--json")
-    assert ran.returncode == 0, ran.stderr
-    try:
-        up: dict[str, Any] = json.loads(ran.stdout)
-        hot = str(hot_set(tmp_path, range(32)))
-        command = [sys.executable, str(script), up["switch"], str(up["job"]), hot]
-        trained = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-        assert trained.returncode == 0, trained.stderr
-        assert "32 seeded" in trained.stdout
-    finally:
-        assert hotline("down").returncode == 0
+    up = bring_up(settings)
+    hot = str(hot_set(tmp_path, range(32)))
+    command = [sys.executable, str(script), up["switch"], str(up["job"]), hot]
+    trained = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert trained.returncode == 0, trained.stderr
+    assert "32 seeded" in trained.stdout

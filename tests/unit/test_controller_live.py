@@ -96,6 +96,19 @@ async def all_muted(net: LiveNet) -> None:
     await asyncio.wait_for(asyncio.gather(*(server.muted.wait() for server in net.servers)), PATIENCE_S)
 
 
+async def interrupt_move(net: LiveNet, *command: str, again: str) -> None:
+    """Interrupt a command amid a move, and check that it says how to finish it."""
+    net.mute_servers(after=1)
+    process = await start_hotline(net, *command, "--job", str(JOB))
+    await all_muted(net)
+    process.send_signal(signal.SIGINT)
+    _, errors = await process.communicate()
+    net.mute_servers(after=None)
+    reported = errors.decode()
+    assert process.returncode == 130 and reported.count("\n") == 1
+    assert "interrupted" in reported and again in reported
+
+
 def hot_file(path: Path, keys: range) -> str:
     log = path / "log.parquet"
     pl.DataFrame({"key": keys, "updates": [1] * len(keys)}).write_parquet(log)
@@ -144,14 +157,14 @@ async def test_unload_takes_everything_home(net: LiveNet) -> None:
 @live()
 async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path: Path) -> None:
     async def kill(net: LiveNet, file: str) -> None:
-        net.mute_after(1)
+        net.mute_servers(after=1)
         process = await start_hotline(net, "load", "--job", str(JOB), file)
         await all_muted(net)
         process.kill()
         await process.communicate()
         assert set((await states(net)).values()) == {State.RESERVED}
         assert 0 < given_away(net) < KEYS
-        net.mute_after(None)
+        net.mute_servers(after=None)
         code, output, errors = await hotline(net, "load", "--job", str(JOB), "--json", file)
         assert (code, errors) == (0, "")
         assert json.loads(output)["modifies"] == KEYS and json.loads(output)["inserts"] == 0
@@ -163,31 +176,16 @@ async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path
 
 @live()
 async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_path: Path) -> None:
-    async def interrupt(net: LiveNet, *command: str) -> tuple[int | None, str]:
-        for server in net.servers:
-            server.muted.clear()
-            server.mute_after = 1
-        process = await start_hotline(net, *command, "--job", str(JOB))
-        await all_muted(net)
-        process.send_signal(signal.SIGINT)
-        _, errors = await process.communicate()
-        net.mute_after(None)
-        return process.returncode, errors.decode()
-
     file = hot_file(tmp_path, range(KEYS))
-    returned, reported = await interrupt(net, "load", file)
-    assert returned == 130 and "interrupted" in reported and "load again" in reported
-    assert reported.count("\n") == 1
+    await interrupt_move(net, "load", file, again="load again")
     code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
     assert (code, errors) == (0, "")
-    returned, reported = await interrupt(net, "offload", "off")
-    assert returned == 130 and "interrupted" in reported and "offload off again" in reported
-    assert reported.count("\n") == 1
+    await interrupt_move(net, "offload", "off", again="offload off again")
 
 
 @live(offload=False)
 async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveNet) -> None:
-    net.mute_after(0)
+    net.mute_servers(after=0)
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(50))
         assert await states(net) == dict.fromkeys(range(50), State.PARKED)
@@ -195,7 +193,7 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
     async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer):
             await hurried.set_offload(JOB, True)
-    net.mute_after(None)
+    net.mute_servers(after=None)
     async with Controller(net.address) as controller:
         await controller.set_offload(JOB, True)
         assert await states(net) == dict.fromkeys(range(50), State.HOT)

@@ -21,7 +21,7 @@ from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
-from tests.unit.test_controller_live import all_muted, check_sums, hotline, start_hotline, states
+from tests.unit.test_controller_live import check_sums, hotline, interrupt_move, start_hotline, states
 
 FIRST, SECOND = range(20), range(100, 120)
 """Keys that workers favour at first, and later."""
@@ -29,13 +29,8 @@ RULE = Rule(len(FIRST))
 LANES_A_PUSH = 12
 
 
-def favour(net: LiveNet, keys: range) -> None:
-    for load in net.loads:
-        load.favours = keys
-
-
 def favour_first(net: LiveNet) -> None:
-    favour(net, FIRST)
+    net.favour(FIRST)
 
 
 def updates(net: LiveNet) -> Counter[int]:
@@ -74,7 +69,7 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
             assert period.in_switch == sum(counted[key] for key in FIRST)
             assert period.share is not None and 0.9 < period.share < 1
             assert changes(period) == (0, 0, 20)
-        favour(net, SECOND)
+        net.favour(SECOND)
         seen = []
         for _ in range(4):
             await net.work(40)
@@ -100,7 +95,7 @@ async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Ite
         async with Controller(net.address) as controller:
             follower = Follower(controller, {JOB: Rule(20, max_swaps=7)})
             for keys in drifts:
-                favour(net, keys)
+                net.favour(keys)
                 for _ in range(8):
                     operations = [load.operations for load in net.loads]
                     await next_period(follower)
@@ -142,7 +137,7 @@ async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -
         await controller.load(JOB, FIRST)
         await net.work(40)
         await controller.load(JOB, [])
-        favour(net, SECOND)
+        net.favour(SECOND)
         await net.work(60)
         follower = Follower(controller, {JOB: RULE})
         await next_period(follower)
@@ -208,7 +203,7 @@ async def test_what_cannot_be_followed(net: LiveNet) -> None:
         await next_period(Follower(controller, {JOB: Rule(131_071)}))
 
 
-def test_periods_are_even_and_as_many_as_asked_for() -> None:
+async def test_periods_are_even_and_as_many_as_asked_for() -> None:
     class Played(Follower):
         def __init__(self) -> None:
             self.times: list[float] = []
@@ -217,13 +212,10 @@ def test_periods_are_even_and_as_many_as_asked_for() -> None:
             self.times.append(asyncio.get_running_loop().time())
             return [Period(JOB, 1, 0, 0, 0, 0, 0.0)]
 
-    async def run() -> list[float]:
-        played, begun = Played(), asyncio.get_running_loop().time()
-        assert len([period async for period in follow(played, 0.05, 3)]) == 4
-        return [time - begun for time in played.times]
-
+    played, begun = Played(), asyncio.get_running_loop().time()
+    assert len([period async for period in follow(played, 0.05, 3)]) == 4
     # A period that begins late does not delay those after it, and none begins early.
-    assert all(time >= number * 0.05 - 1e-6 for number, time in enumerate(asyncio.run(run())))
+    assert all(time - begun >= number * 0.05 - 1e-6 for number, time in enumerate(played.times))
 
 
 @live(prepare=favour_first)
@@ -256,26 +248,17 @@ async def test_the_command(net: LiveNet) -> None:
 @pytest.mark.soak
 @live(prepare=favour_first)
 async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
-    async def interrupted(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
-        process.send_signal(signal.SIGINT)
-        _, errors = await process.communicate()
-        return process.returncode, errors.decode()
-
-    favour(net, range(KEYS))
+    net.favour(range(KEYS))
     await net.work(40)
-    everything = ("follow", "--job", str(JOB), "--top-k", str(KEYS))
-    net.mute_after(1)
-    process = await start_hotline(net, *everything)
-    await all_muted(net)
-    returned, reported = await interrupted(process)
-    assert returned == 130 and "interrupted" in reported and "follow again" in reported
-    assert reported.count("\n") == 1
-    net.mute_after(None)
-    process = await start_hotline(net, *everything, "--period-s", "3600")
+    everything = ("follow", "--top-k", str(KEYS))
+    await interrupt_move(net, *everything, again="follow again")
+    process = await start_hotline(net, *everything, "--job", str(JOB), "--period-s", "3600")
     assert process.stdout is not None
     line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
     assert line.startswith(b"beginning of job 3: ")
-    assert await interrupted(process) == (130, "hotline: interrupted\n")
+    process.send_signal(signal.SIGINT)
+    _, errors = await process.communicate()
+    assert (process.returncode, errors) == (130, b"hotline: interrupted\n")
     assert await hot(net) == set(updates(net))
     await check_sums(net)
 

@@ -24,7 +24,6 @@ from foundation.designs.interface import Arm, Design, Hosts
 from foundation.protocol import addressing, control
 from foundation.protocol.control import Command, Control
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
-from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
     COLLECTOR_BASE,
     CONTROLLER_CALLER,
@@ -50,6 +49,7 @@ from hosts.switchml.packet import SwitchMLPacket
 from switch_harness.effort import examples
 from tests.harness import frames
 from tests.harness.programs import broken, pipeline_of
+from tests.harness.testnet import KEY_OF
 
 HOSTS = Hosts(workers=2, servers=1, jobs=2)
 """Workers 1 and 2 and server 1 are the victim's, workers 3 and 4 and server 2 the attacker's."""
@@ -85,7 +85,6 @@ LEADS = {
 """Design, arm, and the registers of each lane."""
 VICTIM_ROWS = (0, 1, 2, 6)
 """Rows of the exactly-once cells: two workers, a server, and, in `collect`, the server as a collector."""
-KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
 VICTIM_SLOT, ATTACKER_SLOT = 7, 9
 CALLERS = (1, 2, PS_CALLER_BASE, COLLECTOR_BASE, CONTROLLER_CALLER)
 

@@ -85,25 +85,18 @@ async def test_a_load_within_a_quota_displaces_keys_of_a_job_without_one(net: Li
     await check_all_sums(net)
 
 
-def favour(net: LiveNet, job: int, keys: list[int]) -> None:
-    for load in net.loads:
-        if load.job == job:
-            load.favours = keys
-
-
 @DESIGNS
 @live(others=(NOISY,))
 async def test_the_follower_restores_a_quota_within_a_period(net: LiveNet, design: str) -> None:
     async with Controller(net.address) as controller:
         for job in net.jobs:
             await controller.set_quota(job, LANES)
-        rules = {JOB: Rule(KEYS), NOISY: Rule(KEYS)}
-        following = Follower(controller, rules)
-        favour(net, NOISY, FULL)
+        following = Follower(controller, {JOB: Rule(KEYS), NOISY: Rule(KEYS)})
+        net.favour(FULL, NOISY)
         await net.work(60, NOISY)
         await following.period()
         assert (slots_of(sorted(await hot(net, NOISY))) == SLOTS).all()
-        favour(net, JOB, OWN)
+        net.favour(OWN, JOB)
         await net.work(30, JOB)
         [own, noisy] = await following.period()
         assert (own.job, own.keys, own.in_switch) == (JOB, LANES, 0)

@@ -35,18 +35,9 @@ from tools.bench.repeat import (
 
 
 def comparison(difference: float, half: float | None, baseline: float = 1000.0) -> Comparison:
-    bounds = (None, None) if half is None else (difference - half, difference + half)
-    ratio = [None if each is None else each / baseline for each in bounds]
-    return Comparison(
-        reference=baseline,
-        value=baseline + difference,
-        difference=difference,
-        low=bounds[0],
-        high=bounds[1],
-        ratio=difference / baseline,
-        ratio_low=ratio[0],
-        ratio_high=ratio[1],
-    )
+    bounds = [] if half is None else [difference - half, difference + half]
+    ratios = [each / baseline for each in (difference, *bounds)]
+    return summaries.of_ratio(*ratios, reference=baseline)
 
 
 def a_summary(**arms: dict[str, Comparison]) -> Summary:
