@@ -39,12 +39,12 @@ class Switch:
 
     opened: list[fy.SwitchOptions]
     asked: list[list[Any]]
-    closed: int
-    error: BaseException | None
     answers: list[Any]
-    is_up: bool
-    schema: fy.P4Schema
-    highest: Callable[[int], int]
+    closed = 0
+    error: BaseException | None = None
+    is_up = True
+    schema = fy.P4Schema(OURS.p4info)
+    highest: Callable[[int], int] = staticmethod(lambda attempt: 0)
     entering: BaseException | None = None
 
     def __init__(self, name: str, address: str, options: fy.SwitchOptions) -> None:
@@ -95,11 +95,6 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
         opened: list[fy.SwitchOptions] = []  # noqa: RUF012  # of this test alone, as the next two
         asked: list[list[Any]] = []  # noqa: RUF012
         answers: list[Any] = []  # noqa: RUF012
-        closed = 0
-        error = None
-        is_up = True
-        highest = staticmethod(lambda attempt: 0)
-        schema = fy.P4Schema(OURS.p4info)
 
     monkeypatch.setattr(fy, "Switch", Fresh)
     return Fresh

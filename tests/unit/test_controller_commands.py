@@ -40,9 +40,9 @@ class Played:
     """A fake of `Controller`; `calls` records the requests."""
 
     calls: list[tuple[Any, ...]]
-    answer: Plan
-    before: Job
-    error: BaseException | None
+    answer = PLAN
+    before = Job(4, offload=True, proxy=False)
+    error: BaseException | None = None
 
     def __init__(self, address: str, *, device_id: int, primary: bool) -> None:
         self.calls.append(("connect", address, device_id, primary))
@@ -89,9 +89,6 @@ class Played:
 def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
     class Fresh(Played):
         calls: list[tuple[Any, ...]] = []  # noqa: RUF012  # of this test alone
-        answer = PLAN
-        before = Job(4, offload=True, proxy=False)
-        error = None
 
     monkeypatch.setattr(common, "Controller", Fresh)
     return Fresh

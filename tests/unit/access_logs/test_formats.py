@@ -6,6 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,9 +17,16 @@ from foundation.errors import DataError
 from foundation.logs.access import source, steps
 from foundation.logs.access.block import BadRows, Tables, read_options
 from foundation.logs.access.registry import open_log
+from foundation.logs.access.steps import Steps
 from tests.harness.access_logs import accesses_by_table, keys_by_step, movielens, oracle_general, read
 
 CRITEO = "\t".join(["1", *map(str, range(12)), "", *(f"{at:08x}" for at in range(25)), ""]) + "\n"
+
+
+def read_text(folder: Path, name: str, text: str, **options: Any) -> Steps:
+    """Write a log, and read it."""
+    (folder / name).write_text(text)
+    return read(folder, folder / name, **options)
 
 
 def test_movielens(tmp_path: Path) -> None:
@@ -104,9 +112,7 @@ def test_criteo(tmp_path: Path) -> None:
 
 
 def test_a_column_names_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text("table,id\nuser,1\nitem,1\nuser,2\nuser,1\n")
-    found = read(tmp_path, path)
+    found = read_text(tmp_path, "log.csv", "table,id\nuser,1\nitem,1\nuser,2\nuser,1\n")
     assert (found.tables, len(found.keys)) == (("user", "item"), 3)
     assert accesses_by_table(found) == {"user": 3, "item": 1}
 
@@ -122,16 +128,13 @@ def test_lists_of_keys_as_hugectr_has_them(tmp_path: Path) -> None:
 
 
 def test_a_sequence_in_recboles_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.inter"
-    path.write_text("genres:token_seq\trating:float\nDrama War\t1\n\t2\nWar\t3\n")
-    found = read(tmp_path, path)
+    text = "genres:token_seq\trating:float\nDrama War\t1\n\t2\nWar\t3\n"
+    found = read_text(tmp_path, "x.inter", text)
     assert (len(found), len(found.keys)) == (2, 2)
 
 
 def test_texts_are_keys(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text('item_id,note\nab,"x, ""y""\n z"\ncd,\nab,\n')
-    found = read(tmp_path, path)
+    found = read_text(tmp_path, "x.csv", 'item_id,note\nab,"x, ""y""\n z"\ncd,\nab,\n')
     assert (len(found), len(found.keys)) == (3, 2)
     assert found.accesses[0] == found.accesses[2] != found.accesses[1]
 
@@ -206,9 +209,8 @@ def test_a_bad_row_changes_no_other_row(tmp_path: Path, row: str) -> None:
 
 
 def test_a_message_on_a_column_whose_name_cannot_be_printed(tmp_path: Path) -> None:
-    (path := tmp_path / "log").write_text("\x7f_id,n\n,\n5,6\n")
     with pytest.raises(DataError, match=r"line 2: column \\x7f_id is empty"):
-        read(tmp_path, path)
+        read_text(tmp_path, "log", "\x7f_id,n\n,\n5,6\n")
 
 
 def test_bad_rows_of_parquet(tmp_path: Path) -> None:
@@ -238,10 +240,8 @@ def test_bad_rows_of_parquet(tmp_path: Path) -> None:
     ],
 )
 def test_headers(tmp_path: Path, text: str, columns: str | None, message: str) -> None:
-    path = tmp_path / "log"
-    path.write_text(text)
     with pytest.raises(DataError, match=message):
-        read(tmp_path, path, columns=columns)
+        read_text(tmp_path, "log", text, columns=columns)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, zlib.compress])

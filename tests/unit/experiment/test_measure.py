@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,8 @@ from analysis.record import Block, ProgramUse, ServerUse
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from experiment.config import Config
-from experiment.phases.measure import interim_summary, measure, steps_of_block
+from experiment.phases.interim import interim_summary
+from experiment.phases.measure import measure, steps_of_block
 from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock
 from foundation.designs.hotset import OFFLOAD
 from foundation.logs.columns import load_name
@@ -105,16 +106,10 @@ class PlayedSession(IdleSession):
         return {"worker-1": of_worker, "ps-0": of_server, **({"s1": played} if is_there else {})}
 
 
-@dataclass(frozen=True)
-class Played:
-    session: PlayedSession
-    by_round: dict[int, list[dict[str, Any]]]
-
-
-def play(config: Config, max_lateness_ns: int = 0) -> Played:
+def play(config: Config, max_lateness_ns: int = 0) -> PlayedSession:
     session = PlayedSession(config, max_lateness_ns)
     play_on(session)
-    return Played(session, by_round(session))
+    return session
 
 
 def play_on(session: PlayedSession) -> None:
@@ -134,8 +129,8 @@ def by_round(session: PlayedSession) -> dict[int, list[dict[str, Any]]]:
 
 
 def test_every_round_has_every_arm_at_every_load_once_in_changing_order() -> None:
-    played = play(Config(rounds=6))
-    orders = [[(block["load"], block["arm"]) for block in blocks] for blocks in played.by_round.values()]
+    rounds = by_round(play(Config(rounds=6))).values()
+    orders = [[(block["load"], block["arm"]) for block in blocks] for blocks in rounds]
     every = {(load, arm) for load in (0.5, 0.8) for arm in ARMS}
     assert len(orders) == 6
     assert all(set(order) == every and len(order) == len(every) for order in orders)
@@ -143,19 +138,19 @@ def test_every_round_has_every_arm_at_every_load_once_in_changing_order() -> Non
 
 
 def test_every_second_round_before_a_look_has_the_first_load_only() -> None:
-    played = play(Config()).by_round
+    played = by_round(play(Config()))
     assert [sorted({block["load"] for block in played[number]}) for number in range(4)] == [
         [0.5, 0.8],
         [0.5],
     ] * 2
     assert all(len(played[number]) == (1 if number % 2 else 2) * len(ARMS) for number in played)
-    precise = play(Config(precise=True)).by_round
+    precise = by_round(play(Config(precise=True)))
     assert all(len(blocks) == 2 * len(ARMS) for blocks in precise.values())
 
 
 def test_the_order_follows_from_the_seed() -> None:
     def order(seed: int) -> list[str]:
-        return [block["arm"] for block in play(Config(rounds=2, seed=seed)).session.played]
+        return [block["arm"] for block in play(Config(rounds=2, seed=seed)).played]
 
     assert order(1) == order(1)
     assert order(1) != order(2)
@@ -164,7 +159,7 @@ def test_the_order_follows_from_the_seed() -> None:
 def test_arms_share_steps_and_nothing_else_does() -> None:
     steps: dict[tuple[int, float], set[tuple[int, int]]] = defaultdict(set)
     offsets: dict[tuple[int, float], set[tuple[int, ...]]] = defaultdict(set)
-    for block in play(Config(rounds=3)).session.played:
+    for block in play(Config(rounds=3)).played:
         steps[block["round"], block["load"]].add((block["first_step"], block["steps"]))
         offsets[block["round"], block["load"]].add(block["offsets_ns"])
         assert len(block["offsets_ns"]) == WORKERS
@@ -177,7 +172,7 @@ def test_arms_share_steps_and_nothing_else_does() -> None:
 
 
 def test_blocks_are_paced_at_their_load_for_their_time() -> None:
-    for block in play(Config(rounds=1, block_steps=1)).session.played:
+    for block in play(Config(rounds=1, block_steps=1)).played:
         assert block["period_ns"] == round(1e9 * WORKERS / (block["load"] * CAPACITY))
         assert block["steps"] * block["period_ns"] == pytest.approx(400e6, rel=0.05)
 
@@ -199,7 +194,7 @@ def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
 @pytest.mark.parametrize("changes", [{}, {"script": "train.py"}, {"block_ms": 131, "block_steps": 1}])
 def test_a_block_has_steps_behind_those_that_are_discarded(changes: dict[str, Any]) -> None:
     config = Config(rounds=1, **changes)
-    for block in play(config).session.played:
+    for block in play(config).played:
         period_ns = block["period_ns"] or 1e9 * WORKERS / CAPACITY  # closed loop: as expected
         discarded_ns = block["max_discarded_steps"] * period_ns
         assert discarded_ns - period_ns < 130e6 <= discarded_ns
@@ -207,13 +202,13 @@ def test_a_block_has_steps_behind_those_that_are_discarded(changes: dict[str, An
 
 
 def test_a_block_takes_its_own_share_of_counters_that_go_on() -> None:
-    for block in play(Config(rounds=2)).session.record.blocks:
+    for block in play(Config(rounds=2)).record.blocks:
         assert (block.servers.packets, block.servers.proc_cpu_ns) == (100, 1000)
         assert block.run_queue_ms == {"worker-1": 5.0}
 
 
 def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
-    assert [block.program_s for block in play(Config(rounds=1)).session.record.blocks] == [None] * 10
+    assert [block.program_s for block in play(Config(rounds=1)).record.blocks] == [None] * 10
     session = PlayedSession(Config(rounds=1))
     session.in_the_kernel = True
     play_on(session)
@@ -223,7 +218,7 @@ def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
 
 @pytest.mark.parametrize(("max_lateness_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])
 def test_a_block_fell_behind_when_it_was_late_by_a_period(max_lateness_ns: int, fell_behind: bool) -> None:
-    blocks = play(Config(rounds=1, loads=(0.5,)), max_lateness_ns).session.record.blocks
+    blocks = play(Config(rounds=1, loads=(0.5,)), max_lateness_ns).record.blocks
     assert [block.period_ns for block in blocks] == [20_000_000] * len(ARMS)
     assert all(block.fell_behind is fell_behind for block in blocks)
 
@@ -285,14 +280,14 @@ def test_a_block_has_what_was_taken_from_it() -> None:
 
 
 def test_rounds_that_are_asked_for_are_run_whatever_they_show() -> None:
-    session = play(Config(rounds=12, budget_s=1e-9)).session
+    session = play(Config(rounds=12, budget_s=1e-9))
     assert len(by_round(session)) == 12
     assert (session.record.ended_by, session.new) == ("rounds", 0)
     assert session.halfway == 6 * 10
 
 
 def test_rounds_end_at_the_first_look_if_it_decides_all() -> None:
-    session = play(Config()).session
+    session = play(Config())
     first = LOOKS[0]
     assert (len(by_round(session)), session.record.ended_by) == (first.rounds, "decided")
     assert (session.new, session.record.alpha, session.halfway) == (first.rounds, first.alpha, 0)
@@ -309,36 +304,34 @@ def test_the_first_numbers_are_printed_while_rounds_go_on(monkeypatch: pytest.Mo
     assert shown[0].startswith("so far (1 round), at the servers: packets ")
 
 
-def block_with(number: int, arm: str, packets: int, cpu_s: float, load: float = 0.5) -> Block:
+def block_with_cost(number: int, arm: str, packets: int, cpu_s: float, load: float = 0.5) -> Block:
     return a_block(number, arm, load, servers=ServerUse(packets=packets, bytes=2 * packets, cpu_s=cpu_s))
 
 
-def test_changes_are_of_all_rounds_at_the_load() -> None:
+def test_the_first_numbers_are_of_all_rounds_at_the_load() -> None:
     blocks = [
-        block_with(0, "baseline", 100, 1.0),
-        block_with(0, "offload", 40, 0.5),
-        block_with(0, "offload", 1, 0.0, load=0.8),
-        block_with(1, "baseline", 100, 1.0),
-        block_with(1, "offload", 70, 0.7),
-        block_with(1, "proxy", 0, 0.0),
+        block_with_cost(0, "baseline", 100, 1.0),
+        block_with_cost(0, "offload", 40, 0.5),
+        block_with_cost(0, "offload", 1, 0.0, load=0.8),
+        block_with_cost(1, "baseline", 100, 1.0),
+        block_with_cost(1, "offload", 70, 0.7),
+        block_with_cost(1, "proxy", 0, 0.0),
     ]
     assert interim_summary(blocks, 0.5, OFFLOAD) == (
         "so far (2 rounds), at the servers: packets -45 %, bytes -45 %, CPU -40 %"
     )
-
-
-def test_there_are_none_before_both_arms_have_a_block() -> None:
-    assert interim_summary([block_with(0, "baseline", 1, 1.0)], 0.5, OFFLOAD) is None
+    alone = block_with_cost(0, "baseline", 1, 1.0)
+    assert interim_summary([alone], 0.5, OFFLOAD) is None
 
 
 def test_rounds_go_on_until_they_are_precise() -> None:
-    session = play(Config(precise=True)).session
+    session = play(Config(precise=True))
     assert (len(by_round(session)), session.record.ended_by) == (MIN_ROUNDS_FOR_PRECISION, "precision")
     assert (session.new, session.record.alpha) == (MIN_ROUNDS_FOR_PRECISION, ALPHA)
 
 
 def test_rounds_end_with_the_budget() -> None:
-    session = play(Config(budget_s=1e-9)).session
+    session = play(Config(budget_s=1e-9))
     assert (len(by_round(session)), session.record.ended_by, session.halfway) == (1, "budget", 0)
 
 
