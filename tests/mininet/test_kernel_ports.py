@@ -69,8 +69,5 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
 
 
 def is_expected(arrived: bytes, expected: bytes) -> bool:
-    return len(arrived) == len(expected) and differing_offsets(arrived, expected) <= RESIDENCE
-
-
-def differing_offsets(arrived: bytes, expected: bytes) -> set[int]:
-    return {at for at, pair in enumerate(zip(arrived, expected, strict=True)) if pair[0] != pair[1]}
+    differing = {at for at, pair in enumerate(zip(arrived, expected, strict=False)) if pair[0] != pair[1]}
+    return len(arrived) == len(expected) and differing <= RESIDENCE

@@ -23,13 +23,8 @@ RECOVERY = '[recovery]\njournal_sync = "never"\nreplay_log = true\n'
 def test_what_is_killed_comes_back_and_nothing_is_lost(
     tmp_path: Path, module: str, datapath: str, kills: int
 ) -> None:
-    with run_topo(
-        tmp_path,
-        f"DATAPATH={datapath}",
-        f"ROUNDS={10 * kills}",
-        tables=RECOVERY,
-        arms=["baseline", "offload-proxy"],
-    ) as run:
+    arms, variables = ["baseline", "offload-proxy"], (f"DATAPATH={datapath}", f"ROUNDS={10 * kills}")
+    with run_topo(tmp_path, *variables, tables=RECOVERY, arms=arms) as run:
         for killed in range(kills):
             run.wait_for_parts(f"operations-worker-1-{10 + 12 * killed}.parquet")
             run.kill_restarted(module)
@@ -38,8 +33,8 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     record = record_of(run.folder)
     accounting = record["accounting"]
     assert sum(accounting["restarts"].values()) == kills
-    commits = {block["arm"]: block["servers"]["commits"] > 0 for block in record["blocks"]}
-    assert commits == {"baseline": True, "offload-proxy": True}
+    has_commits = {block["arm"]: block["servers"]["commits"] > 0 for block in record["blocks"]}
+    assert has_commits == dict.fromkeys(arms, True)
     assert {"s1", "ps-0", "ps-1", "worker-1"} <= set(record["memory_mb"])
     assert all(20 < mb < 4_000 for mb in record["memory_mb"].values())
     page = (run.folder / "report.html").read_text()

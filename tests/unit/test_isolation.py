@@ -297,9 +297,9 @@ def atp_packet(
     return build(UdpFrame(end_of_worker(worker, job), destination, packet.build()))
 
 
-def atp_switch(arm: Arm = atp.PUBLISHED) -> Any:  # a pipeline
+def atp_switch() -> Any:  # a pipeline
     """Return a switch in whose cell the victim's first worker has added its values."""
-    switch = switch_of(atp.DESIGN, arm)
+    switch = switch_of(atp.DESIGN, atp.PUBLISHED)
     assert switch.process(1, atp_packet(Random(), 1, ATP_JOB, value=SECRET), 0, 0) == []
     return switch
 

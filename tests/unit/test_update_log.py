@@ -124,9 +124,8 @@ def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
     log = csv(tmp_path, 'job,note\n1,"a\r\nb"\nx,c\n')
     assert log.fault(["job"]) == f"{log.path}, line 4: column job is 'x'{RIGHT}"
     # The break stays in the value.
-    assert (
-        log.fault(["note"]) == f"{log.path}, line 3: column note is {'a' + chr(13) + chr(10) + 'b'!r}{RIGHT}"
-    )
+    value = repr("a\r\nb")
+    assert log.fault(["note"]) == f"{log.path}, line 3: column note is {value}{RIGHT}"
 
 
 @pytest.mark.parametrize(
@@ -184,16 +183,13 @@ def test_headers_that_are_none(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert refusal(path) == f"{path}: cannot be read: No such file or directory"
-    assert (
-        refusal(tmp_path) == f"{tmp_path}: not a regular file; a log or training set is read more than once"
-    )
+    text = "not a regular file; a log or training set is read more than once"
+    assert refusal(tmp_path) == f"{tmp_path}: {text}"
     path.write_bytes(b"")
     assert refusal(path) == f"{path}: is empty; expected an update log in Parquet or CSV"
     path.write_bytes(random.Random(1).randbytes(1000))
-    assert refusal(path) == (
-        f"{path}: is neither text nor Parquet, which begins with PAR1; "
-        "expected an update log in Parquet or CSV"
-    )
+    text = "is neither text nor Parquet, which begins with PAR1; expected an update log in Parquet or CSV"
+    assert refusal(path) == f"{path}: {text}"
     path.write_bytes(b"PAR1 and nothing more")
     assert re.fullmatch(re.escape(f"{path}: cannot be read: ") + "[^\n]+", refusal(path))
 

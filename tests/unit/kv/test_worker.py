@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -337,6 +336,7 @@ def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.Mo
     rig.running.cluster.servers[1].mute = True
     port = rig.running.cluster.servers[1].address[1]
     ts = kv.push(np.arange(12), ones(12), "items")
+    port = rig.running.cluster.servers[1].address[1]
     with pytest.raises(ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{port}\)"):
         kv.wait(ts)
     with pytest.raises(ServerTimeout):
@@ -349,13 +349,14 @@ def test_waiting_callers_are_notified_of_the_end(rig: Rig, end: str) -> None:
     for server in rig.running.cluster.servers:
         server.mute = True
     ts = kv.push([1], ones(1), "items")
-    breaks = partial(rig.running.break_session, "ps-1 ended with code -9")
-    ends = threading.Thread(target=rig.running.end if end == "ended" else breaks)
-    ends.start()
     message = "hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"
-    with pytest.raises(ClusterLost, match=message):
-        kv.wait(ts)
-    ends.join()
+    with ThreadPoolExecutor() as pool:
+        if end == "ended":
+            pool.submit(rig.running.end)
+        else:
+            rig.running.break_session("ps-1 ended with code -9")
+        with pytest.raises(ClusterLost, match=message):
+            kv.wait(ts)
 
 
 def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:

@@ -21,7 +21,7 @@ from experiment.session import PlannedBlock
 from foundation.designs.arms import arms_of
 from switch_harness.waiting import wait_for
 from tests.harness.sessions import real_session
-from topologies.embedding_tables import Tables, make_tables
+from topologies.embedding_tables import make_tables
 from topologies.joined_worker import JoinedWorker
 from topologies.run_lock import is_alive
 from topologies.scripts import arm as arm_module
@@ -51,7 +51,7 @@ class Line:
         asyncio.get_running_loop().call_soon(self._answer, self.sent[-1])
 
 
-async def _publish(arm: object) -> None:
+async def _do_nothing(_: object) -> None:
     pass
 
 
@@ -60,14 +60,11 @@ class Played:
 
     def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
         self._tells, self._leaves = each_tells, leaves
-        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, self._start, _publish, lambda report: None)
+        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, _do_nothing, _do_nothing, lambda report: None)
         self.lines = [Line(partial(self._answer, rank)) for rank in range(2)]
         for rank, line in enumerate(self.lines):
             writer: Any = line
             self.arm._join(JoinedWorker(rank, writer))
-
-    async def _start(self, tables: Tables) -> None:
-        pass
 
     def _answer(self, rank: int, order: dict[str, Any]) -> None:
         joined = self.arm.joined_workers[rank]
@@ -80,8 +77,8 @@ class Played:
             for steps in self._tells[rank : rank + 1]:
                 joined.report_steps(steps)
             if rank in self._leaves:
-                block = {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}
-                joined.final_report = {"last_block": block}
+                last_block = {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}
+                joined.final_report = {"last_block": last_block}
                 joined.mark_left()
 
 
@@ -187,8 +184,8 @@ async def test_a_script_that_fails_is_reported_with_its_status_arm_and_last_line
     script = await started(Script(3, "offload", tmp_path / "log"), code)
     await script.wait_until_failed()
     reported = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
-    assert "worker 3 (rank 2) in arm offload" in reported and "status 1" in reported
-    assert str(tmp_path / "log") in reported
+    parts = ("worker 3 (rank 2) in arm offload", "status 1", str(tmp_path / "log"))
+    assert all(part in reported for part in parts)
     assert reported.endswith("\n  no such column: price") and "\n  19" in reported and "first" not in reported
 
 
@@ -269,8 +266,11 @@ async def test_a_wait_for_scripts_is_explained(
 ) -> None:
     monkeypatch.setattr(group, "_REMINDER_DELAY_S", 0.0)
     caplog.set_level("INFO")
-    nobody_joins = ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, _publish, print)
-    await group._log_missing_scripts([Played(tmp_path).arm, nobody_joins], tmp_path)
+    arms = [
+        Played(tmp_path).arm,
+        ScriptArm(OFFLOAD, CONFIG, tmp_path, _do_nothing, _do_nothing, print),
+    ]
+    await group._log_missing_scripts(arms, tmp_path)
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text
 
 

@@ -127,10 +127,8 @@ async def test_a_block_gets_its_discarded_time_and_steps() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
     await session.run_steps(PlannedBlock(arm("baseline"), first_step=100, steps=8, max_discarded_steps=2))
-    asked = {
-        name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
-    }
-    assert asked == {"first_step": 100, "steps": 8, "discard_ns": 30_000_000, "discard_steps": 2}
+    expected = {"first_step": 100, "steps": 8, "discard_ns": 30_000_000, "discard_steps": 2}
+    assert {name: worker.commands[0][name] for name in expected} == expected
 
 
 async def test_empty_rpcs_have_time_by_their_number() -> None:
