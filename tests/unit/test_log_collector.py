@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -99,43 +97,29 @@ def test_no_octets_break_it(noise: bytes, seed: int) -> None:
             assert (collector.updates, list(Path(name).iterdir())) == (0, [])
 
 
-def over_a_socket(folder: Path, do: Callable[[Path], None]) -> Collector:
-    """Run `do` in a thread beside a collector; return the collector."""
-
-    async def serve() -> Collector:
-        async with run_collector(folder, folder / "socket") as collector:
-            await in_thread(do, folder / "socket")
-        return collector
-
-    return asyncio.run(serve())
-
-
-def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> None:
-    folder = tmp_path
+async def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(folder / "socket"))
-
-    def do(path: Path) -> None:
-        send(rows(1, {(1, 7): 3}), path)
-        send(rows(0, {(1, 8): 2, (4, 8): 1}), path)
-        send(rows(1, {(1, 7): 4}), path)
+        killed.bind(str(path))
+    async with run_collector(tmp_path, path) as collector:
+        for sent in (rows(1, {(1, 7): 3}), rows(0, {(1, 8): 2, (4, 8): 1}), rows(1, {(1, 7): 4})):
+            await in_thread(send, sent, path)
         with pytest.raises(DataError, match="PS 1 sent 3 updates, and 4 before: counts must not decrease"):
-            send(rows(1, {(1, 7): 3}), path)
+            await in_thread(send, rows(1, {(1, 7): 3}), path)
+    assert collector.updates == 7
+    assert added_up(tmp_path) == {(1, 7): 4, (1, 8): 2, (4, 8): 1}
+    assert not path.exists()
 
-    assert over_a_socket(folder, do).updates == 7
-    assert added_up(folder) == {(1, 7): 4, (1, 8): 2, (4, 8): 1}
-    assert not (folder / "socket").exists()
 
-
-def test_a_client_that_leaves_before_its_answer(tmp_path: Path) -> None:
-    def do(path: Path) -> None:
+async def test_a_client_that_leaves_before_its_answer(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    async with run_collector(tmp_path, path) as collector:
         for last in (b"", b"x"):
             with socket.socket(socket.AF_UNIX) as gone:
                 gone.connect(str(path))
                 gone.sendall(last)
-        send(rows(1, {(1, 7): 3}), path)
-
-    assert over_a_socket(tmp_path, do).updates == 3
+        await in_thread(send, rows(1, {(1, 7): 3}), path)
+    assert collector.updates == 3
 
 
 def parameter_server(*updates: int) -> ParameterServer[object]:
@@ -145,19 +129,17 @@ def parameter_server(*updates: int) -> ParameterServer[object]:
     return core
 
 
-def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Path) -> None:
+async def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Path) -> None:
     core = parameter_server(3, 0, 1)
     keys = core.stores[2].contents().keys
-
-    def do(path: Path) -> None:
-        logs = PsLogs(tmp_path / "own", 0, 0, path)
-        logs.send_updates(core.stores)
-        logs.send_updates(core.stores)
+    async with run_collector(tmp_path, tmp_path / "socket") as collector:
+        logs = PsLogs(tmp_path / "own", 0, 0, tmp_path / "socket")
+        await in_thread(logs.send_updates, core.stores)
+        await in_thread(logs.send_updates, core.stores)
         core.server.state.cells["updates"][0, 1] = 5
-        logs.send_updates(core.stores)
-        logs.close()
-
-    assert over_a_socket(tmp_path, do).updates == 9
+        await in_thread(logs.send_updates, core.stores)
+        await in_thread(logs.close)
+    assert collector.updates == 9
     assert sorted(file.name for file in tmp_path.glob("*.parquet")) == [
         "updates-ps-0-0.parquet", "updates-ps-0-1.parquet",
     ]  # fmt: skip

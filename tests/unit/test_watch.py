@@ -32,9 +32,14 @@ NOWHERE = "127.0.0.1:1"
 
 
 @pytest.fixture
-def switch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Fake the switch's readings, two seconds apart; it is gone after the last."""
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None]:
+    """Fake the switch's readings, two seconds apart; it is gone after the last."""
 
     def say(*found: Counters, then: str = "is gone", answers: bool = False) -> None:
         readings, clocks = iter(found), iter(range(100, 200, 2))
@@ -211,12 +216,6 @@ def test_a_part_that_cannot_be_read_ends_with_one_line(switch: Callable[..., Non
     switch(FIRST)
     code, output, errors = outcome(str(file.parents[1]))
     assert (code, output) == (1, "") and errors.startswith(f"Error: {file}: cannot be read: ")
-
-
-@pytest.fixture
-def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_no_switch_is_an_error_and_not_the_end_of_a_run(nowhere: Path) -> None:

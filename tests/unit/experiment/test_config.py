@@ -244,31 +244,21 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("design", "optimiser", "message"),
     [
-        (
-            'design = "hotset"\noptimiser = "adam"',
-            r"optimiser adam\(.*\): design hotset can only add pushes",
-        ),
-        (
-            'design = "ring"\noptimiser = "adam"',
-            r"design ring can only add pushes; expected design none, collect, or no",
-        ),
-        (
-            'design = "none"\noptimiser = "adam"\nscript = "train.py"',
-            r"and script: a script gives hotline.Worker",
-        ),
-        (
-            'design = "none"\noptimiser = "adam"\nlearning_rate = 1',
-            r"and learning_rate \(1\): .* leave learning",
-        ),
-        ('design = "none"\noptimiser = "lamb"', r"optimiser\b.*expected sgd\(lr=0.1\), .* got 'lamb'$"),
-        ('design = "none"\noptimiser = "sgd"', r"optimiser\b.* sgd: sgd expects lr$"),
+        ("hotset", '"adam"', r"optimiser adam\(.*\): design hotset can only add pushes"),
+        ("ring", '"adam"', r"design ring can only add pushes; expected design none, collect, or no"),
+        ("none", '"adam"\nscript = "train.py"', r"and script: a script gives hotline.Worker"),
+        ("none", '"adam"\nlearning_rate = 1', r"and learning_rate \(1\): .* leave learning"),
+        ("none", '"lamb"', r"optimiser\b.*expected sgd\(lr=0.1\), .* got 'lamb'$"),
+        ("none", '"sgd"', r"optimiser\b.* sgd: sgd expects lr$"),
     ],
 )
-def test_optimisers_that_cannot_be(load_text: Callable[..., Config], text: str, message: str) -> None:
+def test_optimisers_that_cannot_be(
+    load_text: Callable[..., Config], design: str, optimiser: str, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_text(text)
+        load_text(f'design = "{design}"\noptimiser = {optimiser}')
 
 
 def test_an_optimiser_is_a_setting(load_text: Callable[..., Config]) -> None:

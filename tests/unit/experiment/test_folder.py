@@ -1,13 +1,16 @@
-"""The run that `runs/latest` points to."""
+"""The run that `runs/latest` points to, and the progress that a run reports."""
 
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from experiment.folder import create_run_folder, finish_run_folder, point_to_latest
+from experiment.progress import Reporter, RunConsole
 from topologies import cleanup, run_lock
 from topologies.run_lock import hold_run_lock
 
@@ -64,3 +67,19 @@ def test_cleaning_up_leaves_no_link_to_a_run_that_was_removed(
     (tmp_path / "runs" / "latest").symlink_to("20260101-000000-softswitch")
     assert cleanup.main([]) == 0
     assert latest(tmp_path / "runs") == stored
+
+
+def test_a_run_goes_on_when_the_reader_of_its_progress_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In `make run-topo 2>&1 | cat`, Ctrl-C ends cat as well."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    # What it never took, its file cannot write at the end either.
+    with suppress(BrokenPipeError), open(writing, "w", buffering=1) as broken:
+        monkeypatch.setattr(sys, "stderr", broken)
+        reporter = Reporter(RunConsole())
+        for name in ("load", "logs"):
+            with reporter.phase(name):
+                (tmp_path / name).touch()
+    assert set(reporter.durations) == {"load", "logs"} == {file.name for file in tmp_path.iterdir()}

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,23 +40,28 @@ if "fails" in sys.argv:
 
 @asynccontextmanager
 async def agents(
-    folder: Path, number: int, fails: bool = False, liveness: Liveness | None = None
+    folder: Path, *names: str, script: str = SCRIPT, argument: str = "", watched: bool = False, **options: Any
 ) -> AsyncIterator[list[Agent]]:
-    """Start agents; those that fail write an error at their end, without a command."""
-    started = []
-    for index in range(1, number + 1):
-        command = [sys.executable, "-c", SCRIPT, *(["fails"] if fails else [])]
-        started.append(
-            await Agent(f"worker-{index}", command, {"worker": index}, folder, liveness=liveness).start()
-        )
+    """Start agents; those with the argument "fails" write an error at their end, without a command."""
+    command = [sys.executable, "-c", script, argument]
+    started = [await Agent.start(name, command, {}, folder, **options) for name in names]
+    watches = [asyncio.ensure_future(agent.wait_until_failed()) for agent in started if watched]
     try:
         for agent in started:
             await agent.ready()
         yield started
     finally:
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
         for agent in started:
             await agent.quit()
     assert all(not Path(f"/proc/{agent.pid}").exists() for agent in started)
+
+
+def coming_back(folder: Path, watched: bool = True) -> AbstractAsyncContextManager[list[Agent]]:
+    """Start a server that is started again after its death."""
+    return agents(folder, "ps-0", watched=watched, restarts_after_death=True)
 
 
 def deaths_of(started: list[Agent]) -> list[Coroutine[Any, Any, None]]:
@@ -65,7 +70,7 @@ def deaths_of(started: list[Agent]) -> list[Coroutine[Any, Any, None]]:
 
 async def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
     seen: list[tuple[str, int]] = []
-    async with agents(tmp_path, 2) as started:
+    async with agents(tmp_path, "worker-1", "worker-2") as started:
         command = {"cmd": "run", "steps": 5}
         answers = await call_all(started, command, on_progress=lambda agent, n: seen.append((agent, n)))
         assert answers == [{"ok": True, "steps": 5}] * 2
@@ -73,21 +78,21 @@ async def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
 
 
 async def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
-    async with agents(tmp_path, 1) as started:
+    async with agents(tmp_path, "worker-1") as [agent]:
         with pytest.raises(AgentFailed, match=r"^worker-1: no such job$"):
-            await started[0].call({"cmd": "bad"})
-        assert (await started[0].call({"cmd": "run", "steps": 1}))["ok"]
+            await agent.call({"cmd": "bad"})
+        assert (await agent.call({"cmd": "run", "steps": 1}))["ok"]
 
 
 async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with agents(tmp_path, 1, fails=True):
+    async with agents(tmp_path, "worker-1", argument="fails"):
         pass
-    async with agents(tmp_path, 1, fails=True) as started:
-        await started[0].send({"cmd": "fail"})
+    async with agents(tmp_path, "worker-1", argument="fails") as [agent]:
+        await agent.send({"cmd": "fail"})
         with pytest.raises(AgentFailed, match=r"ended with code 1: .*the disk is full"):
-            await started[0].wait_until_failed()
+            await agent.wait_until_failed()
     assert caplog.messages == ["worker-1: parts: cannot be written: the disk is full"] * 2
 
 
@@ -102,13 +107,13 @@ async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_re
 async def test_an_agent_without_an_answer_is_named(
     tmp_path: Path, command: str, timeout_s: float, message: str
 ) -> None:
-    async with agents(tmp_path, 1) as started:
+    async with agents(tmp_path, "worker-1") as [agent]:
         with pytest.raises(AgentFailed, match=message):
-            await started[0].call({"cmd": command}, timeout_s=timeout_s)
+            await agent.call({"cmd": command}, timeout_s=timeout_s)
 
 
 async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
-    async with agents(tmp_path, 2) as started:
+    async with agents(tmp_path, "worker-1", "worker-2") as started:
         stopped = asyncio.Event()
 
         async def work() -> None:
@@ -136,13 +141,13 @@ async def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> 
 
 
 async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
-    async with agents(tmp_path, 1) as started:
-        call = asyncio.ensure_future(started[0].call({"cmd": "run", "steps": 1}))
+    async with agents(tmp_path, "worker-1") as [agent]:
+        call = asyncio.ensure_future(agent.call({"cmd": "run", "steps": 1}))
         await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        await started[0].settle()
-        assert await started[0].call({"cmd": "run", "steps": 2}) == {"ok": True, "steps": 2}
+        await agent.settle()
+        assert await agent.call({"cmd": "run", "steps": 2}) == {"ok": True, "steps": 2}
 
 
 async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
@@ -152,29 +157,15 @@ async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> No
     async def fail() -> int:
         raise ZeroDivisionError
 
-    async with agents(tmp_path, 1) as started:
+    async with agents(tmp_path, "worker-1") as started:
         assert await supervise(answer(), deaths_of(started)) == 42
         with pytest.raises(ZeroDivisionError):
             await supervise(fail(), deaths_of(started))
 
 
-@asynccontextmanager
-async def coming_back(folder: Path, watched: bool = True, script: str = SCRIPT) -> AsyncIterator[Agent]:
-    agent = await Agent("ps-0", [sys.executable, "-c", script], {}, folder, restarts_after_death=True).start()
-    watch = asyncio.ensure_future(agent.wait_until_failed()) if watched else None
-    try:
-        await agent.ready()
-        yield agent
-    finally:
-        if watch is not None:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
-        await agent.quit()
-
-
 async def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
     """What was asked when it died, and what is asked while it is dead."""
-    async with coming_back(tmp_path) as agent:
+    async with coming_back(tmp_path) as [agent]:
         for restarts in (1, 2):
             first = agent.pid
             os.kill(first, signal.SIGKILL)
@@ -185,7 +176,7 @@ async def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
 
 async def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> None:
     """While it comes back, no call reads the answer of another one, and all are answered."""
-    async with coming_back(tmp_path) as agent:
+    async with coming_back(tmp_path) as [agent]:
         seen: list[int] = []
 
         async def ask(number: int) -> None:
@@ -215,7 +206,7 @@ if flag.exists():
     sys.exit("the disk is gone")
 flag.touch()
 {SCRIPT}"""
-    async with coming_back(tmp_path, watched=False, script=script) as agent:
+    async with agents(tmp_path, "ps-0", script=script, restarts_after_death=True) as [agent]:
         watch = asyncio.ensure_future(agent.wait_until_failed())
         os.kill(agent.pid, signal.SIGKILL)
         with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
@@ -226,7 +217,7 @@ flag.touch()
 
 async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None:
     liveness = Liveness()
-    async with agents(tmp_path, 1, liveness=liveness) as [agent]:
+    async with agents(tmp_path, "worker-1", liveness=liveness) as [agent]:
         liveness.mark_down("s1")
         call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, timeout_s=0.01))
         for _ in range(100):
@@ -249,7 +240,7 @@ async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None
 async def test_what_no_restart_can_answer_is_an_error(
     tmp_path: Path, watched: bool, command: str, message: str
 ) -> None:
-    async with coming_back(tmp_path, watched) as agent:
+    async with coming_back(tmp_path, watched) as [agent]:
         with pytest.raises(AgentFailed, match=message):
             await asyncio.wait_for(agent.call({"cmd": command}), 30)
         assert agent.restarts == 0
