@@ -65,9 +65,8 @@ async def test_a_load_within_a_quota_displaces_keys_of_a_job_without_one(net: Li
         async with Controller(net.address) as controller:
             assert await controller.quotas() == {JOB: LANES, NOISY: 0}
             await controller.load(NOISY, FULL)
-            with pytest.raises(
-                HotSetError, match=r"^lane 0 has 2 slots, 1 of them taken by entries that stay"
-            ):
+            text = r"^lane 0 has 2 slots, 1 of them taken by entries that stay"
+            with pytest.raises(HotSetError, match=text):
                 await controller.load(JOB, FULL)
             assert await hot(net, NOISY) == set(FULL)
             assert (await controller.plan(JOB, OWN)).summary()["collected"] == LANES

@@ -36,10 +36,10 @@ WORKERS = 4
 class PlayedSession(IdleSession):
     """A session that records what would be run, at a cost for servers. Its budget uses the real clock."""
 
-    def __init__(self, config: Config, max_lateness_ns: int = 0) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.played: list[dict[str, Any]] = []
-        self.max_lateness_ns = max_lateness_ns
+        self.max_lateness_ns = 0
         self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
         """Disturbance of each block, by its number."""
         self.read = MachineCounters(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
@@ -106,8 +106,10 @@ class PlayedSession(IdleSession):
         return {"worker-1": of_worker, "ps-0": of_server, **({"s1": played} if is_there else {})}
 
 
-def play(config: Config, max_lateness_ns: int = 0) -> PlayedSession:
-    session = PlayedSession(config, max_lateness_ns)
+def play(config: Config, **attributes: Any) -> PlayedSession:
+    """Play a session in which these attributes have other values."""
+    session = PlayedSession(config)
+    vars(session).update(attributes)
     play_on(session)
     return session
 
@@ -209,26 +211,22 @@ def test_a_block_takes_its_own_share_of_counters_that_go_on() -> None:
 
 def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
     assert [block.program_s for block in play(Config(rounds=1)).record.blocks] == [None] * 10
-    session = PlayedSession(Config(rounds=1))
-    session.in_the_kernel = True
-    play_on(session)
+    session = play(Config(rounds=1), in_the_kernel=True)
     use = ProgramUse(workers=0.5, servers=0.25)
     assert [block.program_s for block in session.record.blocks] == [use] * 10
 
 
 @pytest.mark.parametrize(("max_lateness_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])
 def test_a_block_fell_behind_when_it_was_late_by_a_period(max_lateness_ns: int, fell_behind: bool) -> None:
-    blocks = play(Config(rounds=1, loads=(0.5,)), max_lateness_ns).record.blocks
+    blocks = play(Config(rounds=1, loads=(0.5,)), max_lateness_ns=max_lateness_ns).record.blocks
     assert [block.period_ns for block in blocks] == [20_000_000] * len(ARMS)
     assert all(block.fell_behind is fell_behind for block in blocks)
 
 
 def disturbed(rounds: int, numbers: range) -> PlayedSession:
     """Play rounds in which other processes take half a CPU in the blocks of these numbers, from 1 on."""
-    session = PlayedSession(Config(rounds=rounds, loads=(0.5,)))
-    session.others_cpu_ms = lambda number: 0.5 * BLOCK_MS if number in numbers else 0.0
-    play_on(session)
-    return session
+    config = Config(rounds=rounds, loads=(0.5,))
+    return play(config, others_cpu_ms=lambda number: 0.5 * BLOCK_MS if number in numbers else 0.0)
 
 
 def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
@@ -245,9 +243,7 @@ def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
 
 
 def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
-    session = PlayedSession(Config(rounds=2, loads=(0.5,)))
-    session.dies_in = 7
-    play_on(session)
+    session = play(Config(rounds=2, loads=(0.5,)), dies_in=7)
     [repeated] = session.record.repeated_blocks
     assert (repeated.restarts, repeated.disturbed) == (1, ["restart"])
     assert {block.restarts for block in session.record.blocks} == {0}
@@ -295,7 +291,7 @@ def test_rounds_end_at_the_first_look_if_it_decides_all() -> None:
 
 def test_the_first_numbers_are_printed_while_rounds_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once after 20 s, and not again before the first look, which here ends the run."""
-    session = PlayedSession(Config(), 0)
+    session = PlayedSession(Config())
     shown: list[str] = []
     monkeypatch.setattr(session.reporter, "message", shown.append)
     monkeypatch.setattr("experiment.phases.rounds.FIRST_SUMMARY_S", 0.0)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from rich.console import Console
@@ -122,25 +123,17 @@ async def test_an_interrupted_load_ends_at_once(monkeypatch: pytest.MonkeyPatch,
     """Workers whose keys are on their way would never come to the end of their steps."""
     begun = asyncio.Event()
 
-    class Stuck:
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
-        async def __aenter__(self) -> Stuck:
-            return self
-
-        async def __aexit__(self, *_: object) -> None:
-            pass
-
-        async def load_all(self, *_: object, **__: object) -> None:
-            begun.set()
-            await asyncio.Event().wait()
+    async def load_all(*_: object, **__: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
 
     class Endless(RealSession):
         async def run_steps(self, *_: Any, **__: Any) -> Any:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("topologies.session.Controller", Stuck)
+    controller = MagicMock()
+    controller.return_value.__aenter__.return_value.load_all = load_all
+    monkeypatch.setattr("topologies.session.Controller", controller)
     session = real_session(run=tmp_path, of=Endless)
     loading = asyncio.ensure_future(session.load([1]))
     beginning = asyncio.ensure_future(begun.wait())

@@ -32,6 +32,11 @@ def ready_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib, "import_module", lambda name: None)
 
 
+def assert_refused(config: Config, message: str) -> None:
+    with pytest.raises(PreflightError, match=message):
+        preflight.check(config)
+
+
 @pytest.fixture
 def free_port() -> int:
     with reserved_port() as port:
@@ -52,16 +57,14 @@ def test_a_ready_machine_passes(free_port: int) -> None:
 
 def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(PreflightError, match=r"need root: put `sudo` before the command"):
-        preflight.check(Config())
+    assert_refused(Config(), r"need root: put `sudo` before the command")
 
 
 @pytest.mark.parametrize(("bit", "name"), [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")])
 def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
     status = f"CapEff:\t{(1 << 41) - 1 & ~(1 << bit):016x}\n"
     monkeypatch.setattr(preflight, "_own_status", lambda: status)
-    with pytest.raises(PreflightError, match=f"root without {name}"):
-        preflight.check(Config())
+    assert_refused(Config(), f"root without {name}")
 
 
 def without(program: str) -> Callable[[str], str | None]:
@@ -80,8 +83,7 @@ def test_a_missing_program(
     monkeypatch: pytest.MonkeyPatch, program: str, config: Config, message: str
 ) -> None:
     monkeypatch.setattr(shutil, "which", without(program))
-    with pytest.raises(PreflightError, match=message):
-        preflight.check(config)
+    assert_refused(config, message)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +91,13 @@ def test_a_missing_program(
 )
 def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module: str, message: str) -> None:
     monkeypatch.setattr(importlib, "import_module", failing_import(module))
-    with pytest.raises(PreflightError, match=message):
-        preflight.check(Config())
+    assert_refused(Config(), message)
 
 
 def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     missing = replace(design("hotset"), program=tmp_path / "hotset.json")
     monkeypatch.setattr(preflight, "design", lambda _name: missing)
-    with pytest.raises(PreflightError, match=r"hotset\.json is missing; `make p4` compiles it"):
-        preflight.check(Config())
+    assert_refused(Config(), r"hotset\.json is missing; `make p4` compiles it")
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,7 @@ def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 )
 def test_paths_and_cpus_that_are_not_there(tmp_path: Path, config: Config, message: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PreflightError, match=f"^{message}"):
-        preflight.check(config)
+    assert_refused(config, f"^{message}")
 
 
 def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:

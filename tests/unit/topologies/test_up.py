@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import polars as pl
 import pytest
@@ -25,12 +26,8 @@ async def test_the_files_of_earlier_sessions_are_kept(
     network: Any = None
     backend = UpBackend(config, place(config.placement, config.servers, config.workers), network)
 
-    async def start_nothing(*given: object) -> None:
-        pass
-
     for name in ("_start_servers", "_restart_switch"):
-        monkeypatch.setattr(backend, name, start_nothing)
-
+        monkeypatch.setattr(backend, name, AsyncMock())
     for pushes in (5, 7, 0, 9):
         backend._has_reports = False
         if pushes:
