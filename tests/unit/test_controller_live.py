@@ -62,15 +62,16 @@ async def states(net: LiveNet) -> dict[int, State]:
 
 async def check_sums(net: LiveNet) -> None:
     """Check that servers and switch hold the sums of all pushes, and each key has one owner."""
-    sent = sum((load.sent for load in net.loads), Counter[int]())
-    async with Controller(net.address) as controller:
-        held = {entry.param.key: entry.value for entry in await controller.registers(JOB)}
-    for key in range(KEYS):
-        store = net.servers[ps_of(key, net.n_ps)].store
-        at = store.locate(np.array([key], dtype=np.uint64))
-        in_switch = held.get(key)
-        assert store.is_owned(at).item() == (in_switch is None)
-        assert (store.values(at).item() + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
+    for job in net.jobs:
+        sent = sum((load.sent for load in net.loads if load.job == job), Counter[int]())
+        async with Controller(net.address) as controller:
+            held = {entry.param.key: entry.value for entry in await controller.registers(job)}
+        for key in range(KEYS):
+            store = net.servers[ps_of(key, net.n_ps)].stores[job]
+            at = store.locate(np.array([key], dtype=np.uint64))
+            in_switch = held.get(key)
+            assert store.is_owned(at).item() == (in_switch is None)
+            assert (store.values(at).item() + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
 
 
 def given_away(net: LiveNet) -> int:

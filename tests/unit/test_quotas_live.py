@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -16,11 +15,9 @@ from controller.hotset import follower, migrate, quotas, selection
 from controller.hotset.follower import Follower
 from controller.hotset.quotas import first_per_lane, slots_of
 from controller.hotset.selection import Rule
-from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
-from tests.harness.wire import MODULUS
-from tests.unit.test_controller_live import hotline, status
+from tests.unit.test_controller_live import check_sums, hotline, status
 
 NOISY, SLOTS = 5, 2
 """The other job, and the slots of a lane."""
@@ -46,14 +43,10 @@ async def hot(net: LiveNet, job: int) -> set[int]:
 
 async def check_all_sums(net: LiveNet) -> None:
     """Move all keys to their servers, and check that these hold the sums of all pushes of both jobs."""
-    for job in net.jobs:
-        sent = sum((load.sent for load in net.loads if load.job == job), Counter[int]())
-        async with Controller(net.address) as controller:
+    async with Controller(net.address) as controller:
+        for job in net.jobs:
             await controller.load(job, [])
-        for key in range(KEYS):
-            store = net.servers[ps_of(key, net.n_ps)].stores[job]
-            value = store.values(store.locate(np.array([key], dtype=np.uint64))).item()
-            assert value % MODULUS == sent[key] % MODULUS
+    await check_sums(net)
 
 
 @DESIGNS
