@@ -1,12 +1,16 @@
-"""Commands of `hotline`, run in the tests' own process."""
+"""Commands of `hotline`, run in the tests' own process, and hot sets for them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 from click.testing import CliRunner, Result
 
+from controller.hotset import choice
 from hotline.cli.commands import hotline
 
 
@@ -20,3 +24,11 @@ def json_of(*arguments: object) -> Any:
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def write_hot_set(folder: Path, updates: Mapping[int, int]) -> str:
+    """Write an update log with these updates of keys, and the hot set of all of them; return its path."""
+    log, file = folder / "log.parquet", folder / "hot.parquet"
+    pl.DataFrame({"key": list(updates), "updates": list(updates.values())}).write_parquet(log)
+    choice.write(choice.build([log], len(updates)), file)
+    return str(file)

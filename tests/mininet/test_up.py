@@ -18,8 +18,8 @@ import polars as pl
 import pytest
 
 from controller.hotset import choice
-from foundation.logs.columns import UPDATES
 from switch_harness.waiting import wait_for
+from tests.harness.cli import write_hot_set
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 ROOT = Path(__file__).parents[2]
@@ -106,7 +106,8 @@ def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tm
         for each in scripts:
             assert each.stdout is not None and each.stdout.readline() == "trains\n"
         at_switch = ["--switch", up["switch"], "--job", str(up["job"])]
-        loaded = hotline("load", *at_switch, str(hot_set(tmp_path, range(1, 201))))
+        hot = write_hot_set(tmp_path, dict.fromkeys(range(1, 201), 1))
+        loaded = hotline("load", *at_switch, hot)
         assert loaded.returncode == 0, loaded.stderr
         go_on.touch()
         assert [each.wait(PATIENCE_S) for each in scripts] == [0, 0]
@@ -191,17 +192,6 @@ def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
     assert not Path(up["connect"]).exists() and rules() == []
 
 
-def hot_set(folder: Path, keys: range) -> Path:
-    """Write a hot set of these keys."""
-    log = folder / "log.parquet"
-    pl.DataFrame(
-        {name: [0] * len(keys) for name in UPDATES} | {"key": list(keys), "updates": [1] * len(keys)}
-    ).write_parquet(log)
-    file = folder / "hot.parquet"
-    choice.write(choice.build([log], len(keys)), file)
-    return file
-
-
 def machine_code_for_nobody(cache: Path) -> None:
     """Copy the compiled code to the cache of the script's user, who would take a minute to compile it."""
     for made in ROOT.glob("[a-z]*/**/__pycache__/compiled-*"):
@@ -242,7 +232,7 @@ def test_a_barrier_publishes_what_the_switch_has_added(settings: Path, tmp_path:
     script = tmp_path / "train.py"
     script.write_text(ADAGRAD)
     up = bring_up(settings)
-    hot = str(hot_set(tmp_path, range(32)))
+    hot = write_hot_set(tmp_path, dict.fromkeys(range(32), 1))
     command = [sys.executable, str(script), up["switch"], str(up["job"]), hot]
     trained = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert trained.returncode == 0, trained.stderr

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import click
-import polars as pl
 import pytest
 from rich.console import Console
 
 from controller.controller import Register
 from controller.errors import UnknownJob
-from controller.hotset import choice as hotset
 from controller.hotset.follower import Period
 from controller.hotset.migrate import Move, Plan
 from controller.hotset.selection import Rule
@@ -24,7 +22,7 @@ from controller.tables import HotParam, Job, State
 from experiment import bars as progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
-from tests.harness.cli import invoke
+from tests.harness.cli import invoke, write_hot_set
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
 ARRIVES = Move(PARAM, None, State.HOT)
@@ -96,10 +94,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
 
 @pytest.fixture
 def hot_set(tmp_path: Path) -> str:
-    log = tmp_path / "log.parquet"
-    pl.DataFrame({"key": [9, 5], "updates": [10, 30]}).write_parquet(log)
-    hotset.write(hotset.build([log], 2), tmp_path / "hot.parquet")
-    return str(tmp_path / "hot.parquet")
+    return write_hot_set(tmp_path, {9: 10, 5: 30})
 
 
 def output(*arguments: object) -> str:

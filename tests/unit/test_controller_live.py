@@ -14,7 +14,6 @@ from pathlib import Path
 
 import finsy as fy
 import numpy as np
-import polars as pl
 import pytest
 from finsy import p4client
 
@@ -30,7 +29,6 @@ from controller.errors import (
     UnknownJob,
     UnknownKey,
 )
-from controller.hotset import choice as hotset
 from controller.inband import InBand
 from controller.status import SwitchStatus
 from controller.tables import State, Worker
@@ -39,7 +37,7 @@ from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S
-from tests.harness.cli import invoke
+from tests.harness.cli import invoke, write_hot_set
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
 from tests.harness.wire import MODULUS
 
@@ -110,13 +108,6 @@ async def interrupt_move(net: LiveNet, *command: str, again: str) -> None:
     assert "interrupted" in reported and again in reported
 
 
-def hot_file(path: Path, keys: range) -> str:
-    log = path / "log.parquet"
-    pl.DataFrame({"key": keys, "updates": [1] * len(keys)}).write_parquet(log)
-    hotset.write(hotset.build([log], len(keys)), path / "hot.parquet")
-    return str(path / "hot.parquet")
-
-
 @pytest.mark.parametrize("loss", [pytest.param(0.0, marks=pytest.mark.soak), 0.05])
 @live()
 async def test_hot_sets_change_under_load_and_nothing_is_lost(net: LiveNet, loss: float) -> None:
@@ -170,14 +161,14 @@ async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path
         assert (code, errors) == (0, "")
         assert json.loads(output)["modifies"] == KEYS and json.loads(output)["inserts"] == 0
 
-    await net.work_while(kill(net, hot_file(tmp_path, range(KEYS))))
+    await net.work_while(kill(net, write_hot_set(tmp_path, dict.fromkeys(range(KEYS), 1))))
     assert await states(net) == dict.fromkeys(range(KEYS), State.HOT)
     await check_sums(net)
 
 
 @live()
 async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_path: Path) -> None:
-    file = hot_file(tmp_path, range(KEYS))
+    file = write_hot_set(tmp_path, dict.fromkeys(range(KEYS), 1))
     await interrupt_move(net, "load", file, again="load again")
     code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
     assert (code, errors) == (0, "")
@@ -358,7 +349,7 @@ async def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
 @live()
 async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     job = ("--job", str(JOB))
-    file = hot_file(tmp_path, range(40))
+    file = write_hot_set(tmp_path, dict.fromkeys(range(40), 1))
     would = (0, "would do: 40 inserts, 40 modifies, 40 seeded\n", "")
     assert await hotline(net, "load", *job, "--dry-run", file) == would
     assert await states(net) == {}
