@@ -19,6 +19,13 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(hotline, list(map(str, arguments)), catch_exceptions=False)
 
 
+def output_of(*arguments: object) -> str:
+    """Return what a command prints that succeeds and reports nothing else."""
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
 def json_of(*arguments: object) -> Any:
     """Return what a command that succeeds prints with `--json`."""
     result = invoke(*arguments, "--json")

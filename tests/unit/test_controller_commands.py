@@ -22,7 +22,7 @@ from controller.tables import HotParam, Job, State
 from experiment import bars as progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
-from tests.harness.cli import invoke, write_hot_set
+from tests.harness.cli import invoke, output_of, write_hot_set
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
 ARRIVES = Move(PARAM, None, State.HOT)
@@ -97,14 +97,8 @@ def hot_set(tmp_path: Path) -> str:
     return write_hot_set(tmp_path, {9: 10, 5: 30})
 
 
-def output(*arguments: object) -> str:
-    result = invoke(*arguments)
-    assert (result.exit_code, result.stderr) == (0, "")
-    return result.stdout
-
-
 def json_output(*arguments: object) -> Any:
-    return json.loads(output(*arguments, "--json"))
+    return json.loads(output_of(*arguments, "--json"))
 
 
 TOLD = "1 insert, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
@@ -119,39 +113,39 @@ def test_the_summary_of_a_plan() -> None:
 
 def test_a_summary_of_one_of_each_is_singular(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plan, "summary", lambda plan: dict.fromkeys(SUMMARY, 1))
-    assert output("unload", "--job", "4") == "done: 1 insert, 1 modify, 1 delete, 1 seeded, 1 collected\n"
+    assert output_of("unload", "--job", "4") == "done: 1 insert, 1 modify, 1 delete, 1 seeded, 1 collected\n"
 
 
 def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> None:
-    assert output("load", hot_set, "--job", "4") == "done: " + TOLD
+    assert output_of("load", hot_set, "--job", "4") == "done: " + TOLD
     assert played.calls == [PRIMARY, ("load", 4, [5, 9]), END]
 
 
 def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str) -> None:
-    assert output("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
+    assert output_of("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
     assert played.calls == [READER, ("plan", 4, [5, 9]), END]
     assert json_output("load", hot_set, "--job", 4, "--dry-run") == {"dry_run": True, **SUMMARY}
 
 
 def test_unload_loads_nothing(played: type[Played]) -> None:
-    assert output("unload", "--job", "4", "--switch", "10.0.0.1:7", "--device-id", "3") == "done: " + TOLD
+    assert output_of("unload", "--job", "4", "--switch", "10.0.0.1:7", "--device-id", "3") == "done: " + TOLD
     assert played.calls == [("connect", "10.0.0.1:7", 3, True), ("load", 4, []), END]
     assert json_output("unload", "--job", 65535) == {"dry_run": False, **SUMMARY}
-    assert output("unload", "--job", "0", "--dry-run") == "would do: " + TOLD
+    assert output_of("unload", "--job", "0", "--dry-run") == "would do: " + TOLD
     assert ("plan", 0, []) in played.calls
 
 
 def test_nothing_to_do(played: type[Played]) -> None:
     played.answer = NOTHING
     for command in ("unload", "unload --dry-run", "offload on", "proxy off"):
-        assert output(*command.split(), "--job", "4") == "nothing to do\n"
+        assert output_of(*command.split(), "--job", "4") == "nothing to do\n"
 
 
 def test_offload(played: type[Played]) -> None:
-    assert output("offload", "off", "--job", "4") == "done: offload off, " + TOLD
+    assert output_of("offload", "off", "--job", "4") == "done: offload off, " + TOLD
     assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, False), END]
     played.calls.clear()
-    assert output("offload", "on", "--job", "4") == "done: " + TOLD
+    assert output_of("offload", "on", "--job", "4") == "done: " + TOLD
     assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, True), END]
     played.calls.clear()
     reported = json_output("offload", "off", "--job", 4, "--dry-run")
@@ -162,15 +156,15 @@ def test_offload(played: type[Played]) -> None:
 
 
 def test_proxy(played: type[Played]) -> None:
-    assert output("proxy", "on", "--job", "4") == "done: proxy on\n"
+    assert output_of("proxy", "on", "--job", "4") == "done: proxy on\n"
     assert played.calls == [PRIMARY, ("job", 4), ("set_proxy", 4, True), END]
     played.calls.clear()
-    assert output("proxy", "on", "--job", "4", "--dry-run") == "would do: proxy on\n"
+    assert output_of("proxy", "on", "--job", "4", "--dry-run") == "would do: proxy on\n"
     assert played.calls == [READER, ("job", 4), END]
-    assert output("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
+    assert output_of("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
     assert json_output("proxy", "off", "--job", 4) == {"dry_run": False, "proxy": None}
     played.before = Job(4, offload=False, proxy=True)
-    assert output("proxy", "off", "--job", "4") == "done: proxy off\n"
+    assert output_of("proxy", "off", "--job", "4") == "done: proxy off\n"
 
 
 class Follower:
@@ -196,7 +190,7 @@ class Follower:
 def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotline.cli.follow.Follower", Follower)
     asked = ("follow", "--job", "4", "--top-k", "20000", "--period-s", "0.2", "--periods", "2")
-    assert output(*asked) == (
+    assert output_of(*asked) == (
         "beginning of job 4: 20,000 in, 0 out: 20,000 keys; took 2.25 s\n"
         "period 1 of job 4: 1 in, 1 out: 20,000 keys; "
         "250,000 updates, 49.3% of them in the switch; took 0.50 s\n"
@@ -204,7 +198,7 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     )
     lines = [
         json.loads(line)
-        for line in output(*asked, "--margin", "2", "--max-moves", "7", "--json").splitlines()
+        for line in output_of(*asked, "--margin", "2", "--max-moves", "7", "--json").splitlines()
     ]
     assert lines[1] == {
         "period": 1, "job": 4, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1,
@@ -253,10 +247,10 @@ def log(tmp_path: Path) -> Path:
 
 def test_build_and_show(tmp_path: Path, log: Path) -> None:
     file = str(tmp_path / "hot.parquet")
-    assert output("hotset", "build", str(log), "--top-k", "2", "-o", file) == (
+    assert output_of("hotset", "build", str(log), "--top-k", "2", "-o", file) == (
         f"{file}: 2 keys with 90.0% of all updates; 0 to 1 keys in each of the 32 lanes\n"
     )
-    assert "60.0000%" in output("hotset", "show", file)
+    assert "60.0000%" in output_of("hotset", "show", file)
     summary = json_output("hotset", "show", file)
     assert (summary["keys"], summary["updates"], summary["share"]) == (2, 90, pytest.approx(0.9))
     assert [row["key"] for row in summary["head"]] == [5, 6]
@@ -312,7 +306,7 @@ def test_a_wrong_switch_address() -> None:
 
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
-    shown = output("hotset", "show", hot_set).splitlines()
+    shown = output_of("hotset", "show", hot_set).splitlines()
     assert shown[0] == f"{hot_set}: 2 keys with 100.0% of all updates; 0 to 1 keys in each of the 32 lanes"
     assert shown[1].strip() == "the first 2"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
@@ -377,7 +371,7 @@ def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Co
 
 
 def test_the_list_of_commands_cuts_no_sentence() -> None:
-    lines = output("--help").splitlines()[2:]  # behind the usage
+    lines = output_of("--help").splitlines()[2:]  # behind the usage
     assert not any(line.endswith("...") for line in lines)
 
 
@@ -389,7 +383,7 @@ def test_each_command_and_option_is_explained(path: str) -> None:
     command = COMMANDS[path]
     assert command.get_short_help_str(200).endswith(".")
     assert all(option.help for option in command.params if isinstance(option, click.Option))
-    assert output(*path.split(), "-h") == output(*path.split(), "--help")
+    assert output_of(*path.split(), "-h") == output_of(*path.split(), "--help")
 
 
 def test_verbose_logs_to_stderr(monkeypatch: pytest.MonkeyPatch, played: type[Played]) -> None:

@@ -14,7 +14,7 @@ from controller.status import RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
 from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
 from foundation.designs.hotset import ARMS, settings_of
 from foundation.protocol.header import LANES
-from tests.harness.cli import invoke
+from tests.harness.cli import output_of
 from tests.harness.snapshots import assert_snapshot
 
 MAC = "00:00:00:00:00:01"
@@ -63,16 +63,10 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return say
 
 
-def run(*arguments: str) -> str:
-    result = invoke(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def test_the_status_and_with_all_its_tables(on_switch: Callable[..., None]) -> None:
     """100 * (0 + 1 + ... + 31) hits and 32 * 200 misses are 88.6 % hits."""
     on_switch("status", a_status())
-    short, full = run("status"), run("status", "--all")
+    short, full = output_of("status"), output_of("status", "--all")
     assert len(short.splitlines()) == 11 and full.startswith(short)
     assert_snapshot(Path(__file__).with_name("status.txt"), full)
 
@@ -91,7 +85,7 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
     )
     param = HotParam(77, 5, 0, 0, State.HOT)
     on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (param,), counters))
-    output = run("status")
+    output = output_of("status")
     assert output.startswith("switch 127.0.0.1:9559: 1 job, 1 entry\n")
     assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output
     # A job that is no arm of an experiment.
@@ -100,7 +94,7 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
 
 def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
     on_switch("status", a_status())
-    found = json.loads(run("status", "--json"))
+    found = json.loads(output_of("status", "--json"))
     assert set(found) == {"jobs", "workers", "rpcs", "drops", "lanes", "totals"}
     assert found["totals"] == {
         "hits": 49600, "misses": 6400, "overflows": 1, "entries": 152, "hit_rate": 49600 / 56000,
@@ -124,7 +118,7 @@ def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def weights(*arguments: str) -> list[float | None]:
-    found = json.loads(run("registers", "--job", "4", "--json", *arguments))
+    found = json.loads(output_of("registers", "--job", "4", "--json", *arguments))
     assert [row["value"] for row in found] == [-(2**19), None]
     return [row["weight"] for row in found]
 
@@ -134,7 +128,7 @@ def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> N
     held.parent.rename(held.parents[1] / "20261120-120000")
     held.parent.symlink_to("20261120-120000")
     assert weights() == [-0.5, None]
-    output = run("registers", "--job", "4")
+    output = output_of("registers", "--job", "4")
     reported = "weight = value / 1048576, the scale of 20261120-120000; --scale for another run\n"
     assert output.endswith(reported)
     rows = [re.split(r" *[│┃] *", line)[1:-1] for line in output.splitlines() if line[0] in "│┃"]
@@ -149,7 +143,7 @@ def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> N
 def test_a_scale_that_is_given_wins(held: Path) -> None:
     held.write_text(json.dumps({"workload": {"scale": 2.0**20}}))
     assert weights("--scale", "524288") == [-1.0, None]
-    assert run("registers", "--job", "4", "--scale", "524288").endswith("weight = value / 524288\n")
+    assert output_of("registers", "--job", "4", "--scale", "524288").endswith("weight = value / 524288\n")
 
 
 @pytest.mark.parametrize("record", [None, "{}", "not JSON", '{"workload": {}}', '{"workload": []}'])
@@ -157,7 +151,7 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
     if record is not None:
         held.write_text(record)
     assert weights() == [None, None]
-    output = run("registers", "--job", "4")
+    output = output_of("registers", "--job", "4")
     assert output.endswith("no weights: give --scale, as runs/latest/run.json has none\n")
     assert "-524288" in output
 
@@ -165,5 +159,5 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
 def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., None]) -> None:
     largest = 2**64 - 2
     on_switch("registers", [Register(HotParam(65535, largest, 31, 4095, State.HOT), 7)], 65535, (largest,))
-    found = json.loads(run("registers", "--job", "65535", "--scale", "2", "--json", str(largest)))
+    found = json.loads(output_of("registers", "--job", "65535", "--scale", "2", "--json", str(largest)))
     assert found == [{"key": largest, "lane": 31, "slot": 4095, "state": "hot", "value": 7, "weight": 3.5}]
