@@ -321,7 +321,7 @@ def live(
     *,
     offload: bool = True,
     others: Sequence[int] = (),
-    prepare: Callable[[LiveNet], None] = lambda net: None,
+    favours: Sequence[int] = range(KEYS),
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
     """Decorate a coroutine that is a test on a net that is set up.
 
@@ -333,7 +333,7 @@ def live(
             loss, design = fixtures.get("loss", 0.0), fixtures.get("design", hotset.NAME)
             async with LiveNet(JOB, KEYS, others=others, loss=loss, design=design) as net:
                 await net.set_up(offload=offload)
-                prepare(net)
+                net.favour(favours)
                 await scenario(net, **fixtures)
 
         @wraps(scenario)

@@ -29,10 +29,6 @@ RULE = Rule(len(FIRST))
 LANES_A_PUSH = 12
 
 
-def favour_first(net: LiveNet) -> None:
-    net.favour(FIRST)
-
-
 def updates(net: LiveNet) -> Counter[int]:
     return sum((load.updates for load in net.loads), Counter[int]())
 
@@ -52,7 +48,7 @@ def changes(period: Period) -> tuple[int, int, int]:
     return period.keys_in, period.keys_out, period.keys
 
 
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await net.work(40)
@@ -89,7 +85,7 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
     [(0.0, (FIRST, SECOND)), pytest.param(0.05, (FIRST, SECOND, FIRST), marks=pytest.mark.soak)],
     ids=["none lost", "some lost"],
 )
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
@@ -112,7 +108,7 @@ async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Ite
 
 
 @pytest.mark.soak
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(10, 40))
@@ -130,7 +126,7 @@ async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNe
 
 
 @pytest.mark.soak
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -> None:
     """Pushes to a slot's last key, before the first period, do not count for its next key."""
     async with Controller(net.address) as controller:
@@ -154,7 +150,7 @@ async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -
         assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))
 
 
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, FIRST)
@@ -171,7 +167,7 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
         assert (await next_period(follower)).in_switch == sum(counted[key] for key in FIRST)
 
 
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, FIRST)
@@ -184,7 +180,7 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
     assert await hot(net) == set(FIRST)
 
 
-@live(offload=False, prepare=favour_first)
+@live(offload=False, favours=FIRST)
 async def test_what_cannot_be_followed(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
@@ -218,7 +214,7 @@ async def test_periods_are_even_and_as_many_as_asked_for() -> None:
     assert all(time - begun >= number * 0.05 - 1e-6 for number, time in enumerate(played.times))
 
 
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         follower = Follower(controller, {JOB: RULE})
@@ -231,7 +227,7 @@ async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None
 FOLLOW = ("follow", "--job", str(JOB), "--top-k", "20")
 
 
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_the_command(net: LiveNet) -> None:
     await net.work(40)
     code, output, errors = await hotline(net, *FOLLOW, "--period-s", "0.2", "--periods", "2", "--json")
@@ -246,7 +242,7 @@ async def test_the_command(net: LiveNet) -> None:
 
 
 @pytest.mark.soak
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
     net.favour(range(KEYS))
     await net.work(40)
@@ -263,7 +259,7 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
     await check_sums(net)
 
 
-@live(prepare=favour_first)
+@live(favours=FIRST)
 async def test_the_command_ends_where_another_controller_takes_over(net: LiveNet) -> None:
     process = await start_hotline(net, *FOLLOW, "--period-s", "0.2")
     assert process.stdout is not None
