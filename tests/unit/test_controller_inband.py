@@ -26,20 +26,13 @@ from tests.harness.snapshots import exactly
 from tests.harness.wire import reply
 
 JOB = 4
-SERVERS = [
-    Server(
-        JOB,
-        ps,
-        f"02:00:00:00:02:0{ps + 1}",
-        f"10.0.2.{ps + 1}",
-        5001 + ps,
-        5 + ps,
-        f"02:00:00:00:03:0{ps + 1}",
-        f"10.0.3.{ps + 1}",
-        6001 + ps,
-    )
-    for ps in range(2)
-]
+
+
+def end_of(ps: int, subnet: int, first_port: int) -> UdpEndpoint:
+    return UdpEndpoint(f"02:00:00:00:0{subnet}:0{ps + 1}", f"10.0.{subnet}.{ps + 1}", first_port + ps)
+
+
+SERVERS = [Server(JOB, ps, *end_of(ps, 2, 5001), 5 + ps, *end_of(ps, 3, 6001)) for ps in range(2)]
 ME = UdpEndpoint("02:00:00:00:04:01", "10.0.4.1", 5001)
 Answer = Callable[[UdpFrame], list[bytes]]
 
@@ -245,9 +238,7 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
         request = codec.parse(frame.payload)
         header = request.header
         assert (frame.source, port) == (ME, None)
-        assert frame.destination == UdpEndpoint(
-            f"02:00:00:00:03:0{header.ps + 1}", f"10.0.3.{header.ps + 1}", 6001 + header.ps
-        )
+        assert frame.destination == end_of(header.ps, 3, 6001)
         caller = header.job, header.worker, header.epoch
         assert (header.op, caller) == (Op.PULL, (JOB, CONTROLLER_CALLER, epoch))
         assert request.keys is not None and header.t0 == 0

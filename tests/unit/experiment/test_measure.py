@@ -141,10 +141,8 @@ def test_every_round_has_every_arm_at_every_load_once_in_changing_order() -> Non
 
 def test_every_second_round_before_a_look_has_the_first_load_only() -> None:
     played = by_round(play(Config()))
-    assert [sorted({block["load"] for block in played[number]}) for number in range(4)] == [
-        [0.5, 0.8],
-        [0.5],
-    ] * 2
+    loads = [sorted({block["load"] for block in played[number]}) for number in range(4)]
+    assert loads == [[0.5, 0.8], [0.5]] * 2
     assert all(len(played[number]) == (1 if number % 2 else 2) * len(ARMS) for number in played)
     precise = by_round(play(Config(precise=True)))
     assert all(len(blocks) == 2 * len(ARMS) for blocks in precise.values())
