@@ -196,10 +196,8 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
         "250,000 updates, 49.3% of them in the switch; took 0.50 s\n"
         "period 2 of job 4: 0 in, 0 out: 20,000 keys; 0 updates; took 1.00 s\n"
     )
-    lines = [
-        json.loads(line)
-        for line in output_of(*asked, "--margin", "2", "--max-moves", "7", "--json").splitlines()
-    ]
+    printed = output_of(*asked, "--margin", "2", "--max-moves", "7", "--json")
+    lines = list(map(json.loads, printed.splitlines()))
     assert lines[1] == {
         "period": 1, "job": 4, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1,
         "keys": 20_000, "seconds": 0.504, "share": 0.493,

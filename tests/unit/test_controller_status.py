@@ -16,6 +16,7 @@ from foundation.designs.hotset import ARMS, settings_of
 from foundation.protocol.header import LANES
 from tests.harness.cli import output_of
 from tests.harness.snapshots import assert_snapshot
+from tests.harness.watched import a_reading
 
 MAC = "00:00:00:00:00:01"
 
@@ -78,13 +79,8 @@ def test_what_was_read_is_a_value() -> None:
 
 
 def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
-    counters = Counters(
-        rpcs=dict.fromkeys(RPC_OUTCOMES, 0),
-        drops=dict.fromkeys(drop_reasons(), 0),
-        lanes=(LaneCounters(0, 0, 0),) * LANES,
-    )
     param = HotParam(77, 5, 0, 0, State.HOT)
-    on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (param,), counters))
+    on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (param,), a_reading()))
     output = output_of("status")
     assert output.startswith("switch 127.0.0.1:9559: 1 job, 1 entry\n")
     assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output

@@ -38,10 +38,7 @@ async def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_
 
     def counters(factor: int) -> dict[int, dict[str, int]]:
         return {
-            job: {
-                **dict.fromkeys(JOB_COUNTERS, 7),
-                **{name: each * job * factor for name, each in of_job.items()},
-            }
+            job: dict.fromkeys(JOB_COUNTERS, 7) | {name: n * job * factor for name, n in of_job.items()}
             for job in JOBS.values()
         }
 
