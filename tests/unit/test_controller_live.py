@@ -11,6 +11,7 @@ import socket
 import sys
 from collections import Counter
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import finsy as fy
 import numpy as np
@@ -269,12 +270,9 @@ async def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables
 
 
 async def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(switch: fy.Switch) -> fy.Switch:
-        """Fail as finsy does if the switch refuses the pipeline or times out."""
-        raise asyncio.CancelledError
-
     async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
-        monkeypatch.setattr(fy.Switch, "__aenter__", refuse)
+        # Finsy fails this way if the switch refuses the pipeline or times out.
+        monkeypatch.setattr(fy.Switch, "__aenter__", AsyncMock(side_effect=asyncio.CancelledError))
         with pytest.raises(DeviceError, match=r"^switch 127\.0\.0\.1:\d+: commit of the pipeline failed$"):
             await controller.commit_pipeline()
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any, TypeVar
+from unittest.mock import AsyncMock
 
 import finsy as fy
 import pytest
@@ -309,10 +310,7 @@ def test_no_row_is_left_for_the_controller(switch: type[Switch]) -> None:
 
 
 def test_a_failed_read_leaves_no_caller(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*_: object) -> dict[int, int]:
-        raise DeviceError("gone")
-
-    monkeypatch.setattr(Calls, "read", fail)
+    monkeypatch.setattr(Calls, "read", AsyncMock(side_effect=DeviceError("gone")))
     switch.rows.append(hot(4, 1))
     with pytest.raises(DeviceError, match="gone"):
         on(lambda c: c.registers(4))

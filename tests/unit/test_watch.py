@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import AsyncMock, Mock
 
 import finsy as fy
 import pytest
@@ -50,9 +51,6 @@ def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None
                 raise DeviceError("no switch answers")
             return controller
 
-        async def leave(*_: object) -> None:
-            return
-
         async def counters(_: Controller) -> Counters:
             counted = next(readings, None)
             if counted is None:
@@ -60,7 +58,7 @@ def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None
             return counted
 
         monkeypatch.setattr(Controller, "__aenter__", connect)
-        monkeypatch.setattr(Controller, "__aexit__", leave)
+        monkeypatch.setattr(Controller, "__aexit__", AsyncMock(return_value=None))
         monkeypatch.setattr(Controller, "counters", counters)
         clock = SimpleNamespace(monotonic=lambda: float(next(clocks)), time=lambda: 1_800_000_000.5)
         monkeypatch.setattr("hotline.cli.watch.time", clock)
@@ -175,14 +173,11 @@ def test_ctrl_c_restores_the_terminal_first(
     screen = on_terminal(monkeypatch)
     when_told: list[str] = []
 
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
     def reported(_: str | None) -> str:
         when_told.append(screen.getvalue())
         return "interrupted"
 
-    monkeypatch.setattr("hotline.cli.watch.asyncio.sleep", interrupt)
+    monkeypatch.setattr("hotline.cli.watch.asyncio.sleep", Mock(side_effect=KeyboardInterrupt))
     monkeypatch.setattr("hotline.cli.common.interrupted_message", reported)
     switch(FIRST)
     result = run()

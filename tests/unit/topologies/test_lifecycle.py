@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
 from rich.console import Console
@@ -33,10 +33,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a part")
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    async def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(lifecycle, "_run_until_signal", fail)
+    monkeypatch.setattr(lifecycle, "_run_until_signal", AsyncMock(side_effect=error))
 
 
 def test_a_run_logs_more_than_warnings(
@@ -80,9 +77,7 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
 
 
 def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise DataError("rpc.parquet: cannot be written: No space left on device")
-
+    full = DataError("rpc.parquet: cannot be written: No space left on device")
     run = create_run_folder(tmp_path, "softswitch")
     (run / "trace").mkdir()
     (run / "trace" / "keys").write_bytes(bytes(100_000))
@@ -90,7 +85,7 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
     with (run / "trace" / "keys").open("rb") as mapped:
         trace = mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ)
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
-    monkeypatch.setattr(experiment, "merge_logs", full)
+    monkeypatch.setattr(experiment, "merge_logs", Mock(side_effect=full))
     with pytest.raises(OSError, match="a part"), experiment._write_results_at_end(run, a_record(), quiet()):
         assert read_record(run).error == "it was killed"
         raise FULL

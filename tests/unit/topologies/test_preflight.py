@@ -6,9 +6,9 @@ import importlib
 import os
 import shutil
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -43,13 +43,6 @@ def free_port() -> int:
         return port
 
 
-def failing_import(missing: str) -> Callable[[str], None]:
-    def import_module(_: str) -> None:
-        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
-
-    return import_module
-
-
 def test_a_ready_machine_passes(free_port: int) -> None:
     preflight.check(Config())
     preflight.check_conflicts(Config(p4runtime_port=free_port))
@@ -67,10 +60,6 @@ def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int, na
     assert_refused(Config(), f"root without {name}")
 
 
-def without(program: str) -> Callable[[str], str | None]:
-    return lambda wanted: None if wanted == program else f"/usr/bin/{wanted}"
-
-
 @pytest.mark.parametrize(
     ("program", "config", "message"),
     [
@@ -82,7 +71,7 @@ def without(program: str) -> Callable[[str], str | None]:
 def test_a_missing_program(
     monkeypatch: pytest.MonkeyPatch, program: str, config: Config, message: str
 ) -> None:
-    monkeypatch.setattr(shutil, "which", without(program))
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == program else f"/usr/bin/{name}")
     assert_refused(config, message)
 
 
@@ -90,7 +79,8 @@ def test_a_missing_program(
     ("module", "message"), [("mininet", "does not find Mininet"), ("distutils", "Mininet needs distutils")]
 )
 def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module: str, message: str) -> None:
-    monkeypatch.setattr(importlib, "import_module", failing_import(module))
+    missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
+    monkeypatch.setattr(importlib, "import_module", Mock(side_effect=missing))
     assert_refused(Config(), message)
 
 

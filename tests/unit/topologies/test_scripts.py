@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -51,16 +52,12 @@ class Line:
         asyncio.get_running_loop().call_soon(self._answer, self.sent[-1])
 
 
-async def _do_nothing(_: object) -> None:
-    pass
-
-
 class Played:
     """An arm whose joined workers are controlled by the test."""
 
     def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
         self._tells, self._leaves = each_tells, leaves
-        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, _do_nothing, _do_nothing, lambda report: None)
+        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, AsyncMock(), AsyncMock(), lambda report: None)
         self.lines = [Line(partial(self._answer, rank)) for rank in range(2)]
         for rank, line in enumerate(self.lines):
             writer: Any = line
@@ -268,7 +265,7 @@ async def test_a_wait_for_scripts_is_explained(
     caplog.set_level("INFO")
     arms = [
         Played(tmp_path).arm,
-        ScriptArm(OFFLOAD, CONFIG, tmp_path, _do_nothing, _do_nothing, print),
+        ScriptArm(OFFLOAD, CONFIG, tmp_path, AsyncMock(), AsyncMock(), print),
     ]
     await group._log_missing_scripts(arms, tmp_path)
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -141,15 +141,11 @@ async def test_empty_rpcs_have_time_by_their_number() -> None:
 async def test_servers_collect_for_the_active_arm_only(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[tuple[int, Command]] = []
 
-    class Commanded:
-        async def command_servers(self, job: int, command: Command, *_: int) -> None:
-            commands.append((job, command))
+    async def command_servers(job: int, command: Command, *_: int) -> None:
+        commands.append((job, command))
 
-    @asynccontextmanager
-    async def controller(_: RealSession) -> AsyncIterator[Commanded]:
-        yield Commanded()
-
-    monkeypatch.setattr(RealSession, "controller", controller)
+    controller = SimpleNamespace(command_servers=command_servers)
+    monkeypatch.setattr(RealSession, "controller", lambda _: nullcontext(controller))
     session = real_session(Config.model_validate({"design": "collect", "optimiser": "adagrad"}))
     baseline, collect = arm("collect-baseline"), arm("collect")
     async with session.active(baseline):

@@ -90,11 +90,8 @@ def test_a_run_is_simulated_before_its_report(tmp_path: Path, monkeypatch: pytes
         assert describe().startswith(str(run)) and not reported and module == "a.predictor"
         return True
 
-    def summarise(run: Path, found: RunRecord) -> None:
-        reported.append(found)
-
     monkeypatch.setattr(lifecycle, "add_simulation", add)
-    monkeypatch.setattr(lifecycle, "summarise", summarise)
+    monkeypatch.setattr(lifecycle, "summarise", lambda run, found: reported.append(found))
     monkeypatch.setattr(lifecycle, "write_report", lambda run, found, summary: run / "report.html")
     monkeypatch.setattr(lifecycle, "print_result", lambda found, summary, report: None)
     for rounds, expected in ((6, {"added": 1.0}), (5, {})):
