@@ -388,9 +388,6 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
 async def test_the_first_error_ends_what_runs_beside_it() -> None:
     ended = []
 
-    async def fail() -> None:
-        raise DeviceError("first")
-
     async def wait() -> None:
         try:
             await asyncio.Event().wait()
@@ -398,5 +395,5 @@ async def test_the_first_error_ends_what_runs_beside_it() -> None:
             ended.append(True)
 
     with pytest.raises(DeviceError, match="first"):
-        await gather_or_cancel([wait(), fail()])
+        await gather_or_cancel([wait(), AsyncMock(side_effect=DeviceError("first"))()])
     assert ended == [True]

@@ -43,19 +43,13 @@ def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None
     """Fake the switch's readings, two seconds apart; it is gone after the last."""
 
     def say(*found: Counters, then: str = "is gone", answers: bool = False) -> None:
-        readings, clocks = iter(found), iter(range(100, 200, 2))
-        connections = iter([True, answers])
+        clocks, connections = iter(range(100, 200, 2)), iter([True, answers])
+        counters = AsyncMock(side_effect=[*found, DeviceError(then)])
 
         async def connect(controller: Controller) -> Controller:
             if not next(connections):
                 raise DeviceError("no switch answers")
             return controller
-
-        async def counters(_: Controller) -> Counters:
-            counted = next(readings, None)
-            if counted is None:
-                raise DeviceError(then)
-            return counted
 
         monkeypatch.setattr(Controller, "__aenter__", connect)
         monkeypatch.setattr(Controller, "__aexit__", AsyncMock(return_value=None))

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -133,11 +134,8 @@ async def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> 
         await asyncio.sleep(0.01)
         raise AgentFailed("the switch ended")
 
-    async def fail() -> None:
-        raise ConnectionError
-
     with pytest.raises(AgentFailed, match=r"^the switch ended$"):
-        await supervise(fail(), [die_later()])
+        await supervise(AsyncMock(side_effect=ConnectionError)(), [die_later()])
 
 
 async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
@@ -151,16 +149,10 @@ async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
 
 
 async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
-    async def answer() -> int:
-        return 42
-
-    async def fail() -> int:
-        raise ZeroDivisionError
-
     async with agents(tmp_path, "worker-1") as started:
-        assert await supervise(answer(), deaths_of(started)) == 42
+        assert await supervise(AsyncMock(return_value=42)(), deaths_of(started)) == 42
         with pytest.raises(ZeroDivisionError):
-            await supervise(fail(), deaths_of(started))
+            await supervise(AsyncMock(side_effect=ZeroDivisionError)(), deaths_of(started))
 
 
 async def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shlex
 import socket
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,9 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
-        raise AssertionError("it was about to begin")
-
+    refuse = Mock(side_effect=AssertionError("it was about to begin"))
     monkeypatch.setattr(run_lock, "hold_run_lock", refuse)
     monkeypatch.setattr(lifecycle, "hold_run_lock", refuse)
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import polars as pl
 import pytest
@@ -84,9 +85,7 @@ async def test_it_is_repeated_until_no_process_has_died() -> None:
 async def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "_DETECTION_TIMEOUT_S", 0.01)
 
-    async def work() -> None:
-        raise DeviceError("the switch refused it")
-
+    work = AsyncMock(side_effect=DeviceError("the switch refused it"))
     with pytest.raises(DeviceError, match="refused"):
         await real_session().retry_after_deaths(work)
 
