@@ -14,7 +14,7 @@ from analysis.terminal import print_summary, render
 
 
 def of_ratio(
-    ratio: float, low: float | None = None, high: float | None = None, reference: float = 100.0
+    ratio: float, low: float | None = None, high: float | None = None, *, reference: float = 100.0
 ) -> Comparison:
     """Return a difference as a ratio of the baseline, optionally with its interval."""
     return Comparison(
