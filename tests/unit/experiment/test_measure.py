@@ -17,8 +17,7 @@ from analysis.record import Block, ProgramUse, ServerUse
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from experiment.config import Config
-from experiment.phases.interim import interim_summary
-from experiment.phases.measure import measure, steps_of_block
+from experiment.phases.measure import interim_summary, measure, steps_of_block
 from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock
 from foundation.designs.hotset import OFFLOAD
 from foundation.logs.columns import load_name

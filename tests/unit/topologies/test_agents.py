@@ -45,7 +45,7 @@ async def agents(
 ) -> AsyncIterator[list[Agent]]:
     """Start agents; those with the argument "fails" write an error at their end, without a command."""
     command = [sys.executable, "-c", script, argument]
-    started = [await Agent.start(name, command, {}, folder, **options) for name in names]
+    started = [await Agent(name, command, {}, folder, **options).start() for name in names]
     watches = [asyncio.ensure_future(agent.wait_until_failed()) for agent in started if watched]
     try:
         for agent in started:

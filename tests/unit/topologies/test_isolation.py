@@ -12,7 +12,8 @@ import pytest
 
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
-from topologies.isolation import find_idle_threads, isolate, read_cpu_ns_by_thread, restore_affinities
+from topologies.isolation import find_idle_threads, isolate, restore_affinities
+from topologies.machine import read_cpu_ns_by_thread
 
 
 @pytest.fixture
