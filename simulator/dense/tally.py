@@ -39,13 +39,6 @@ class VerdictCounts:
         return {"fault": self.fault, "arm": self.arm, "schedules": counts, "first_seed": first_seeds}
 
 
-def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
-    counts = VerdictCounts(fault, subject)
-    for seed in range(first_seed, first_seed + schedules):
-        counts.play(seed)
-    return counts
-
-
 def table_lines(rows: list[VerdictCounts]) -> list[str]:
     arms = list(dict.fromkeys(row.arm for row in rows))
     headings = [f"{arm}: {verdict.value}" for arm in arms for verdict in TABLE_VERDICTS]

@@ -6,7 +6,7 @@ import pytest
 
 from simulator.dense.player import Verdict
 from simulator.dense.subject import Subject
-from simulator.dense.tally import count_verdicts
+from simulator.dense.tally import VerdictCounts
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.player import Outcome
@@ -22,6 +22,13 @@ def some_and_many(schedules: int, soaked: int, rows: int) -> pytest.MarkDecorato
     some, many = (-(-each // rows) for each in (schedules, soaked))
     soak = pytest.param(1 << 20, many, marks=pytest.mark.soak)
     return pytest.mark.parametrize(("first", "schedules"), [(0, some), soak], ids=["some", "many"])
+
+
+def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
+    counts = VerdictCounts(fault, subject)
+    for seed in range(first_seed, first_seed + schedules):
+        counts.play(seed)
+    return counts
 
 
 def check_verdicts(subject: Subject, fault: str, first: int, schedules: int, allowed: set[Verdict]) -> None:

@@ -7,8 +7,7 @@ import pytest
 from simulator.atp.subject import CHECKED, PUBLISHED, RANGE, with_published_timers
 from simulator.dense.player import Verdict
 from simulator.dense.subject import Subject
-from simulator.dense.tally import count_verdicts
-from tests.harness.faults import check_verdicts, some_and_many
+from tests.harness.faults import check_verdicts, count_verdicts, some_and_many
 
 # The published timers resend far more often: every 0.2 ms, once anything has come.
 HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))

@@ -14,9 +14,9 @@ from hosts.switchml.packet import VALUES
 from simulator.dense.player import Verdict, play
 from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from simulator.dense.subject import Subject
-from simulator.dense.tally import VerdictCounts, count_verdicts, table_lines
+from simulator.dense.tally import VerdictCounts, table_lines
 from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
-from tests.harness.faults import check_verdicts, some_and_many
+from tests.harness.faults import check_verdicts, count_verdicts, some_and_many
 
 SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000
