@@ -61,6 +61,7 @@ def _format_requirement(value: float | None, unit: str, minimum: float, maximum:
 def requirements_of(
     models: Sequence[Model], network: Network, fusion: Fusion, target: float = TARGET
 ) -> list[Requirements]:
+    """Return the requirements of each model for the scaling factor `target`."""
     switch = network.model_copy(update={"aggregation": "switch"})
     return [
         Requirements(
