@@ -218,11 +218,6 @@ class LiveNet:
     async def switch_off(self) -> None:
         await self._p4runtime.stop()
 
-    def mute_after(self, moves: int | None) -> None:
-        """Let each server ignore commands after this many moves; None lets it answer all."""
-        for server in self.servers:
-            server.mute_after = moves
-
     async def set_up(self, *, offload: bool = True) -> None:
         rows = [row for server in self.servers for row in server.rows]
         async with Controller(self.address, design=self.design) as controller:

@@ -60,11 +60,6 @@ class Run:
     def wait_for_parts(self, pattern: str) -> None:
         self.wait_for(lambda: any(self.runs.glob(f"*/parts/{pattern}")))
 
-    def kill_until_restarted(self, module: str) -> None:
-        """Kill an agent or the switch, and wait until there are as many as before."""
-        os.kill(self.agents(module)[0], signal.SIGKILL)
-        self.wait_for(lambda: len(self.agents(module)) == (2 if module == "hosts.ps" else 1))
-
     def agents(self, module: str) -> list[int]:
         return [pid for pid in find_marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
 

@@ -75,28 +75,6 @@ def shut_before(running: RunningRendezvous, kv: hotline.Worker, joined: JoinedWo
     return last
 
 
-def shut_within_a_push(
-    running: RunningRendezvous, joined: JoinedWorker, kv: hotline.Worker, next_keys: list[int]
-) -> tuple[int, dict[str, Any]]:
-    """End a block within a push of key 1; return the number of the next push, and the block's report."""
-    started, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        started.set()
-        go_on.wait(PATIENCE_S)
-
-    kv.push([1], np.ones((1, 2), F32), callback=hold)
-    next_push = push(kv, next_keys)
-    assert started.wait(PATIENCE_S)
-    with ThreadPoolExecutor() as pool:
-        shutting = pool.submit(shut, running, joined)
-        engine = kv._engine
-        assert engine is not None
-        wait_for(lambda: not engine._is_open)
-        go_on.set()
-        return next_push, shutting.result(PATIENCE_S)
-
-
 def sent(folder: Path, epoch: int = 1, worker: int = 1) -> list[int]:
     sums = ledger.read(folder / f"ledger-worker-{worker}-job-{JOB}-epoch-{epoch}.bin")
     assert not sums.unknown.any()
