@@ -49,7 +49,7 @@ class Agent:
             text=True,
             cwd=Path(__file__).parents[2],
         )
-        self.first = self.read()
+        self.first = self.read(if_ended="{}")
 
     @contextmanager
     def limited(self) -> Iterator[None]:
@@ -61,10 +61,10 @@ class Agent:
         finally:
             limit.cancel()
 
-    def read(self) -> dict[str, Any]:
+    def read(self, if_ended: str = "") -> dict[str, Any]:
         assert self.process.stdout is not None
         with self.limited():
-            answer = json.loads(self.process.stdout.readline() or "{}")
+            answer = json.loads(self.process.stdout.readline() or if_ended)
         assert isinstance(answer, dict)
         return answer
 
