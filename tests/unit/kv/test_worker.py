@@ -335,7 +335,6 @@ def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.Mo
     rig.running.cluster.servers[1].mute = True
     port = rig.running.cluster.servers[1].address[1]
     ts = kv.push(np.arange(12), ones(12), "items")
-    port = rig.running.cluster.servers[1].address[1]
     with pytest.raises(ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{port}\)"):
         kv.wait(ts)
     with pytest.raises(ServerTimeout):
@@ -348,14 +347,16 @@ def test_waiting_callers_are_notified_of_the_end(rig: Rig, end: str) -> None:
     for server in rig.running.cluster.servers:
         server.mute = True
     ts = kv.push([1], ones(1), "items")
-    message = "hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"
+    breaks: dict[str, Callable[[], None]] = {
+        "ended": rig.running.end,
+        "broken": lambda: rig.running.break_session("ps-1 ended with code -9"),
+    }
+    message = {"ended": "hotline up", "broken": "ps-1 ended with code -9; .*again"}[end]
     with ThreadPoolExecutor() as pool:
-        if end == "ended":
-            pool.submit(rig.running.end)
-        else:
-            rig.running.break_session("ps-1 ended with code -9")
+        breaking = pool.submit(breaks[end])
         with pytest.raises(ClusterLost, match=message):
             kv.wait(ts)
+        breaking.result(PATIENCE_S)
 
 
 def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:
