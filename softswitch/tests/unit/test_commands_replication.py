@@ -17,7 +17,6 @@ switch = shells(REPLICATION, True)
 
 
 def frame(op: int, group: int = 0, session: int = 0) -> bytes:
-
     program = compiled("replication")
     probe = next(header for header in program.headers if header.name == "probe")
     values = {"op": op, "group": group, "session": session, "port": 9}

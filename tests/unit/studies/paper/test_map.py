@@ -68,12 +68,16 @@ def test_change_is_a_part_of_what_it_is_without() -> None:
 
 
 def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(run: Any, of: object) -> MeasuredPoint:
+        shape = run.config.workload
+        return point(shape.hot_share, shape.keys_per_step)
+
     shapes = [
         SimpleNamespace(hot_share=skew, keys_per_step=keys) for skew in (0.1, 0.7) for keys in (500, 3000)
     ]
     runs: list[Any] = [SimpleNamespace(config=SimpleNamespace(workload=shape)) for shape in shapes]
     monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
-    monkeypatch.setattr(maps, "measured_point", lambda run, of: point(*vars(run.config.workload).values()))
+    monkeypatch.setattr(maps, "measured_point", measured)
     found = draw_map(runs, 2, [maps.Marker("mine", 0.42, 700.0)])
     packets, servers, *_ = found.figure.panels
     assert packets.title == "packets to the servers, counted"
