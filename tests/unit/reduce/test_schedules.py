@@ -9,9 +9,8 @@ from simulator.atp.subject import PUBLISHED as ATP
 from simulator.dense.player import Verdict, play
 from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from simulator.dense.subject import PSDENSE, RANGE, RING, Subject
-from simulator.dense.tally import count_verdicts
 from simulator.switchml.subject import PUBLISHED as SWITCHML
-from tests.harness.faults import check_verdicts, some_and_many
+from tests.harness.faults import check_verdicts, count_verdicts, some_and_many
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000
@@ -78,9 +77,9 @@ def test_wrong_sums_are_found() -> None:
 def test_a_silent_stall_differs_from_a_reported_one(subject: Subject) -> None:
     """A stall that is reported late, or never, is silent."""
     played = play(subject, AllReduceSchedule("worker killed", 7, killed_us=5))
-    me = played.testbed.network.clients[1].state.header
+    header = played.testbed.network.clients[1].state.header
     found = [played.verdict]
-    me.stalled_at += 2_000_000_000
+    header.stalled_at += 2_000_000_000
     found.append(played.verdict)
-    me.stalled_at, me.stalled = me.last_arrival, 0
+    header.stalled_at, header.stalled = header.last_arrival, 0
     assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]
