@@ -47,8 +47,8 @@ def answers(design: str, rows: Sequence[Row], packets: Packets) -> int:
             reference = both.observe(port, frame)
             assert by_port(ours) == by_port(reference), f"packet {number}: {what}"
             found += len(ours)
-        ours_counted, theirs_counted = both.counters()
-        assert ours_counted == theirs_counted
+        counters, reference_counters = both.counters()
+        assert counters == reference_counters
     return found
 
 

@@ -18,7 +18,7 @@ SOON = 1_000
 
 
 def some_and_many(schedules: int, soaked: int, rows: int) -> pytest.MarkDecorator:
-    """Parametrize `first`, a seed, and a row's part `schedules` of so many, and in soak of so many others."""
+    """Parametrize `first`, a seed, and `schedules`: a row's share of `schedules`, or of `soaked` in soak."""
     some, many = (-(-each // rows) for each in (schedules, soaked))
     soak = pytest.param(1 << 20, many, marks=pytest.mark.soak)
     return pytest.mark.parametrize(("first", "schedules"), [(0, some), soak], ids=["some", "many"])

@@ -1,4 +1,4 @@
-"""Runs whose workers push together, simulated: their report, and books that ask every worker."""
+"""Runs whose workers push together, simulated: their report, and the accounting of every worker."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_it_trains_and_every_worker_has_what_all_have_pushed(
     assert "500 values" in summary["answers"][0]["headline"]
     assert design in (run / "report.html").read_text()
 
-    # Where one value of one worker is another, the books say so.
+    # The accounting reports one wrong value of one worker.
     [other] = spoilt
     assert (other.mismatched_keys, other.lost) == (1, 1)
 

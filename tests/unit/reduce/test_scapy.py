@@ -22,8 +22,8 @@ octet, u16, u32 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32))
 exponents = st.integers(-128, 127)
 
 
-def values(fewest: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
-    return st.lists(u32, min_size=fewest, max_size=most).map(tuple)
+def values(min_size: int, max_size: int) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(u32, min_size=min_size, max_size=max_size).map(tuple)
 
 
 def check_codec(layer: ModuleType, datagram: bytes) -> None:
