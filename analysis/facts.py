@@ -100,9 +100,9 @@ def facts(summary: Summary) -> Facts:
 def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
     for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
         arms_with_claims = [
-            (arm.name, claims)
+            (arm.name, claims_of_arm)
             for arm in arms
-            if not arm.is_repetition and (claims := _claims_with_intervals(summary, load, arm.name))
+            if not arm.is_repetition and (claims_of_arm := _claims_with_intervals(summary, load, arm.name))
         ]
         if arms_with_claims:
             yield Operations(load, baseline, arms_with_claims)

@@ -14,7 +14,7 @@ _NOT_IN_SNAPSHOTS = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
     "calls", "servers",
 }  # fmt: skip
-"""Arrays of a world that are written before they are read, or do not change. The others have own rules."""
+"""Fields of a world that are written before they are read, do not change, or have their own code here."""
 _NOT_IN_SNAPSHOTS_OF_STATES = {"sent", "log", "connection_records", "journal", "requests"}
 """Likewise, of the states of workers and servers."""
 

@@ -17,15 +17,15 @@ _PART_ROWS = 10_000_000  # rows in memory at a time, on average
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
-    found = [(curve, interval_of(curve)) for curve in curves(sources)]
+    measured = [(curve, interval_of(curve)) for curve in curves(sources)]
     return Figure(
         "fig-07a",
         "Interval between two RPCs of one worker at one server",
         Axis("interval, µs", is_log=True),
         CDF,
-        [cdf_panel("all servers", found)],
+        [cdf_panel("all servers", measured)],
         caption="[DDL] Fig. 7a: mostly very short, and a few as long as a training step.",
-        facts=quantile_facts(found),
+        facts=quantile_facts(measured),
     )
 
 
@@ -58,17 +58,17 @@ def interval_of(curve: Curve) -> dict[Key, Distribution]:
 
 def concurrency(sources: Sequence[Source]) -> Figure:
     """Return Fig. 7b: CDF of unique workers that call one PS within 1,000 µs, over windows with a call."""
-    found = by_curve(sources, concurrency_of)
+    measured = by_curve(sources, concurrency_of)
     return Figure(
         "fig-07b",
         "Workers that call one server within 1,000 µs",
         Axis("unique workers in a window"),
         CDF,
-        [cdf_panel("all servers", found)],
+        [cdf_panel("all servers", measured)],
         kind="steps",
         caption="[DDL] Fig. 7b: 50 to 200 workers, in clusters of 80 or more. "
         "Windows without a request do not count.",
-        facts=quantile_facts(found),
+        facts=quantile_facts(measured),
     )
 
 

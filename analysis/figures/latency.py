@@ -14,7 +14,7 @@ from foundation.logs.columns import CLASSES, METRICS, TRANSFERS, load_name, load
 
 LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)
-Found = Sequence[tuple[Curve, Mapping[Key, Distribution]]]
+CurveDistributions = Sequence[tuple[Curve, Mapping[Key, Distribution]]]
 """Distributions of each curve, by keys of a panel."""
 
 
@@ -22,14 +22,16 @@ def cdf_series(curve: Curve, distribution: Distribution) -> Series:
     return Series(curve.name, distribution.edges, distribution.share, curve.colour, curve.dash)
 
 
-def cdf_panel(title: str, found: Found, *key: str) -> Panel:
-    return Panel(title, [cdf_series(curve, by_key[key]) for curve, by_key in found if key in by_key])
+def cdf_panel(title: str, measured: CurveDistributions, *key: str) -> Panel:
+    return Panel(title, [cdf_series(curve, by_key[key]) for curve, by_key in measured if key in by_key])
 
 
-def quantile_facts(found: Found, quantiles: Sequence[str] = ("p50", "p99")) -> dict[Fact, float]:
+def quantile_facts(
+    measured: CurveDistributions, quantiles: Sequence[str] = ("p50", "p99")
+) -> dict[Fact, float]:
     return {
         (curve.name, *key, name): distribution.quantile(int(name[1:]) / 100)
-        for curve, by_key in found
+        for curve, by_key in measured
         for key, distribution in by_key.items()
         for name in quantiles
     }
@@ -61,15 +63,15 @@ def latencies_by_class(sources: Sequence[Source]) -> Figure:
 def _latencies(
     sources: Sequence[Source], column: str, values: Sequence[str], *, name: str, title: str, caption: str
 ) -> Figure:
-    found = by_curve(sources, lambda source: distributions(source.rpc, "latency_us", ["arm", column]))
-    panels = [cdf_panel(value.replace("_", "-"), found, value) for value in values]
+    measured = by_curve(sources, lambda source: distributions(source.rpc, "latency_us", ["arm", column]))
+    panels = [cdf_panel(value.replace("_", "-"), measured, value) for value in values]
     nonempty_panels = [panel for panel in panels if panel.series]
-    return Figure(name, title, LATENCY, CDF, nonempty_panels, caption=caption, facts=quantile_facts(found))
+    return Figure(name, title, LATENCY, CDF, nonempty_panels, caption=caption, facts=quantile_facts(measured))
 
 
 def response_sizes(sources: Sequence[Source]) -> Figure:
     """Return Fig. 6: CDF of the size of responses, in bytes of UDP payload."""
-    found = by_curve(
+    measured = by_curve(
         sources, lambda source: discrete_distributions(source.rpc, "response_bytes", ["arm", "op"])
     )
     return Figure(
@@ -77,11 +79,11 @@ def response_sizes(sources: Sequence[Source]) -> Figure:
         "Size of responses",
         Axis("response, bytes"),
         CDF,
-        [cdf_panel(op, found, op) for op in TRANSFERS],
+        [cdf_panel(op, measured, op) for op in TRANSFERS],
         kind="steps",
         caption="[DDL] Fig. 6: a pull's response carries values and is far larger than a push's, "
         "which is an acknowledgement.",
-        facts=quantile_facts(found, ["p50"]),
+        facts=quantile_facts(measured, ["p50"]),
     )
 
 
@@ -100,10 +102,10 @@ def mean_metrics(source: Source) -> dict[Key, dict[str, float]]:
 
 
 def breakdown(sources: Sequence[Source]) -> Figure:
-    found = by_curve(sources, mean_metrics)
+    measured = by_curve(sources, mean_metrics)
     panels = []
     for op in TRANSFERS:
-        bars = [(curve.name, means[op,]) for curve, means in found if (op,) in means]
+        bars = [(curve.name, means[op,]) for curve, means in measured if (op,) in means]
         names = [name for name, _ in bars]
         series = [
             Series(
@@ -122,7 +124,7 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         caption="[DDL] Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by the mean latency.",
         facts={
             (curve.name, *op, metric): mean
-            for curve, means_by_op in found
+            for curve, means_by_op in measured
             for op, means in means_by_op.items()
             for metric, mean in means.items()
         },

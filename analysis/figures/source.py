@@ -129,7 +129,7 @@ def curves(sources: Sequence[Source], with_repetitions: bool = False) -> Iterato
 def by_curve(
     sources: Sequence[Source], measure: Callable[[Source], Mapping[Key, T]]
 ) -> list[tuple[Curve, dict[Key, T]]]:
-    """Measure each source once; return what it has of each curve: by the keys of its arm, without the arm."""
+    """Measure each source once; return the results of each curve, by their keys without the arm."""
     # Sources cannot be keys of a dict, so their identities are.
     measured = {id(source): measure(source) for source in sources}
     return [

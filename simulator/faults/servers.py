@@ -47,7 +47,7 @@ class RestartableServer:
     def reset(self) -> None:
         self._core: Core[UdpEndpoint] | None = None
         self.due = NEVER
-        """When `wake` is due, ns; `frames_to_send` updates it."""
+        """When `core.wake` is due, ns; `frames_to_send` updates it."""
         self._checkpoint: dict[str, bytes] = {}
         self._initial_switch_keys = np.zeros(0, np.uint64)
 

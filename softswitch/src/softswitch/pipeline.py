@@ -184,7 +184,7 @@ class ControlPlane(Protocol):
         """Replace the table's default action; None restores the program's own."""
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter; this and the next two raise `EntryMissing` if it is missing."""
+        """Read an entry's direct counter; this and the next two raise `EntryMissing` for unknown entries."""
 
     def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None: ...
 
@@ -217,7 +217,7 @@ class ControlPlane(Protocol):
     # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Return cells `start` to `stop` - 1 of an indirect counter, as `read_register` does of an array."""
+        """Return cells `start` to `stop` - 1 of an indirect counter; `read_register` does so for an array."""
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None: ...
 

@@ -122,8 +122,8 @@ class Info(TypedDict):
 class Runtime(Protocol):
     """The calls on a switch. A call that fails raises SwitchError and changes nothing.
 
-    Calls that add or create return the handle of the new object, lists are in the order of handles, and an
-    index or handle of None selects all.
+    Calls that add or create return the handle of the new object; entries, members and groups are listed in
+    the order of their handles; an index or handle of None selects all.
     """
 
     # -- the program
@@ -268,5 +268,5 @@ class Runtime(Protocol):
 
     def time(self) -> Time: ...
 
-    # The width is 16 or 32 bits.
+    # `width` is 16 or 32 bits.
     def crc_set(self, calculation: str, width: int, crc: Crc) -> None: ...

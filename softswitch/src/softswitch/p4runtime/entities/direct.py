@@ -15,7 +15,7 @@ from softswitch.pipeline import ControlPlane
 
 
 class DirectEntries(ABC):
-    resource: str
+    resource: str  # "counter" or "meter", as in messages
 
     def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
         self._stores = stores
