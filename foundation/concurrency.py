@@ -26,19 +26,19 @@ async def gather_or_cancel(coroutines: Iterable[Coroutine[object, object, T]]) -
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Call a function in a thread, as `asyncio.to_thread` does; the loop's end does not wait for the call."""
-    return await asyncio.wrap_future(_start(partial(function, *arguments)))
+    return await asyncio.wrap_future(_call_in_thread(partial(function, *arguments)))
 
 
 def run_interruptibly(function: Callable[[], T]) -> T:
     """Call a function in a thread; Ctrl-C ends the wait at once, even while native code runs."""
-    result = _start(function)
+    result = _call_in_thread(function)
     # Polars restarts system calls after a signal, so an unlimited wait would notice Ctrl-C only at its end.
     while not result.done():
         wait([result], _POLL_S)
     return result.result()
 
 
-def _start(function: Callable[[], T]) -> Future[T]:
+def _call_in_thread(function: Callable[[], T]) -> Future[T]:
     result: Future[T] = Future()
     result.set_running_or_notify_cancel()  # from now on, it cannot be cancelled
 

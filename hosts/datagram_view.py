@@ -49,7 +49,7 @@ HALFWORDS = check_field_names(
         }
     )
 )
-"""Octets and halfwords in network order, of the same bytes: words of some packets begin at any even byte."""
+"""The same bytes as octets and as halfwords in network order: some packets have words at any even byte."""
 
 
 class Halfwords:

@@ -66,7 +66,7 @@ async def publish(address: str, config: Config, arm: Arm) -> None:
 async def fleet(
     context: RunContext, trace: Trace, training: Hyperparameters | None
 ) -> AsyncIterator[tuple[list[Agent], list[Agent]]]:
-    """Start agents, yield workers and servers that are ready, end them; they train if `training` is given."""
+    """Start agents, yield workers and servers once ready, and end them; `training` makes workers train."""
     workers: list[Agent] = []
     servers: list[Agent] = []
     logs = context.run / "logs"

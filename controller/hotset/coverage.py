@@ -81,5 +81,5 @@ def _count_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
 
 def table_limit(keys: NDArray[np.uint64], jobs: int) -> int:
     """Return the number of keys, taken in this order, that fit before the first key whose lane is full."""
-    finds_lane_full = rank_in_group(lanes_of(keys)) >= SLOTS // jobs
-    return int(finds_lane_full.argmax()) if finds_lane_full.any() else len(keys)
+    exceeds_lane = rank_in_group(lanes_of(keys)) >= SLOTS // jobs
+    return int(exceeds_lane.argmax()) if exceeds_lane.any() else len(keys)

@@ -112,8 +112,8 @@ class RoundCount:
         if lead is None or lead not in self._config.measured_arms:
             return None
         # Looks compare the arms at the first load only.
-        found = self._differences_at(self._config.loads[0], blocks, look.alpha)
-        return reason_to_stop(found, lead.name, look.rounds)
+        comparisons = self._differences_at(self._config.loads[0], blocks, look.alpha)
+        return reason_to_stop(comparisons, lead.name, look.rounds)
 
     def _is_narrow(self, blocks: Sequence[Block]) -> bool:
         interval_widths = list[Width]()

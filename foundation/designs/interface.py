@@ -44,7 +44,7 @@ for another version of the wire format."""
 
 @compiled
 def do_nothing(_state: object, _argument: object) -> None:
-    """Do nothing, as the default of several functions: a design may replay and prefetch nothing."""
+    """Do nothing, as the default of `take_unreplayed`, `wake`, `prefetch_index` and `prefetch_values`."""
 
 
 @compiled
@@ -182,7 +182,7 @@ class ServerOps(NamedTuple, Generic[S]):
     peer: Callable[[S, int], int] = return_zero
     """(state, slot): return the peer that its datagram goes to."""
     wake: Callable[[S, int], None] = do_nothing
-    """(state, now): handle the timeouts that are due; called at `header.due`, which is NEVER by default."""
+    """(state, now): handle the timeouts that are due; called at `header.due`, NEVER if there are none."""
     prefetch_index: Callable[[S, Rpc], None] = do_nothing
     """(state, datagram): prefetch the index entries of a datagram's parameters. The datagram may hold
     anything. This function and the next change nothing but the time that `handle` takes."""

@@ -51,7 +51,7 @@ def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
 
 
 def rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-    """Return, for each of the groups [n], the number of equal ones before it: [n]."""
+    """Return, for each entry of `group` [n], the number of equal entries before it: [n]."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes

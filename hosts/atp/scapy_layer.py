@@ -10,7 +10,7 @@ from scapy.packet import Packet as Layer
 from hosts.atp.packet import CELLS, OCTETS, SERVER_SHIFT, VALUES, AtpPacket, parse
 
 
-class ATP(Layer):  # but for the flags, the fields have the names of `AtpPacket`'s
+class ATP(Layer):  # fields are named as in `AtpPacket`, except flags
     name = "ATP"
     fields_desc: ClassVar = [
         IntField("bitmap", 0),

@@ -10,7 +10,7 @@ from scapy.packet import Packet as Layer
 from hosts.dense.packet import HEADER, VALUE_BYTES, DensePacket, parse
 
 
-class Dense(Layer):  # the fields have the names of `DensePacket`'s
+class Dense(Layer):  # fields are named as in `DensePacket`
     name = "Dense"
     fields_desc: ClassVar = [
         ByteField("kind", 0),

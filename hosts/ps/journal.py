@@ -43,7 +43,7 @@ class JournalState(ServerState, Protocol):
 
 @compiled
 def append_note(server: JournalState, rpc: Rpc, length: int) -> None:
-    """Append a datagram of a worker to the journal; there must be room."""
+    """Append a note FROM_WORKER, which compiled code replays, to the journal; there must be room."""
     header, journal = server.header, server.journal
     offset = int64(header.journal_length)
     head = journal[offset : offset + NOTE_HEAD_BYTES].view(np.int64)

@@ -213,7 +213,7 @@ def needs_room(server: PsState, datagrams: int) -> bool:
 
 @compiled
 def needs_no_room(_server: object, _datagrams: int) -> bool:
-    """Return False: datagrams leave nothing behind in servers without callers and a connection log."""
+    """Return False, for servers without a table of callers and a connection log."""
     return False
 
 

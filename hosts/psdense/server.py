@@ -276,6 +276,7 @@ def stamp(server: Adder, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
     server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_wall_ns += ps_proc
 
 
+# `charge` is that of RPCs: dense packets have `job` at the same offset.
 SERVER = register_server_ops(
     Adder,
     ServerOps(handle, lanes, stamp, charge, share_cpu, needs_no_room, transmit, address, octets, peer),

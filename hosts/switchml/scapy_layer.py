@@ -10,7 +10,7 @@ from scapy.packet import Packet as Layer
 from hosts.switchml.packet import KIND, OCTETS, SIZE, VALUES, SwitchMLPacket, parse
 
 
-class SwitchML(Layer):  # the fields have the names of `SwitchMLPacket`'s
+class SwitchML(Layer):  # fields are named as in `SwitchMLPacket`
     name = "SwitchML"
     fields_desc: ClassVar = [
         BitField("kind", KIND, 4),

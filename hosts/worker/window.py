@@ -38,8 +38,8 @@ class WindowHeader:
     backed_off_at: int  # time of the last back-off
     timeout: int  # retransmission timeout
     due: int  # time of the next `wake`
-    srtt: float  # of RFC 6298, as `rttvar`; 0 before the first sample
-    rttvar: float
+    srtt: float  # SRTT of RFC 6298; 0 before the first sample
+    rttvar: float  # RTTVAR of RFC 6298
     rows: int  # number of rows in the log
     malformed: int
     unexpected: int

@@ -40,7 +40,7 @@ class OffloadingStore(Store):
         self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT_MASK)
 
     def renew(self, epoch: int) -> None:
-        """Continue with this epoch of the PS as a caller of the switch; only collections use it."""
+        """Handle the current epoch of the PS as a caller of the switch; only `CollectStore` has to."""
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""

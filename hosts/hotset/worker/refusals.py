@@ -15,12 +15,12 @@ from nativekit.compile import compiled, int64
 
 FIRST_BACKOFF_NS = 250_000
 MAX_DOUBLINGS = 7
-MISSED = 0  # number of refusals of a key that another PS refused, because the switch did not have it
+MISSED = 0  # in place of a number of refusals: another PS refused the key, as the switch did not have it
 
 
 @compiled
 def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
-    """Queue key `i`, which its own PS has now refused `refusals` times, or MISSED."""
+    """Queue key `i`, which its own PS has refused `refusals` times; MISSED if another PS refused it."""
     group = state.groups[_group_index(state, refusals, now)]
     state.next_key[i] = NOTHING
     if group.first == NOTHING:

@@ -98,7 +98,7 @@ def _counter_lines(status: SwitchStatus) -> Iterator[str]:
 
 
 def _lane_counters(status: SwitchStatus) -> Iterator[tuple[int, int, LaneCounters]]:
-    """Return number, entries and counters of each lane."""
+    """Return the number, the entries and the counters of each lane."""
     return zip(range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True)
 
 
