@@ -26,6 +26,7 @@ import multiprocessing, os, signal, sys
 import numpy as np
 import hotline
 from hotline.kv import worker
+worker.EXIT_TIMEOUT_S = {PATIENCE_S / 2}  # longer than the default, for busy machines
 def join():
     global kv
     kv = hotline.Worker({{"rows": ({ROWS}, 1)}}, scale=1.0, rank=0)
