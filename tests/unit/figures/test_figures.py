@@ -41,6 +41,14 @@ def test_latency_is_the_five_metrics_together(tmp_path: Path) -> None:
     assert found.facts["cluster", "pull", "p99"] == pytest.approx(1000)
 
 
+@pytest.mark.parametrize(("quantile", "below"), [("p50", 499), ("p99", 989)])
+def test_a_quantile_is_the_value_of_its_rank(tmp_path: Path, quantile: str, below: int) -> None:
+    latencies_us = [1000.0] * below + [2000.0] + [4000.0] * (999 - below)
+    log = rows(*({"n_tx_us": us - 40} for us in latencies_us))  # the other parts take 40 µs
+    found = latencies([cluster(tmp_path, log)])
+    assert found.facts["cluster", "pull", quantile] == pytest.approx(2000, rel=0.024)
+
+
 def test_where_time_goes_is_a_share_of_the_mean(tmp_path: Path) -> None:
     found = breakdown([cluster(tmp_path, rows({}, {"n_tx_us": 160.0}, {"op": "push"}))])
     [pull, _] = found.panels
