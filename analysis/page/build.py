@@ -26,7 +26,7 @@ def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the terminal and the page show first."""
+    """The result of a run, which the terminal and the page show first."""
 
     title: str
     verdict: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ def bucket_of(key: int, seed: int, size: int) -> int:
 
 
 @dataclass
-class ReferenceCache:
+class ReferenceCache(ABC):
     """A policy of `size` keys that counts its installs and evictions."""
 
     log: Log
@@ -33,11 +34,11 @@ class ReferenceCache:
     installs: int = 0
     evictions: int = 0
 
-    def serve(self, key: int) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def serve(self, key: int) -> bool: ...
 
     def end_period(self) -> None:
-        pass
+        return  # most policies have no periods
 
 
 @dataclass
@@ -198,8 +199,8 @@ class PeriodicSet(ReferenceCache):
         self.count(key)
         return hit
 
-    def count(self, key: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def count(self, key: int) -> None: ...
 
     def choose(self, keys: Sequence[int]) -> None:
         self.pending = set(keys)
