@@ -62,6 +62,7 @@ def test_what_waits_when_the_loop_is_stopped_is_dropped_and_counted(loop: PortLo
     LIBC.pthread_mutex_lock(ctypes.c_void_p(wires.mutex_address))
     for _ in range(100):
         loop.cpu_socket.send(b"frame")
+    wait_for(lambda: loop.counters().ports[CPU].rx > 0)  # a loop that has not begun ends without a burst
     stopping = threading.Thread(target=loop.stop)
     stopping.start()
     assert select.select([loop._stop_event], [], [], PATIENCE_S)[0]
