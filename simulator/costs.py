@@ -16,7 +16,7 @@ from foundation.designs.arms import arm as arm_of
 from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
-from nativekit.records import Records, one, records
+from nativekit.records import Records, one_record, records
 from simulator.state import QUANTILES, Costs, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
@@ -147,7 +147,7 @@ class Hosts(Strict):
 
 
 def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
-    costs = one(Costs)
+    costs = one_record(Costs)
     costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
     share = hosts.server_share

@@ -26,7 +26,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
-from nativekit.records import Records, one, records, zeros
+from nativekit.records import Records, one_record, records, zeros
 from nativekit.reference import pinned_ref, row
 from simulator.costs import (
     Hosts,
@@ -293,7 +293,7 @@ def _make_header(
     out: NDArray[np.uint8],
     seed: int,
 ) -> WorldHeader:
-    header = one(WorldHeader)
+    header = one_record(WorldHeader)
     header.workers, header.servers, header.random = workers, servers, np.uint64(seed)
     header.workers_per_rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
     header.packet_function = switch.pipeline.process_address

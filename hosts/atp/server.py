@@ -35,7 +35,7 @@ from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, 
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled, int64
-from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one, records
+from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one_record, records
 
 _TENSORS_PER_JOB = 2
 _ACKNOWLEDGEMENT_BITMAP = 1  # workers do not read it
@@ -84,7 +84,7 @@ def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
 ) -> AtpServer:
     share = make_share(KeySpace(1), ps, n_ps)
-    header = one(PsHeader)
+    header = one_record(PsHeader)
     header.ps, header.due = ps, NEVER
     chunks = -(-space.size // VALUES)
     tensors, job_states = records(len(jobs) * _TENSORS_PER_JOB, Tensor), records(len(jobs), JobState)

@@ -17,7 +17,7 @@ from hosts.atp.packet import CELLS, MAX_SEQUENCE, VALUES
 from hosts.dense.vector import VectorHeader, open_vector
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot
-from nativekit.records import Ints, Octets, Records, Words, one
+from nativekit.records import Ints, Octets, Records, Words, one_record
 
 
 class AtpHeader(VectorHeader):
@@ -62,7 +62,7 @@ def make_worker(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, windo
     chunks = -(-space.size // VALUES)
     if chunks > MAX_SEQUENCE:
         raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")
-    header = one(AtpHeader)
+    header = one_record(AtpHeader)
     arrays = open_vector(header, caller, n_ps, chunks * VALUES, max_keys, window)
     header.chunk_size, header.is_adaptive = VALUES, 1
     header.published_timers = settings_of_job(caller.job).published_timers

@@ -21,7 +21,7 @@ from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionReco
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Octets, Records, RecordTable, Words, one, records
+from nativekit.records import Ints, Octets, Records, RecordTable, Words, one_record, records
 
 COLLECTIONS = 16
 """Maximum number of collections of a job that a PS has in flight."""
@@ -124,7 +124,7 @@ def make_server(
     tables: Sequence[TableOptimiser] = (),
 ) -> CollectServer:  # fmt: skip
     share = make_share(space, ps, n_ps)
-    header = one(CollectHeader)
+    header = one_record(CollectHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
@@ -144,7 +144,7 @@ def make_server(
         queue_sizes=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
         ages=np.zeros(n_jobs * AGES, np.int64),
         connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
-        journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one(Batch), share=share,
+        journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one_record(Batch), share=share,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from hosts.ps.rpcs import (
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, ValuesHeader, lanes_to_serve, make_cells, pull, push
 from nativekit.compile import compiled, int64
-from nativekit.records import Records, RecordTable, one, records
+from nativekit.records import Records, RecordTable, one_record, records
 
 
 class ValuesServer(NamedTuple):
@@ -53,7 +53,7 @@ def make_values_server(
     tables: Sequence[TableOptimiser] = (),
 ) -> ValuesServer:  # fmt: skip
     share = make_share(space, ps, n_ps)
-    header = one(ValuesHeader)
+    header = one_record(ValuesHeader)
     header.ps, header.due = ps, NEVER
     rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
@@ -65,7 +65,7 @@ def make_values_server(
         cells,
         records(CONNECTION_RECORDS, ConnectionRecord),
         rules,
-        one(Batch),
+        one_record(Batch),
         share,
     )
 

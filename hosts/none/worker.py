@@ -28,7 +28,7 @@ from hosts.worker.window import (
 )
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Records, Words, one, records
+from nativekit.records import Ints, Records, Words, one_record, records
 
 
 class RequestsHeader(RpcsHeader):
@@ -70,7 +70,7 @@ class Requests(NamedTuple):
 
 
 def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Requests:
-    header = one(RequestsHeader)
+    header = one_record(RequestsHeader)
     header.n_ps = n_ps
     return Requests(
         header=header,

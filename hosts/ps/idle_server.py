@@ -22,7 +22,7 @@ from hosts.ps.rpcs import (
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled
-from nativekit.records import Records, RecordTable, one, records
+from nativekit.records import Records, RecordTable, one_record, records
 
 
 class IdleServer(NamedTuple):
@@ -39,7 +39,7 @@ def make_idle_server(
     ps: int, n_ps: int, _space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
 ) -> IdleServer:
     share = make_share(KeySpace(1), ps, n_ps)
-    header = one(PsHeader)
+    header = one_record(PsHeader)
     header.ps, header.due = ps, NEVER
     cells = make_cells(len(jobs), share)
     return IdleServer(header, make_jobs(jobs), cells, records(1, ConnectionRecord), share)

@@ -41,7 +41,7 @@ from hosts.udp import (
 from nativekit.bits import swap32
 from nativekit.compile import compiled, inlined, int64
 from nativekit.libc import EPOLL_EVENT, epoll_wait
-from nativekit.records import Ints, Octets, Records, check_field_names, one, records
+from nativekit.records import Ints, Octets, Records, check_field_names, one_record, records
 from nativekit.reference import as_ref
 
 (
@@ -100,7 +100,7 @@ class Sources(NamedTuple):
 
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
-    state = one(_SourcesState)
+    state = one_record(_SourcesState)
     for name in ("commands", "signals", "own_socket", "data_socket", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll

@@ -13,7 +13,7 @@ import numpy as np
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.udp import BURST, MONOTONIC, NAME_BYTES, Udp, clock, flush, queue
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Octets, Records, one, records
+from nativekit.records import Ints, Octets, Records, one_record, records
 
 
 class _ServiceHeader:
@@ -42,7 +42,7 @@ class Service(NamedTuple):
 
 
 def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
-    header = one(_ServiceHeader)
+    header = one_record(_ServiceHeader)
     header.ns_per_rpc, header.ns_per_lane = ns_per_rpc, ns_per_lane
     return Service(header, np.zeros(cores, np.int64), records(BURST, _HeldAnswer), rpcs(BURST))
 

@@ -18,7 +18,7 @@ from foundation.protocol.rpc import NO_KEY_U64, Key, hash_of, ps_of
 from hosts.keys import KeySpace
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
-from nativekit.records import Records, UInt32, dtype_of, one, records
+from nativekit.records import Records, UInt32, dtype_of, one_record, records
 from nativekit.reference import as_ref
 
 Places = NDArray[np.int64]
@@ -55,7 +55,7 @@ class Share(NamedTuple):
 
 
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
-    header = one(ShareHeader)
+    header = one_record(ShareHeader)
     share = Share(header, records(0, Rank), np.zeros(0, np.uint64))
     if space.sparse is not None:
         return _add_table(share, space.sparse, ps, n_ps)

@@ -46,7 +46,7 @@ from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
-from nativekit.records import Int32, Records, RecordTable, UInt8, UInt16, UInt32, Words, one, records
+from nativekit.records import Int32, Records, RecordTable, UInt8, UInt16, UInt32, Words, one_record, records
 
 _SETS_PER_JOB = 2
 
@@ -97,7 +97,7 @@ class Adder(NamedTuple):
 def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Adder:
     # Workers hold the parameters; no request asks a server for any.
     share = make_share(KeySpace(1), ps, n_ps)
-    header = one(AdderHeader)
+    header = one_record(AdderHeader)
     header.ps, header.n_ps, header.due, header.next_row = ps, n_ps, NEVER, NOTHING
     rows = -(-space.size // (MIN_SIZE * n_ps))  # maximum number of chunks of a share, each of MIN_SIZE values
     # Chunks are dealt out whole, so a share may have up to one chunk more than its part of the values.

@@ -35,7 +35,7 @@ from hosts.keys import KeySpace
 from hosts.worker.window import Slot, next_resend, octets
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Records, Words, one
+from nativekit.records import Ints, Records, Words, one_record
 
 
 class Pusher(NamedTuple):
@@ -56,7 +56,7 @@ class Pusher(NamedTuple):
 
 
 def make_pusher(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Pusher:
-    header = one(VectorHeader)
+    header = one_record(VectorHeader)
     return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, max_keys, window))
 
 

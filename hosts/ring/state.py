@@ -15,7 +15,7 @@ from hosts.dense.packet import MAX_WORKERS, MIN_SIZE
 from hosts.dense.vector import VectorHeader, open_vector
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot
-from nativekit.records import Ints, Octets, Records, Words, one, records
+from nativekit.records import Ints, Octets, Records, Words, one_record, records
 
 MAX_ACKS = 256
 """Maximum number of waiting acknowledgements; chunks that come while the queue is full are retransmitted."""
@@ -69,7 +69,7 @@ class Member(NamedTuple):
 
 
 def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Member:
-    header = one(MemberHeader)
+    header = one_record(MemberHeader)
     # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values: up to N / (W MIN_SIZE) + 2.
     chunks = 2 * (space.size // MIN_SIZE + 2 * MAX_WORKERS)
     return Member(

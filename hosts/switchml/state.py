@@ -15,7 +15,7 @@ from hosts.dense.vector import VectorHeader, open_vector
 from hosts.keys import KeySpace
 from hosts.switchml.packet import OCTETS, SLOTS, VALUES
 from hosts.worker.window import Slot
-from nativekit.records import Ints, Records, Words, one
+from nativekit.records import Ints, Records, Words, one_record
 
 
 class ReducerHeader(VectorHeader):
@@ -53,7 +53,7 @@ class Reducer(NamedTuple):
 
 
 def make_reducer(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Reducer:
-    header = one(ReducerHeader)
+    header = one_record(ReducerHeader)
     padded_size = -(-space.size // VALUES) * VALUES
     arrays = open_vector(header, caller, n_ps, padded_size, max_keys, window)
     header.first_slot = caller.job * WINDOW % SLOTS

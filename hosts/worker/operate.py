@@ -28,7 +28,7 @@ from hosts.udp import (
 from hosts.worker.machine import worker_states
 from nativekit.compile import compiled, int64
 from nativekit.libc import ppoll
-from nativekit.records import Ints, Octets, one
+from nativekit.records import Ints, Octets, one_record
 from nativekit.reference import as_ref
 
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
@@ -61,7 +61,7 @@ class Wire(NamedTuple):
 
 def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
     """Make the wire of a non-blocking socket; `commands` and `signals` end the loop when readable."""
-    state = one(_WireState)
+    state = one_record(_WireState)
     state.fd = fd
     state.pollfds[::2] = fd, commands, signals
     return Wire(state, socket_names(peers))

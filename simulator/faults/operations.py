@@ -16,7 +16,7 @@ from foundation.protocol.codec import MAX_U32
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
-from nativekit.records import Records, RecordTable, Words, one, records
+from nativekit.records import Records, RecordTable, Words, one_record, records
 from nativekit.reference import as_ref, row
 from simulator.links import mix64, next_random
 from simulator.loop import DRIVER_DUE, LOG_FULL, resume_worker, run_until_needed
@@ -78,7 +78,7 @@ class Operations(NamedTuple):
 
 def make_operations(workers: int) -> Operations:
     return Operations(
-        one(OperationsHeader),
+        one_record(OperationsHeader),
         records(workers, WorkerProgress),
         records((workers, OPERATIONS), Operation),
         np.zeros((workers, OPERATIONS, KEYS), np.uint32),

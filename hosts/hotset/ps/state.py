@@ -15,7 +15,7 @@ from hosts.ps.rpcs import needs_room as rpcs_need_room
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, ValuesHeader, ValuesState, make_cells
 from nativekit.compile import compiled
-from nativekit.records import Octets, Records, RecordTable, Words, one, records
+from nativekit.records import Octets, Records, RecordTable, Words, one_record, records
 
 
 class HotsetHeader(ValuesHeader):
@@ -46,7 +46,7 @@ def make_server(
     tables: Sequence[TableOptimiser] = (),
 ) -> Server:  # fmt: skip
     share = make_share(space, ps, n_ps)
-    header = one(HotsetHeader)
+    header = one_record(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
@@ -55,7 +55,7 @@ def make_server(
         header, make_jobs(jobs), records(CALLERS, CallerRow), cells,
         np.zeros((len(jobs), share.header.places + 1), np.uint32),
         records(CONNECTION_RECORDS, ConnectionRecord),
-        np.zeros(journal_bytes, np.uint8), rules, one(Batch), share,
+        np.zeros(journal_bytes, np.uint8), rules, one_record(Batch), share,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
 from hosts.worker.window import Slot
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, records
+from nativekit.records import Ints, Octets, Records, Words, dtype_of, one_record, records
 
 
 class CallsHeader(RpcsHeader):
@@ -119,7 +119,7 @@ def make_calls(
     replay_log: NDArray[np.uint32] | None = None,
     servers_own_parameters: bool = False,
 ) -> Calls:
-    header = one(CallsHeader)
+    header = one_record(CallsHeader)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
     header.servers_own_parameters, header.lane_bits = servers_own_parameters, LANE_BITS
     header.first_unsent = header.last_unsent = NOTHING

@@ -153,7 +153,7 @@ def records_from_rows(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records
     return array
 
 
-def one(kind: type[R]) -> R:
+def one_record(kind: type[R]) -> R:
     return records(1, kind)[0]
 
 

@@ -21,7 +21,7 @@ from nativekit.records import (
     UInt16,
     Words,
     dtype_of,
-    one,
+    one_record,
     record,
     records,
     with_arrays,
@@ -147,7 +147,7 @@ def test_the_annotations_of_a_class_are_a_record_s_fields() -> None:
         ]
     )  # fmt: skip
     assert dtype_of(OwnFirst).names == ("own", "first", "key")
-    made, table = one(Derived), records((2, 3), Inner)
+    made, table = one_record(Derived), records((2, 3), Inner)
     made.lanes[1], made.inner[1].rate = 7, 0.5
     assert (made.lanes.tolist(), made.inner["rate"].tolist()) == ([0, 7, 0, 0], [0.0, 0.5])
     assert len(table[1]) == 3 and table[1, 2].number == 0

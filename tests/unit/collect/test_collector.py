@@ -15,7 +15,7 @@ from hosts.collect.state import AGES, IDLE, Collector
 from hosts.collect.store import CollectStore
 from hosts.keys import KeySpace
 from nativekit.plain import plain
-from nativekit.records import one
+from nativekit.records import one_record
 from tests.harness.wire import MODULUS, rpc
 from tests.unit.collect.switch_model import SwitchModel
 
@@ -256,7 +256,7 @@ def test_an_age_is_in_the_class_below_its_limit() -> None:
 
 
 def test_keys_are_collected_the_sooner_the_faster_they_change() -> None:
-    collector = one(Collector)
+    collector = one_record(Collector)
     collector.staleness, collector.pace = 50 * MS, 10.0 * MS
     assert [interval(collector, change) for change in (0.0, 0.01, 0.25, 4.0, 1e6)] == [
         50 * MS * 7 // 8, 50 * MS * 7 // 8, 20 * MS, 5 * MS, MS,

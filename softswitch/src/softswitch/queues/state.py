@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nativekit.records import Records, RecordTable, one, records
+from nativekit.records import Records, RecordTable, one_record, records
 from softswitch.queues.shape import Shape
 
 NONE = -1
@@ -63,7 +63,7 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
     """Return empty queues for ports of these shapes, with at least `slots` slots in total."""
     slot_count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
     queues = Queues(
-        pool=one(Pool),
+        pool=one_record(Pool),
         ports=records(len(shapes), Port),
         queues=records((len(shapes), priorities), Queue),
         slots=records(slot_count, Slot),
