@@ -25,7 +25,7 @@ from hosts.ps.share import places_of
 from hosts.worker.window import SLOT
 from nativekit.plain import plain
 from nativekit.prefetch import prefetch
-from nativekit.records import LINE
+from nativekit.records import CACHE_LINE_BYTES
 from nativekit.reference import as_ref
 from simulator.state import EVENT
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
@@ -56,7 +56,7 @@ def touched(function: Any, *args: Any) -> list[int]:
 
 
 def lines(addresses: Any) -> set[int]:
-    return {int(address) // LINE for address in addresses}
+    return {int(address) // CACHE_LINE_BYTES for address in addresses}
 
 
 @pytest.mark.parametrize("optimiser", [None, "adam"])
@@ -125,4 +125,4 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
 
 
 def test_records_that_are_read_as_a_whole_share_no_line_for_nothing() -> None:
-    assert SLOT.itemsize == LINE and LINE % EVENT.itemsize == 0
+    assert SLOT.itemsize == CACHE_LINE_BYTES and CACHE_LINE_BYTES % EVENT.itemsize == 0

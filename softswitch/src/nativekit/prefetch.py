@@ -7,7 +7,7 @@ from numba import types
 
 from nativekit.compile import compiled, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
-from nativekit.records import LINE
+from nativekit.records import CACHE_LINE_BYTES
 
 _READ, _ALL_LEVELS, _DATA = 0, 3, 1
 """Arguments of LLVM's `prefetch`: for a read, into all levels of the cache, of data."""
@@ -34,5 +34,5 @@ def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
 
 @compiled
 def prefetch_lines(address: int, octets: int) -> None:
-    for offset in range(0, octets, LINE):
+    for offset in range(0, octets, CACHE_LINE_BYTES):
         prefetch(address + offset)

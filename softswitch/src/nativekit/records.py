@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-LINE = 64
-"""Size of a cache line in bytes."""
+CACHE_LINE_BYTES = 64
 
 Dtype: TypeAlias = np.dtype[Any]  # of fields known only at run time
 Int32: TypeAlias = Annotated[int, np.int32]
@@ -91,18 +90,19 @@ def dtype_of(kind: type) -> Dtype:
 
 def _field_names(kind: type) -> list[str]:
     """Return the fields' names; a class with `OWN_FIELDS_FIRST` puts its own before those of its bases."""
-    bases = list(reversed(kind.__mro__))
-    if "OWN_FIELDS_FIRST" in vars(kind):
-        bases = [kind, *bases[:-1]]
-    return [name for base in bases for name in get_annotations(base)]
+    *bases, own_class = reversed(kind.__mro__)
+    classes = [own_class, *bases] if "OWN_FIELDS_FIRST" in vars(kind) else [*bases, own_class]
+    return [name for each_class in classes for name in get_annotations(each_class)]
 
 
 def _field_spec(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
+    """Return the type of a field, and its shape if it is an array."""
     if get_origin(hint) is not Annotated:
         return (_SCALARS.get(hint, hint),)
     annotated_type, *metadata = get_args(hint)
-    if annotated_type in _SCALARS:
+    if annotated_type in _SCALARS:  # `Int32`, for example
         return tuple(metadata)
+    # An array of the shape in the metadata; a dtype there is that of its elements.
     dtypes = [item for item in metadata if isinstance(item, np.dtype)]
     shape = next(item for item in metadata if not isinstance(item, np.dtype))
     return (
@@ -166,7 +166,7 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:  # of any typ
     """Return an array of zeros aligned to a cache line, so that a record of one line never straddles two."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
-    buffer = np.zeros(size + LINE - 1, np.uint8)
-    start = -buffer.ctypes.data % LINE
+    buffer = np.zeros(size + CACHE_LINE_BYTES - 1, np.uint8)
+    start = -buffer.ctypes.data % CACHE_LINE_BYTES
     array: NDArray[Any] = buffer[start : start + size].view(kind).reshape(shape)
     return array

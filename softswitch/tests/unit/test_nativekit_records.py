@@ -14,7 +14,7 @@ from nativekit.compile import compiled, int64
 from nativekit.plain import plain
 from nativekit.prefetch import prefetch, prefetch_lines
 from nativekit.records import (
-    LINE,
+    CACHE_LINE_BYTES,
     Int32,
     Octets,
     Records,
@@ -196,8 +196,8 @@ def test_touched_memory_stays_as_it_is_and_every_line_is_touched() -> None:
     _touch(stored.ctypes.data, len(stored))
     assert (stored == np.arange(1000, dtype=np.uint8)).all()
     seen: list[int] = []
-    plain(prefetch_lines, {prefetch: seen.append})(5 * LINE, 2 * LINE + 1)
-    assert seen == [5 * LINE, 6 * LINE, 7 * LINE]
+    plain(prefetch_lines, {prefetch: seen.append})(5 * CACHE_LINE_BYTES, 2 * CACHE_LINE_BYTES + 1)
+    assert seen == [5 * CACHE_LINE_BYTES, 6 * CACHE_LINE_BYTES, 7 * CACHE_LINE_BYTES]
 
 
 @given(shape=st.lists(st.integers(1, 40), min_size=1, max_size=3), kind=st.sampled_from(["u1", "i8", "f4"]))
@@ -206,4 +206,4 @@ def test_arrays_begin_with_a_line_of_the_caches(shape: list[int], kind: str) -> 
     assert made.shape == tuple(shape) and made.dtype == kind and not made.any()
     assert len(rows) == shape[0] and not rows.total.any() and not rows.cells.any()
     for array in (made, rows):
-        assert array.ctypes.data % LINE == 0 and array.flags.c_contiguous and array.flags.writeable
+        assert array.ctypes.data % CACHE_LINE_BYTES == 0 and array.flags.c_contiguous and array.flags.writeable
