@@ -20,7 +20,7 @@ from nativekit.compile import carray, compiled, int64
 from nativekit.libc import EPOLL_EVENT, MMSGHDR, epoll_wait, memcpy, sendmmsg
 from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.memory.output import HEAD_BYTES
-from softswitch.native import PROCESS, entry_point
+from softswitch.native import PROCESS_SIGNATURE, entry_point
 from softswitch.ports.epoll import watch
 from softswitch.ports.layout import BURST
 from softswitch.ports.loop import PortLoop
@@ -148,7 +148,7 @@ def _fill(port: Port, packet_socket: PortSocket) -> None:
     port["messages"]["msg_iovlen"] = 1
 
 
-@cfunc(PROCESS)
+@cfunc(PROCESS_SIGNATURE)
 def _copy(
     egress_at: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:

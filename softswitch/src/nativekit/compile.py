@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).parent
 _numba: Module = numba
 carray: Function = _numba.carray
 int64 = cast(Callable[[Any], int], np.int64)  # of `Any`, since numba converts every number
-_CALLEE: dict[str, Any] = {
+_CALLEE_OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
@@ -37,12 +37,12 @@ _CALLEE: dict[str, Any] = {
 
 def compiled(function: F) -> F:
     """Decorate a function that only compiled functions call."""
-    return cast(F, _numba.njit(**_CALLEE)(function))
+    return cast(F, _numba.njit(**_CALLEE_OPTIONS)(function))
 
 
 def inlined(function: F) -> F:
     """Decorate a function that is inlined into its callers; only such a function may return a record."""
-    return cast(F, _numba.njit(inline="always", **_CALLEE)(function))
+    return cast(F, _numba.njit(inline="always", **_CALLEE_OPTIONS)(function))
 
 
 def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F:

@@ -40,6 +40,7 @@ def plain(function: F, replacements: Mapping[Compiled, Function] | None = None) 
 class _Namespaces:
     def __init__(self, replacements: Mapping[Compiled, Function]) -> None:
         self._replacements = {id(compiled): replacement for compiled, replacement in replacements.items()}
+        # Copies of modules' globals with plain functions, by id of the globals.
         self._copies: dict[int, dict[str, object]] = {}
 
     def plain_function(self, compiled: Compiled) -> Function:

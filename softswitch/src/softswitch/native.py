@@ -33,7 +33,7 @@ _KINDS: dict[process.Kind, Kind] = {
     process.Kind.UINT32: types.uint32,
     process.Kind.UINT64: types.uint64,
 }
-PROCESS = _KINDS[RESULT_KIND](*(_KINDS[argument.kind] for argument in ARGUMENTS))
+PROCESS_SIGNATURE = _KINDS[RESULT_KIND](*(_KINDS[argument.kind] for argument in ARGUMENTS))
 
 
 @intrinsic
@@ -42,9 +42,9 @@ def call_process(
     now: Kind, out: Kind, capacity: Kind,
 ) -> Generated:  # fmt: skip
 
-    def generate(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
-        arguments = [context.get_value_type(kind) for kind in PROCESS.args]
-        function_type = ir.FunctionType(context.get_value_type(PROCESS.return_type), arguments)
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
+        arguments = [context.get_value_type(kind) for kind in PROCESS_SIGNATURE.args]
+        function_type = ir.FunctionType(context.get_value_type(PROCESS_SIGNATURE.return_type), arguments)
         return builder.call(builder.inttoptr(values[0], function_type.as_pointer()), values[1:])
 
-    return PROCESS.return_type(types.intp, *PROCESS.args), generate
+    return PROCESS_SIGNATURE.return_type(types.intp, *PROCESS_SIGNATURE.args), code

@@ -17,7 +17,7 @@ from nativekit.memory import pointer
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
-from softswitch.native import PROCESS
+from softswitch.native import PROCESS_SIGNATURE
 from softswitch.v1model import PORT_NUMBERS
 
 _FAN_OUT = 4
@@ -87,7 +87,7 @@ def _double(
 @cache
 def _in_machine_code(process: Callable[..., int]) -> Any:
     """Compile at the first use, because collecting tests imports this module."""
-    return cfunc(PROCESS)(process)
+    return cfunc(PROCESS_SIGNATURE)(process)
 
 
 class _Native:

@@ -54,7 +54,7 @@ class NativePipeline(Protocol):
 
     @property
     def process_address(self) -> int:
-        """Address of the packet function, whose signature is `native.PROCESS`."""
+        """Address of the packet function, whose signature is `native.PROCESS_SIGNATURE`."""
 
     @property
     def state_address(self) -> int:

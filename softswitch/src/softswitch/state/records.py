@@ -27,20 +27,20 @@ def _find_at(
 ) -> Generated:
     """Call `find_at` of `memory.index`; buckets, records and key are addresses."""
 
-    def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
+    def code(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         buckets, mask, records, stride, key, key_words = values
         buckets_at, records_at, key_at = (b.inttoptr(value, POINTER) for value in (buckets, records, key))
         return b.call(find_at_function(b.module), [buckets_at, mask, records_at, stride, key_at, key_words])
 
-    return types.intp(*[types.intp] * 6), generate
+    return types.intp(*[types.intp] * 6), code
 
 
 @intrinsic
 def _hash_at(_typing: TypingContext, key: Kind, key_words: Kind) -> Generated:
-    def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
+    def code(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         return b.call(hash_at_function(b.module), [b.inttoptr(values[0], POINTER), values[1]])
 
-    return types.uint64(types.intp, types.intp), generate
+    return types.uint64(types.intp, types.intp), code
 
 
 @compiled
