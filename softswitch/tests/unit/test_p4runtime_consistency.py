@@ -50,6 +50,13 @@ def test_another_width_of_a_digest_is_refused() -> None:
         controlled_by(request)
 
 
+def test_a_missing_value_of_a_digest_is_refused() -> None:
+    request = config(program=TRANSLATED)
+    del request.p4info.digests[0].type_spec.tuple.members[-1]
+    with pytest.raises(Refusal, match="digest"):
+        controlled_by(request)
+
+
 def entry(
     control: Control, table: str, key: bytes, port: bytes = b"\x01", vrf: bytes = b"\x02"
 ) -> p4r.Update:

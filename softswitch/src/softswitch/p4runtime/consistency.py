@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
 
 from softswitch import ir
 from softswitch.ir import MatchKind, Program
@@ -21,8 +20,10 @@ def check(p4info: P4Info, program: Program) -> None:
         # P4Info omits tables that p4c generates: those have no key, or they have constant entries.
         if program_table.key and not program_table.const_entries and name not in p4info_tables:
             raise invalid(f"P4Info lacks table {name}, which the program has")
-    digests = {d.name: tuple(_value_width(program, value) for value in d.values) for d in program.digests}
-    shapes: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
+    program_digests = {
+        d.name: tuple(_value_width(program, value) for value in d.values) for d in program.digests
+    }
+    properties: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
         "counter": (
             {c.name: c.size for c in p4info.counters.values()},
             {c.name: c.size for c in program.counters},
@@ -45,15 +46,15 @@ def check(p4info: P4Info, program: Program) -> None:
         ),
         "digest": (
             {
-                d.name: _with_program_widths(widths(d.shape), digests.get(d.name, ()))
+                d.name: _with_program_widths(widths(d.shape), program_digests.get(d.name, ()))
                 for d in p4info.digests.values()
             },
-            digests,
+            program_digests,
         ),
     }
-    for kind, (p4info_shapes, program_shapes) in shapes.items():
-        for name, shape in p4info_shapes.items():
-            if program_shapes.get(name) != shape:
+    for kind, (p4info_properties, program_properties) in properties.items():
+        for name, p4info_property in p4info_properties.items():
+            if program_properties.get(name) != p4info_property:
                 raise _mismatch(kind, name)
 
 
@@ -89,7 +90,10 @@ def _bmv2_kind(kind: MatchKind) -> MatchKind:
 
 
 def _with_program_widths(p4info_widths: tuple[int, ...], program_widths: tuple[int, ...]) -> tuple[int, ...]:
-    pairs = zip_longest(p4info_widths, program_widths, fillvalue=0)
+    if len(p4info_widths) != len(program_widths):
+        return p4info_widths  # the comparison then finds the difference
+    pairs = zip(p4info_widths, program_widths, strict=True)
+    # A translated type has width 0 in P4Info.
     return tuple(p4info_width or program_width for p4info_width, program_width in pairs)
 
 
