@@ -4,8 +4,9 @@ from typing import Any
 
 import grpc
 import pytest
-from finsy.proto import p4r
+from finsy.proto import p4d, p4r
 
+from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.reconcile import carry_over
 from switch_harness.entity_model import EntityModel, OneShot, entity
 from switch_harness.model_pipeline import ModelPipeline
@@ -46,6 +47,32 @@ def test_all_state_goes_over(state: dict[tuple[Any, ...], Any]) -> None:
     assert serialized(read(new, *EVERYTHING)) == serialized(read(old, *EVERYTHING))
     assert new.pipeline.profiles == old.pipeline.profiles
     assert new.pipeline.meters == old.pipeline.meters
+
+
+class RegisterCell:
+    """The state of a pipeline whose only entity is a register cell that no other pipeline has."""
+
+    def __init__(self, data: p4d.P4Data) -> None:
+        cell = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=99, data=data))
+        self.response = adopt(p4r.ReadResponse(entities=[cell]))
+        self.tables: Any = None
+
+    def read(self, _request: object) -> tuple[Any, list[None]]:
+        return iter([self.response]), []
+
+
+@pytest.mark.parametrize(
+    "zero, value",
+    [
+        (p4d.P4Data(bitstring=b"\0"), p4d.P4Data(bitstring=b"\0\1")),
+        (p4d.P4Data(bool=False), p4d.P4Data(bool=True)),
+        (p4d.P4Data(enum_value=b"\0"), p4d.P4Data(enum_value=b"\1")),
+    ],
+)
+def test_only_register_cells_of_zero_need_no_place(zero: p4d.P4Data, value: p4d.P4Data) -> None:
+    new = controlled(ENTITIES, ModelPipeline)
+    assert carry_over(RegisterCell(zero), new) == []
+    assert len(carry_over(RegisterCell(value), new)) == 1
 
 
 def without_table(name: str) -> p4r.ForwardingPipelineConfig:

@@ -42,13 +42,13 @@ ENTITIES = [
 _MODIFY_ONLY = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"}
 
 
-class Defaults(Protocol):
+class TableDefaults(Protocol):
     def has_initial_default(self, table_id: int) -> bool: ...
 
 
-class State(Protocol):
+class State(Protocol):  # a `ControlledPipeline`, or a client of another switch (`explain.state`)
     @property
-    def tables(self) -> Defaults: ...
+    def tables(self) -> TableDefaults: ...
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
         """Return the entities that a batch of queries selects, and a result for each query."""
@@ -62,6 +62,7 @@ def carry_over(old_state: State, new_control: ControlledPipeline[PL]) -> list[Re
             if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
                 update.type = MODIFY  # the new pipeline had it from the start
                 (refusal,) = _write(new_control, [update])
+            # Cells with initial values need no place in the new pipeline.
             if refusal is not None and not _is_initial(update.entity):
                 refusals.append(refusal)
     return refusals
@@ -74,7 +75,8 @@ def _is_initial(entity: p4r.Entity) -> bool:
         case "meter_entry":
             return not entity.meter_entry.HasField("config")
         case "register_entry":
-            return not any(entity.register_entry.data.bitstring)
+            data = entity.register_entry.data
+            return not (any(data.bitstring) or any(data.enum_value) or data.bool)
         case "value_set_entry":
             return not entity.value_set_entry.members
     return False
