@@ -65,8 +65,8 @@ class Arbiter(Generic[C]):
         old_primary = role.primary
         role.controllers[controller] = election_id
         self._role_names[controller] = name
-        has_changed = role.primary is not old_primary or role.primary is controller
-        return self._notices(name, list(role.controllers) if has_changed else [controller])
+        must_notify_all = role.primary is not old_primary or role.primary is controller
+        return self._notices(name, list(role.controllers) if must_notify_all else [controller])
 
     def leave(self, controller: C) -> Notices[C]:
         name = self._role_names.pop(controller, None)

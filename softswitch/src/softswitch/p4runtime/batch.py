@@ -56,6 +56,7 @@ class Batch:
     def write_entry(self, write: EntryWrite) -> None:
         key = EntryKey(write.table, write.key, write.priority)
         self._steps.append(write)
+        # A DELETE has no action.
         self._changed_entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)
         if write.change is not Change.MODIFY:
             count_change = 1 if write.change is Change.INSERT else -1
@@ -71,7 +72,7 @@ class Batch:
     def call_after_apply(self, action: Callable[[], None]) -> None:
         self._callbacks.append(action)
 
-    def put(self, store: dict[K, V], key: K, value: V | None) -> None:
+    def put(self, store: dict[K, V], key: K, value: V | None) -> None:  # None removes the key
         if self._may_roll_back:
             old_value = store.get(key)
             self._undo_steps.append(lambda: _set_or_delete(store, key, old_value))

@@ -54,8 +54,8 @@ def _set_widths(
     types: p4t.P4TypeInfo, fields: Iterable[TypedField], widths: Iterable[int], is_key: bool = True
 ) -> None:
     for field, width in zip(fields, widths, strict=False):
-        has_no_width = is_key and field.bitwidth == 0 and not field.HasField("type_name")
-        if has_no_width or _is_translated(types, field.type_name):
+        is_error_key = is_key and field.bitwidth == 0 and not field.HasField("type_name")
+        if is_error_key or _is_translated(types, field.type_name):
             field.bitwidth = width
 
 

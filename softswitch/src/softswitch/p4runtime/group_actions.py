@@ -88,4 +88,5 @@ def _shift_indices(node: Any, parameter_shift: int, statement_shift: int) -> Any
 
 
 def _texts_or_blanks(texts: Sequence[str], count: int) -> tuple[str, ...]:
+    # A program's locations and parameter names are optional.
     return tuple(texts) if len(texts) == count else ("",) * count

@@ -62,7 +62,7 @@ class Ports(Protocol[PL_contra]):
 class Pipelines(Generic[PL]):
     """The pipeline that reads and writes act on (`saved`), and the one that processes packets (`running`).
 
-    A commit makes `saved` the running pipeline. `bare` is a program without P4Info, unknown to P4Runtime.
+    A commit makes `saved` the running pipeline. A program without P4Info runs as `bare`, not `running`.
     """
 
     def __init__(self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
@@ -101,12 +101,16 @@ class Pipelines(Generic[PL]):
 
     def run_bare(self, control: ControlledPipeline[PL]) -> None:
         """Run a pipeline of `make_bare`; P4Runtime then has no config."""
-        self._commit(control)
+        self._commit(control)  # makes it `running`, which the next line undoes
         self.bare, self.saved, self.running = control, None, None
 
     def set_port_status(self, port: int, is_up: bool) -> None:
         """Take members that watch a port out of their groups while it is down; ports are up by default."""
-        (self._down_ports.discard if is_up else self._down_ports.add)(port)
+        if is_up:
+            self._down_ports.discard(port)
+        else:
+            self._down_ports.add(port)
+        # A set, because `saved` and `running` may be the same.
         for control in {
             candidate for candidate in (self.saved, self.running, self.bare) if candidate is not None
         }:

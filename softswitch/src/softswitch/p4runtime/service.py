@@ -58,7 +58,7 @@ class P4RuntimeServer(Generic[PL]):
         self._is_attached = False
         self._has_begun = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
-        # A function, because `attach` sets the ports later.
+        # The clock is a lambda, because `attach` sets the ports later.
         self._notifications = Notifications(
             self._running_pipeline, self._broadcast, lambda: self._ports.now()
         )

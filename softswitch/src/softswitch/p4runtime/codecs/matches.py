@@ -103,15 +103,13 @@ def _decode_translated(
     """Decode a match of one value; numbers need not have the prefixes of their values (§18.3)."""
     match field.kind:
         case MatchKind.LPM:
-            value, is_exact = (
-                message.lpm.value,
-                message.lpm.prefix_len in (translation.sdn_width, field.width),
-            )
+            value = message.lpm.value
+            is_whole_value = message.lpm.prefix_len in (translation.sdn_width, field.width)
         case MatchKind.TERNARY:
-            value, is_exact = message.ternary.value, translation.is_full_mask(message.ternary.mask)
+            value, is_whole_value = message.ternary.value, translation.is_full_mask(message.ternary.mask)
         case _:
-            value, is_exact = message.range.low, message.range.low == message.range.high
-    if not is_exact:
+            value, is_whole_value = message.range.low, message.range.low == message.range.high
+    if not is_whole_value:
         raise invalid(
             f"{location}: expected a match of one whole value of type {translation.name}, or of any value"
         )
@@ -129,7 +127,8 @@ def _decode_lpm(field: MatchField, message: p4r.FieldMatch.LPM, location: str) -
     if value & ~mask:
         text = f"expected {value & mask:#x}, with no bits after the prefix, got {value:#x}/{length}"
         raise invalid(f"{location}: {text}")
-    if value & ((1 << (-(-field.width // 8) * 8 - length)) - 1):
+    padded_width = -(-field.width // 8) * 8  # rounded up to whole bytes
+    if value & ((1 << (padded_width - length)) - 1):
         # PI's check_prefix_trailing_zeros (common.cpp) checks all bits of the value's bytes, as if the field
         # were that wide.
         text = f"padded to whole bytes has bits set after the first {length}"

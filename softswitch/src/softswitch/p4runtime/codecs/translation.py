@@ -130,7 +130,7 @@ class Translations:
 
     def of(self, type_name: p4t.P4NamedType, width: int = 0) -> Translation | None:
         translation = self._translations_by_name.get(type_name.name)
-        if translation is not None:
+        if translation is not None:  # widen it to the widest field of the type
             translation.width = max(translation.width, width)
         return translation
 

@@ -82,6 +82,7 @@ class DigestEntries:
 
     # ---- digest lists
 
+    # Returns a list to be sent immediately, or None if the values wait, or are known.
     def learn(self, position: int, values: Values, now: int) -> p4r.DigestList | None:
         digest = self._info_by_position[position]
         if digest is None or digest.id not in self._configs:

@@ -35,7 +35,7 @@ def _iteration_order(keys: list[int]) -> list[int]:
     order: list[int] = []
     pending_keys = keys
     for bucket_count in _BUCKET_COUNTS:
-        free_buckets = bucket_count - len(order)
+        free_buckets = bucket_count - len(order)  # keys that fit before the table grows
         order = _hash_order(order + pending_keys[:free_buckets], bucket_count)
         pending_keys = pending_keys[free_buckets:]
         if not pending_keys:

@@ -59,7 +59,7 @@ def _find_row(rows: Records[TableRow] | Records[ActionRow], first: int, end: int
 
 
 @compiled
-def _is_value_of(data: Bytes, value: Ints, field: FieldRow) -> bool:
+def _fits_field(data: Bytes, value: Ints, field: FieldRow) -> bool:
     if value[IDENTITY] != field.id or value[LENGTH] == 0:
         return False
     offset, length = value[START], value[LENGTH]
@@ -121,7 +121,7 @@ def encode(
         ops[offset : offset + table.key_words] = 0
         for i in range(table.end_field - table.first_field):
             field, value = fields[table.first_field + i], values[update[FIRST_MATCH] + i]
-            if not _is_value_of(data, value, field):
+            if not _fits_field(data, value, field):
                 return False
             _put_key(ops, offset, _decode_number(data, value), field.shift)
         offset += table.key_words
@@ -136,7 +136,7 @@ def encode(
             offset += 1
             for i in range(action.end_field - action.first_field):
                 field, value = fields[action.first_field + i], values[update[FIRST_PARAM] + i]
-                if not _is_value_of(data, value, field):
+                if not _fits_field(data, value, field):
                     return False
                 ops[offset] = _decode_number(data, value)
                 offset += 1

@@ -35,7 +35,8 @@ _VARINT_1, _VARINT_2 = 0x08, 0x10  # tags by wire type and field number
 _LEN_1, _LEN_2, _LEN_3, _LEN_4 = 0x0A, 0x12, 0x1A, 0x22
 _UPDATES = 4  # number of the field `updates`
 _UPDATES_TAG = _UPDATES << _TYPE_BITS | _LEN
-_MORE_BYTES, _VALUE_BITS = 0x80, 0x7F  # of a varint's byte: whether another byte follows, and the value
+_MORE_BYTES = 0x80  # bit of a varint's byte: whether another byte follows
+_VALUE_BITS, _VALUE_MASK = 7, 0x7F  # of the value in a varint's byte
 _MAX_VARINT_BYTES = 10
 _MAX_U32_BYTES = 5  # of a varint below 2^32
 _MAX_U32 = (1 << 32) - 1
@@ -52,8 +53,8 @@ def _decode_varint(data: int, offset: int, stop: int) -> tuple[int, int]:
             break
         byte = int64(byte_at(data + offset + i))
         if i < _MAX_U32_BYTES:
-            value |= (byte & _VALUE_BITS) << (7 * i)
-        elif byte & _VALUE_BITS:
+            value |= (byte & _VALUE_MASK) << (_VALUE_BITS * i)
+        elif byte & _VALUE_MASK:
             value = _MAX_U32 + 1
         if byte < _MORE_BYTES:
             return (value if value <= _MAX_U32 else int64(-1)), offset + i + 1

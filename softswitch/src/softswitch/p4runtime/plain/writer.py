@@ -80,7 +80,7 @@ class PlainWriter:
         count = len(scanned.updates)
         ops = np.empty(count * self._max_words, dtype=np.uint64)
         starts = np.empty(count + 1, dtype=np.int64)
-        is_plain = encode(
+        are_valid = encode(
             scanned.data,
             scanned.updates,
             scanned.values,
@@ -90,7 +90,7 @@ class PlainWriter:
             ops,
             starts,
         )
-        return is_plain and self._pipeline.apply_all_or_none(ops[: starts[-1]], starts)
+        return are_valid and self._pipeline.apply_all_or_none(ops[: starts[-1]], starts)
 
 
 def _is_plain(store: TableStore, table: Table) -> bool:
