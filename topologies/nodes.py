@@ -155,7 +155,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     async def wait_until_failed(self) -> None:
         """Wait until the process ends although nothing has stopped it, and then raise SwitchFailed."""
         assert self.switch_process is not None
-        while (error := self.switch_process.ended()) is None:
+        while (error := self.switch_process.exit_error()) is None:
             await asyncio.sleep(_POLL_INTERVAL_S)
         raise self._failure_error(error)
 
@@ -186,7 +186,7 @@ class SoftSwitch(TargetSwitch):
 
     def counters(self) -> Counters | None:
         switch_process = self.switch_process
-        if switch_process is None or not self.is_listening or switch_process.ended() is not None:
+        if switch_process is None or not self.is_listening or switch_process.exit_error() is not None:
             return None
         previous_inode = self._counters_file.stat().st_ino  # changes when the file is replaced
         switch_process.process.send_signal(signal.SIGUSR1)

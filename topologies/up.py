@@ -104,7 +104,7 @@ class UpBackend:
         check_design(self._config, tables)
         self._has_reports = False
         switch_process = self._network.switch.switch_process
-        if switch_process is None or switch_process.ended() is not None:
+        if switch_process is None or switch_process.exit_error() is not None:
             await self._restart_switch()
         try:
             await self._start_servers(tables)

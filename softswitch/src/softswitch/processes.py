@@ -105,7 +105,7 @@ class SwitchProcess(NamedTuple):
         size = os.fstat(self.output.fileno()).st_size
         return os.pread(self.output.fileno(), size, 0).decode(errors="replace")
 
-    def ended(self) -> SwitchEnded | None:
+    def exit_error(self) -> SwitchEnded | None:
         """Return the error of a process that has ended, with its last line of output; None while it runs."""
         if self.process.poll() is None:
             return None
@@ -130,7 +130,7 @@ class SwitchProcess(NamedTuple):
     def _poll(self, check: Callable[[], T | None], timeout_s: float, problem: str) -> T:
         deadline = time.monotonic() + timeout_s
         while (result := check()) is None:
-            if (error := self.ended()) is not None:
+            if (error := self.exit_error()) is not None:
                 raise error
             if time.monotonic() > deadline:
                 raise SwitchEnded(f"the switch {problem} after {timeout_s:.0f} s")
@@ -181,6 +181,7 @@ def softswitch(
 ) -> Iterator[SwitchProcess]:
     """Run a softswitch, which serves P4Runtime on a free port, during the block."""
     command = switch_command(SOFTSWITCH, "127.0.0.1:0", interfaces, cpu_port=cpu_port, options=options)
+    # The switch prints its address.
     with _run_switch(command, "", cores, environment, folder) as switch:
         yield switch.wait_for_address()
 

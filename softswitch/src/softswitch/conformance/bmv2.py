@@ -33,7 +33,7 @@ def running_switch(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClien
                 with P4RuntimeClient(switch.address) as client, closing(Dataplane(address)) as dataplane:
                     yield client, dataplane
             except TargetError as error:
-                exit_error = switch.ended()
+                exit_error = switch.exit_error()
                 if exit_error is None:
                     raise
                 raise exit_error from error
