@@ -45,6 +45,7 @@ class MachineCode:
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
+        # `program` is represented without its `field_index`.
         key_parts = source_key_parts(
             _host_identity(), priority_queues, buffered, program, program.field_index
         )
@@ -52,6 +53,7 @@ class MachineCode:
             key_parts, lambda: self._compile_program(program, priority_queues, buffered, target)
         )
         (packet_bytes,), code = _PACKET_SIZE.unpack_from(cached_record), cached_record[_PACKET_SIZE.size :]
+        # `work` is the offset of the working memory, which is last, and empty unless there are queues.
         self.state_bytes: int = self.layout.work * WORD_BYTES
         if needs_queues(program):
             self.state_bytes += work_bytes(packet_bytes)

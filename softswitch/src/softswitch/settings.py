@@ -49,7 +49,7 @@ class Settings:
 
     program: Path | None = None
     p4info: Path | None = None
-    ports: Mapping[int, str] = field(default_factory=dict)
+    ports: Mapping[int, str] = field(default_factory=dict)  # interface of each port number
     device_id: int = 1
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)
     credentials: grpc.ServerCredentials | None = None

@@ -23,7 +23,7 @@ MAX_PRIORITY_QUEUES = 8
 STANDARD_METADATA = "standard_metadata"
 
 
-class Standard(str, Enum):
+class Standard(str, Enum):  # fields of `standard_metadata`
     CHECKSUM_ERROR = "checksum_error"
     DEQ_QDEPTH = "deq_qdepth"
     DEQ_TIMEDELTA = "deq_timedelta"

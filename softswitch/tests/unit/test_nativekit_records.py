@@ -206,4 +206,6 @@ def test_arrays_begin_with_a_line_of_the_caches(shape: list[int], kind: str) -> 
     assert made.shape == tuple(shape) and made.dtype == kind and not made.any()
     assert len(rows) == shape[0] and not rows.total.any() and not rows.cells.any()
     for array in (made, rows):
-        assert array.ctypes.data % CACHE_LINE_BYTES == 0 and array.flags.c_contiguous and array.flags.writeable
+        assert (
+            array.ctypes.data % CACHE_LINE_BYTES == 0 and array.flags.c_contiguous and array.flags.writeable
+        )

@@ -61,7 +61,7 @@ class Cells(Tables[PL]):
     def register_write(self, register: str, index: int | None, value: str) -> None:
         control = self.control()
         array = _find_array(REGISTER, control.p4info.registers, register)
-        _select_indices(REGISTER, array, index)
+        _select_indices(REGISTER, array, index)  # raises if there is no such cell
         try:
             number = int(value, 0) & (1 << array.shape.width) - 1
         except ValueError:
@@ -82,7 +82,7 @@ class Cells(Tables[PL]):
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
         control = self.control()
         array = _find_array(COUNTER, control.p4info.counters, counter)
-        _select_indices(COUNTER, array, index)
+        _select_indices(COUNTER, array, index)  # raises if there is no such cell
         entry = p4r.CounterEntry(counter_id=array.id, data=_make_counter_data(packets, octets))
         if index is not None:
             entry.index.index = index
@@ -109,7 +109,7 @@ class Cells(Tables[PL]):
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
         control = self.control()
         array = _find_array(METER, control.p4info.meters, meter)
-        _select_indices(METER, array, index)
+        _select_indices(METER, array, index)  # raises if there is no such cell
         return make_rates(control.meters.config(array, index))
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:

@@ -132,5 +132,6 @@ class Device(RuntimeCalls[PL]):
 
 class SwitchRuntime(Cells[PL], Profiles[PL], Replication[PL], Device[PL], Generic[PL]):
     def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
+        # The two bases with attributes of their own.
         Replication.__init__(self, pipelines)
         Device.__init__(self, pipelines, ports, device_id)

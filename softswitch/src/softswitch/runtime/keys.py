@@ -8,7 +8,7 @@ from softswitch.ir import Masked, Match, MatchKind, RangeMatch
 from softswitch.p4runtime.codecs.matches import MatchField
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
-_PREFIX_LENGTH_BITS = 16
+_PREFIX_LENGTH_BITS = 16  # of the number: enough for the length of any prefix
 
 
 def parse_value(text: str, width: int, location: str) -> int:
@@ -41,6 +41,7 @@ def parse_match(field: MatchField, text: str) -> Match:
             if low > high:
                 raise _match_error(f"{location}: {text} starts after its end")
             return RangeMatch(low, high)
+    # Ternary or optional.
     value, mask = (parse_value(part, field.width, location) for part in _split_pair(text, "&&&", location))
     if field.kind is MatchKind.OPTIONAL and mask not in (0, full_mask):
         raise _match_error(

@@ -30,10 +30,10 @@ class _Node:
 
 @dataclass
 class Nodes:
-    nodes: dict[int, _Node] = field(default_factory=dict)
-    groups: dict[int, list[int]] = field(default_factory=dict)
-    lags: dict[int, list[int]] = field(default_factory=dict)
-    group_of_session: dict[int, int] = field(default_factory=dict)
+    nodes: dict[int, _Node] = field(default_factory=dict)  # by handle
+    groups: dict[int, list[int]] = field(default_factory=dict)  # handles of nodes by multicast group
+    lags: dict[int, list[int]] = field(default_factory=dict)  # ports by LAG
+    group_of_session: dict[int, int] = field(default_factory=dict)  # multicast group by mirroring session
     _allocator: NumberAllocator = field(default_factory=NumberAllocator)
 
     def find_node(self, handle: int) -> _Node:
@@ -51,7 +51,7 @@ class Nodes:
         self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
         return handle
 
-    def destroy(self, handle: int) -> int | None:
+    def destroy(self, handle: int) -> int | None:  # returns the group that it was in
         group = self.dissociate(handle)
         del self.nodes[handle]
         self._allocator.free(handle)
@@ -65,7 +65,7 @@ class Nodes:
         handles.append(handle)
         node.group = group
 
-    def dissociate(self, handle: int) -> int | None:
+    def dissociate(self, handle: int) -> int | None:  # returns the group that it was in
         node = self.find_node(handle)
         group, node.group = node.group, None
         if group is not None:
@@ -86,7 +86,9 @@ class Nodes:
         ports = self.lags.get(lag)
         return ports[_LAG_HASH % len(ports)] if ports else None
 
-    def apply_changes(self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]) -> None:
+    def apply_p4runtime_changes(
+        self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]
+    ) -> None:
         for group in [group for group in self.groups if group not in entries]:
             for handle in self.groups.pop(group):
                 self.nodes[handle].group = None

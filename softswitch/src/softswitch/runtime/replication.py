@@ -90,7 +90,8 @@ class Replication(RuntimeCalls[PL]):
                 _write_group(control, nodes, node.group)
 
     def multicast(self) -> Multicast:
-        return self._update_nodes()[1].describe()
+        _, nodes = self._update_nodes()
+        return nodes.describe()
 
     # -- mirroring
 
@@ -139,7 +140,7 @@ class Replication(RuntimeCalls[PL]):
         control = self.require_unpinned("multicast nodes and mirroring sessions")
         nodes = self._nodes.setdefault(control, Nodes())
         entries = control.replication.groups.entries
-        nodes.apply_changes(
+        nodes.apply_p4runtime_changes(
             {group: replicas for group, (_, replicas) in entries.items()},
             control.replication.sessions.entries,
         )
