@@ -10,6 +10,8 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
 from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.ports.loop import PortLoop
+from softswitch.queues.shape import DEFAULT_DEPTH
 from softswitch.settings import Datapath
 from switch_harness.constructs import compiled
 from switch_harness.net import Net
@@ -46,3 +48,12 @@ def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
         wait_for(lambda: ports.counters().no_such_port == 2)
         assert list(ports.counters().ports) == [1, 2]
         ports.stop()
+
+
+def test_a_port_that_comes_later_has_room_beside_a_deeper_queue(stack: ExitStack) -> None:
+    net = Net(stack, range(1, 3))
+    old_loop = stack.enter_context(PortLoop({1: net.names[1]}))
+    old_loop.set_depth(10 * DEFAULT_DEPTH.packets, port=1, priority=0)
+    new_loop = stack.enter_context(PortLoop(net.names, old_loop=old_loop))
+    assert new_loop.has_room(DEFAULT_DEPTH.packets, port=2, priority=0)
+    assert not new_loop.has_room(DEFAULT_DEPTH.packets + 1, port=2, priority=0)

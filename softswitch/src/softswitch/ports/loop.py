@@ -135,8 +135,8 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
                     for p, number in enumerate(old_loop._port_numbers)
                     if number in self._port_numbers
                 ]
-                self._resize_queues(int(old_loop._queues.queues["max_packets"].sum()))
                 copy_settings(self._queues, old_loop._queues, common_ports)
+                self._resize_queues(int(self._queues.queues["max_packets"].sum()))
             self._reorder_frames = self._set_impairments(self._switch, impairments)
             self._pending_frames = self._enable_backpressure(self._switch, backpressure)
             self._captured_ports = 0 if pcap is None else self._open_captures(self._switch, pcap, exit_stack)
