@@ -148,7 +148,7 @@ class FramePorts(AbstractContextManager["FramePorts"]):
         self._closing = True
         self._transport.close()
         self.started.set()  # a transport may wait for it
-        self._control.end_receive()
+        self._control.end_cpu_reads()
         self._cpu_thread.join()
         self._control.close()
 

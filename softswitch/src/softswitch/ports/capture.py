@@ -14,7 +14,7 @@ from nativekit.records import Records
 from softswitch.ports.layout import Frame, Switch
 from softswitch.ports.sockets import PortError
 
-_HEADER = struct.Struct("<IHHiIII")  # magic, version (2), time zone, accuracy, snaplen, link type
+_HEADER = struct.Struct("<IHHiIII")  # magic, major and minor version, time zone, accuracy, snaplen, link type
 _MAGIC, _MAJOR, _MINOR, _SNAPLEN, _ETHERNET = 0xA1B2C3D4, 2, 4, 262_144, 1
 _RECORD_HEADER_BYTES = 16
 _NS_PER_US, _US_PER_S = 1_000, 1_000_000

@@ -37,6 +37,7 @@ def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
     elif HEAD_BYTES + length > switch.record_bytes:
         switch.ports[p].tx_oversize += 1
     else:
+        # `s` is the index of a slot, as in `queues.fifo`.
         s = put(queues, p, int64(head.priority), int64(head.length), queue_clock(switch))
         if s != NONE:
             memcpy(switch.records + s * switch.record_bytes, record, HEAD_BYTES + length)

@@ -46,7 +46,7 @@ from softswitch.v1model import PORT_NUMBERS
 _LOG = logging.getLogger(__name__)
 REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
 _NS_PER_S = 1_000_000_000
-_CPU_FRAME_BYTES = 2048  # maximum frame of a switch without interfaces, whose MTU would be the limit
+_CPU_FRAME_BYTES = 2048  # maximum frame of the CPU port if there are no interfaces, whose MTUs decide
 
 
 class NativePipeline(Protocol):
@@ -366,18 +366,19 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
         self, switch: np.void, impairments: Mapping[tuple[int, Direction], Impairment]
     ) -> NDArray[np.uint8]:
         frames = np.zeros((len(impairments), REORDER_SLOTS * self._frame_bytes), np.uint8)
-        for frame_memory, ((number, side), impairment) in zip(frames, impairments.items(), strict=True):
-            p, direction = self._port_numbers.index(number), IN if side is Direction.IN else OUT
-            buffer, slots = switch["reorder_buffers"][p, direction], switch["reorder_slots"][p, direction]
+        for frame_memory, ((number, direction), impairment) in zip(frames, impairments.items(), strict=True):
+            p, direction_index = self._port_numbers.index(number), IN if direction is Direction.IN else OUT
+            buffer = switch["reorder_buffers"][p, direction_index]
+            slots = switch["reorder_slots"][p, direction_index]
             fill_reorder_buffer(
                 buffer,
                 slots,
                 frame_memory.ctypes.data,
                 self._frame_bytes,
                 impairment,
-                salt=2 * number + direction,
+                salt=2 * number + direction_index,  # other draws for each direction of each port
             )
-            switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
+            switch["ports"][p]["impaired"][direction_index] = switch["impaired"] = 1
         return frames
 
 

@@ -37,11 +37,11 @@ def qdiscs() -> Iterator[Qdisc]:
         if message_type == _NEW_QDISC:
             _, interface, _, parent, _ = _TC_MESSAGE.unpack_from(message)
             attributes = dict(_parse_attributes(message[_TC_MESSAGE.size :]))
-            name = attributes.get(_KIND, b"").rstrip(b"\0").decode()
+            kind = attributes.get(_KIND, b"").rstrip(b"\0").decode()
             dropped = 0
             if _STATISTICS in attributes:
                 _, _, dropped = _TC_STATS.unpack_from(attributes[_STATISTICS])
-            yield Qdisc(interface, parent == _ROOT, name, dropped)
+            yield Qdisc(interface, parent == _ROOT, kind, dropped)
 
 
 def shaped_interfaces(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
@@ -70,8 +70,8 @@ def _dump(request: int, body: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     while data:
-        size, kind = _ATTRIBUTE.unpack_from(data)
-        yield kind, data[_ATTRIBUTE.size : size]
+        size, attribute_type = _ATTRIBUTE.unpack_from(data)
+        yield attribute_type, data[_ATTRIBUTE.size : size]
         data = data[_align(size) :]
 
 

@@ -43,7 +43,7 @@ def draw(buffer: ReorderBuffer) -> float:
     for shift, factor in SPLITMIX_STEPS:
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
     z = z ^ (z >> np.uint64(SPLITMIX_LAST_SHIFT))
-    return float(z >> np.uint64(11)) * 2.0**-53
+    return float(z >> np.uint64(11)) * 2.0**-53  # the upper 53 bits, as many as a float holds exactly
 
 
 @compiled

@@ -73,6 +73,7 @@ def add_counters(earlier_counters: SwitchCounters | None, new_counters: SwitchCo
         else port
         for number, port in new_counters.ports.items()
     }
+    # `lost_messages` is counted by the P4Runtime server, which adds it later.
     return new_counters._replace(
         ports=ports,
         no_such_port=earlier_counters.no_such_port + new_counters.no_such_port,

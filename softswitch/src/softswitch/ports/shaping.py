@@ -32,7 +32,8 @@ def _parse_option(option: str, text: str, parse_value: Callable[[str], T], examp
         value = parse_value(match[2])
     except SwitchError as error:
         raise PortError(f"{option} {text}: {error}") from None
-    return match[1] if match[1] == ALL_PORTS else str(int(match[1])), value
+    port = match[1] if match[1] == ALL_PORTS else str(int(match[1]))  # without leading zeros
+    return port, value
 
 
 def make_shapes(

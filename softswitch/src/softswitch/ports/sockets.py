@@ -148,7 +148,7 @@ class ControlSockets:
     def _list_sockets(self) -> tuple[socket.socket, ...]:
         return self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end
 
-    def end_receive(self) -> None:
+    def end_cpu_reads(self) -> None:  # a thread that waits for a CPU port's frame gets an empty one
         self.switch_end.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
