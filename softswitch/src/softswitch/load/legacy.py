@@ -130,22 +130,23 @@ def _complete_standard_metadata(document: Json) -> None:
     }
     if STANDARD_METADATA not in fields:
         raise ProgramError(f"headers: expected `{STANDARD_METADATA}`, there is none")
-    for name in Standard:
-        if name not in _OPTIONAL_STANDARD_FIELDS and name.value not in fields[STANDARD_METADATA]:
-            raise ProgramError(f"{STANDARD_METADATA}: expected the field `{name.value}`, there is none")
+    for standard in Standard:
+        if standard not in _OPTIONAL_STANDARD_FIELDS and standard.value not in fields[STANDARD_METADATA]:
+            raise ProgramError(f"{STANDARD_METADATA}: expected the field `{standard.value}`, there is none")
     for alias, (header, field) in document["field_aliases"]:
         if field not in fields.get(header, ()):
             raise ProgramError(f"field_aliases: expected a field for `{alias}`, got `{header}.{field}`")
     aliases = {alias: target for alias, target in document["field_aliases"]}
     standard_metadata = next(item for item in document["headers"] if item["name"] == STANDARD_METADATA)
-    for name, (header, width) in _OPTIONAL_STANDARD_FIELDS.items():
-        if name.value in fields[STANDARD_METADATA]:
+    for standard, (header, width) in _OPTIONAL_STANDARD_FIELDS.items():
+        name = standard.value
+        if name in fields[STANDARD_METADATA]:
             continue
-        target = aliases.get(f"{header}.{name.value}", [header, name.value])
+        target = aliases.get(f"{header}.{name}", [header, name])
         if target[1] in fields.get(target[0], ()):
-            document["field_aliases"].append([f"{STANDARD_METADATA}.{name.value}", target])
+            document["field_aliases"].append([f"{STANDARD_METADATA}.{name}", target])
         else:
-            types[standard_metadata["header_type"]]["fields"].append([name.value, width, False])
+            types[standard_metadata["header_type"]]["fields"].append([name, width, False])
 
 
 def _modernize_state(state: Json) -> None:
@@ -235,12 +236,12 @@ def _modernize_table(names: dict[int, str], pipeline: Json, table: Json) -> None
     table.setdefault("base_default_next", None)
     _set_defaults(table, max_size=0)
     for key in ("action_ids", "entries"):
-        if key in table:
+        if key in table:  # null is an empty list; a missing key means something else
             _set_defaults(table, **{key: []})
     for entry in table.get("entries", []):
         _set_defaults(entry, priority=0)
     if "entries" in table:
-        table["max_size"] = len(table["entries"])
+        table["max_size"] = len(table["entries"])  # no others can be added
     if "action_ids" not in table:
         actions = table.get("actions") or []
         table["action_ids"] = [_action_id(names, table["name"], name) for name in actions]
@@ -275,8 +276,8 @@ def _modernize_valid_key(table: Json, position: int, part: Json) -> None:
     _set_defaults(part, name=header)
     part.update(match_type="exact", target=[header, VALIDITY_FIELD])
     for entry in table.get("entries", []):
-        match = entry["match_key"][position : position + 1]
-        for match_item in match:
+        # A slice, because an entry may have too few matches, which `load.tables` reports.
+        for match_item in entry["match_key"][position : position + 1]:
             match_item.update(match_type="exact", key=hex(bool(match_item.get("key"))))
 
 

@@ -32,7 +32,7 @@ def _check_hash_input(value: object, place: str) -> None:
         check(value, {"bitwidth": count}, place)
 
 
-_SELECTOR = {"algo": str, "input": [_check_hash_input]}
+_HASH = {"algo": str, "input": [_check_hash_input]}
 
 
 def _check_extract(value: object, place: str) -> None:
@@ -124,11 +124,11 @@ _TABLE = {
     "with_counters?": flag, "support_timeout?": flag, "match_type": _check_match_type,
     "entries?": [{"match_key": [_check_entry_match], "action_entry": _INVOCATION, "priority?": integer}],
     "next_tables": _check_next_tables, "base_default_next?": str, "action_profile?": str,
-    "act_prof_name?": str, "selector?": _SELECTOR, "direct_meters?": str,
+    "act_prof_name?": str, "selector?": _HASH, "direct_meters?": str,
 }  # fmt: skip
 _PIPELINE = {
     "name": str, "id?": integer, "init_table?": str, "tables?": [_TABLE],
-    "action_profiles?": [{"name": str, "id?": integer, "max_size?": count, "selector?": _SELECTOR}],
+    "action_profiles?": [{"name": str, "id?": integer, "max_size?": count, "selector?": _HASH}],
     "conditionals?": [
         {
             "name": str, "id?": integer, "expression": operation, "true_next?": str,
@@ -156,7 +156,7 @@ PROGRAM = {
     "parse_vsets?": [{"name": str, "id?": integer, "compressed_bitwidth": count, "max_size?": count}],
     "parsers": [{"name?": name, "id?": integer, "init_state": str, "parse_states": [_STATE]}],
     "deparsers": [{"name?": name, "id?": integer, "order?": [str], "primitives?": [_PRIMITIVE]}],
-    "calculations?": [{"name": str, "id?": integer, **_SELECTOR}],
+    "calculations?": [{"name": str, "id?": integer, **_HASH}],
     "counter_arrays?": [{"name": str, "id?": integer, "size?": count, "is_direct?": flag}],
     "meter_arrays?": [_check_meter],
     "register_arrays?": [{"name": str, "id?": integer, "size": count, "bitwidth": count}],

@@ -91,7 +91,7 @@ class Scope:
             ir.Register(r["name"], r["size"], r["bitwidth"]) for r in document["register_arrays"]
         ]
         self.meters = [
-            ir.Meter(item["name"], item["size"], item["type"] == "bytes")
+            ir.Meter(item["name"], item["size"], counts_bytes=item["type"] == "bytes")
             for item in document["meter_arrays"]
             if not item.get("is_direct")
         ]

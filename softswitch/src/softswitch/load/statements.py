@@ -52,9 +52,8 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     if target.value > number:
         return [jump]
     # A jump backwards may be repeated without end: `CountLoop` drops the packet after too many.
-    text = f"{location}: an endless loop: the packet is dropped".removeprefix(
-        ": "
-    )  # the location may be empty
+    location_prefix = f"{location}: " if location else ""
+    text = f"{location_prefix}an endless loop: the packet is dropped"
     return [ir.CountLoop(scope.add_message(text)), jump]
 
 
@@ -296,7 +295,7 @@ class _Primitives:
 
 
 def _shift_sources(size: int, count: int) -> tuple[int, ...]:
-    """Return, for each element, the position whose header BMv2's swaps (stacks.cpp, StackP4_16) give it."""
+    """Return the old position of each element after a shift by BMv2's swaps (stacks.cpp, StackP4_16)."""
     order = list(range(size))
     if count > 0:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]

@@ -60,7 +60,8 @@ def _load_direct_meter(scope: Scope, name: str | None) -> ir.DirectMeter | None:
         return None
     direct_meters = (meter for meter in scope.document["meter_arrays"] if meter.get("is_direct"))
     meter_array = Names("direct meter", ((meter["name"], meter) for meter in direct_meters))[name]
-    return ir.DirectMeter(meter_array["type"] == "bytes", scope.field(meter_array["result_target"]))
+    target = scope.field(meter_array["result_target"])
+    return ir.DirectMeter(counts_bytes=meter_array["type"] == "bytes", target=target)
 
 
 def _load_key_field(scope: Scope, item: Json, table: str, location: str) -> ir.KeyField:
@@ -76,7 +77,7 @@ def _load_key_field(scope: Scope, item: Json, table: str, location: str) -> ir.K
     # Keys of tables that p4c generates (for `switch`) have no name.
     name = item.get("name", f"{header}.{field}")
     if field == VALIDITY_FIELD:
-        return ir.KeyField(name, ir.IsValid(scope.header_index[header]), 1, kind, mask)
+        return ir.KeyField(name, ir.IsValid(scope.header_index[header]), width=1, kind=kind, mask=mask)
     source = scope.field(item["target"])
     width = scope.headers[source.header].fields[source.field].width
     return ir.KeyField(name, source, width, kind, mask)
