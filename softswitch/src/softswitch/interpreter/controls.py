@@ -72,5 +72,5 @@ class Controls:
         selector = self._program.profiles[table.profile].selector
         hash_value = 0 if selector is None else calculate(packet, self._program.calculations[selector])
         action = self.profiles[table.profile].choose(resolved_action, hash_value)
-        packet.observer.chose(packet, resolved_action, action and action.name)
-        return action and self._program.invocation(table, action.name, action.args)
+        packet.observer.chose(packet, resolved_action, None if action is None else action.name)
+        return None if action is None else self._program.invocation(table, action.name, action.args)

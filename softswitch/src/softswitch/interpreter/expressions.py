@@ -111,9 +111,8 @@ def _look_ahead(packet: Packet, offset: int, width: int) -> int:
     remaining_bytes = packet.frame[packet.position :]
     if offset + width > 8 * len(remaining_bytes):
         raise ParserError(CoreError.PACKET_TOO_SHORT)
-    return int.from_bytes(remaining_bytes, "big") >> (8 * len(remaining_bytes) - offset - width) & (
-        (1 << width) - 1
-    )
+    following_bits = 8 * len(remaining_bytes) - offset - width
+    return int.from_bytes(remaining_bytes, "big") >> following_bits & ((1 << width) - 1)
 
 
 def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:

@@ -103,11 +103,11 @@ def _extract(packet: Packet, operation: ir.Extract) -> None:
 
 
 def _fill_header(packet: Packet, header: int, operation: ir.Extract) -> None:
+    # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
     fixed_bytes = packet.header_bits(header) // 8
     varbit_width = _varbit_width(packet, header, operation)
     if varbit_width % 8:
         raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
-    # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
     if len(packet.frame) - packet.position < fixed_bytes + varbit_width // 8:
         raise ParserError(CoreError.PACKET_TOO_SHORT)
     if operation.varbit_bits is not None and operation.max_bytes < fixed_bytes + varbit_width // 8:

@@ -36,7 +36,7 @@ class Entry:
     priority: int
     action: EntryAction
     resolved_action: ResolvedAction
-    count: list[int] = field(default_factory=lambda: [0, 0])
+    count: list[int] = field(default_factory=lambda: [0, 0])  # packets, bytes
     meter: MeterCell = field(default_factory=MeterCell)
     last_hit: int = 0
 

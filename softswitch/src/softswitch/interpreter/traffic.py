@@ -73,20 +73,20 @@ class TrafficManager:
         self._run_passes(lambda queued: waiting_packets.append(_waiting_packet(queued)))
         return PassResult([], waiting_packets)
 
-    def leave(self, packet: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
-        assert isinstance(packet.packet, Packet)
+    def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
+        assert isinstance(waiting.packet, Packet)
         waiting_packets: list[WaitingPacket] = []
         self._start_call(now)
-        outputs = self._run_egress(QueuedPacket(packet.port, packet.packet), depths)
+        outputs = self._run_egress(QueuedPacket(waiting.port, waiting.packet), depths)
         # Egress above was the first pass.
         self._run_passes(
             lambda queued: waiting_packets.append(_waiting_packet(queued)), max_passes=MAX_PASSES - 1
         )
         return PassResult(outputs, waiting_packets)
 
-    def report_dropped(self, packet: WaitingPacket, reason: str) -> None:
-        assert isinstance(packet.packet, Packet)
-        self._observer.dropped(packet.packet, reason)
+    def report_dropped(self, waiting: WaitingPacket, reason: str) -> None:
+        assert isinstance(waiting.packet, Packet)
+        self._observer.dropped(waiting.packet, reason)
 
     def _start_call(self, now: int) -> None:
         self._externs.now = now
@@ -255,7 +255,7 @@ class TrafficManager:
         self._replicate_clone(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
-        """Recirculate a frame; as in compiled code, the limit is for its length with all headers valid."""
+        """Recirculate a frame; like compiled code, the check counts it as long as with all headers valid."""
         if self._recirculated_bytes + _max_frame_bytes(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
