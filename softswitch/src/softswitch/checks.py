@@ -44,7 +44,7 @@ def check_member(
     profile, actions = program.profiles[profile_index], program.profile_actions[profile_index]
     if action.name not in actions:
         raise StateError(f"action profile {profile.name} has no action {action.name}")
-    invocation = program.call(actions[action.name], action.args)
+    invocation = program.make_invocation(actions[action.name], action.args)
     _check_room(profile, "member", number, members)
     return invocation
 

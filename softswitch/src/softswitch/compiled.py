@@ -58,7 +58,7 @@ class CompiledPipeline(StatePipeline):
 
     def code_with_crc(self, calculation: str, crc: Crc) -> tuple[MachineCode, ir.Program]:
         calculations = tuple(
-            replace(declared, custom=crc) if declared.name == calculation else declared
+            replace(declared, custom_crc=crc) if declared.name == calculation else declared
             for declared in self.program.calculations
         )
         program = replace(self.program, calculations=calculations)

@@ -50,7 +50,7 @@ class StateDrawer:
         for present, kind in (
             (program.profiles, self.member),
             (any(p.selector is not None for p in program.profiles), self.group),
-            (program.sets_standard(Standard.MCAST_GRP), self.multicast_group),
+            (program.sets_standard_field(Standard.MCAST_GRP), self.multicast_group),
             (program.has(ir.Clone), self.clone_session),
             (program.meters, self.meter),
             (any(table.meter for table in program.tables.values()), self.entry_meter),

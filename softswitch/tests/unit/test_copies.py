@@ -66,12 +66,14 @@ def test_a_header_without_egress_spec_cannot_be_dropped() -> None:
 def test_a_direct_meter_and_a_copied_header_set_standard_metadata() -> None:
     """A program that sets a field of `standard_metadata` in these ways needs the traffic manager's queues."""
     program = compiled("meters")
-    assert not program.sets_standard(Standard.PRIORITY)
+    assert not program.sets_standard_field(Standard.PRIORITY)
     table = program.tables["Measure.first"]
     assert table.meter is not None
-    priority = program.standard(Standard.PRIORITY)
+    priority = program.standard_field(Standard.PRIORITY)
     metered = replace(table, meter=replace(table.meter, target=priority))
     nodes = {**program.ingress.nodes, table.name: metered}
-    assert replace(program, ingress=replace(program.ingress, nodes=nodes)).sets_standard(Standard.PRIORITY)
+    assert replace(program, ingress=replace(program.ingress, nodes=nodes)).sets_standard_field(
+        Standard.PRIORITY
+    )
     copied = ir.Action("copy", (), (ir.AssignHeader(priority.header, 0),))
-    assert replace(program, actions=(*program.actions, copied)).sets_standard(Standard.PRIORITY)
+    assert replace(program, actions=(*program.actions, copied)).sets_standard_field(Standard.PRIORITY)

@@ -179,10 +179,10 @@ class Packet(Storage):
         return self.b.select(fits, resize(self.b, value, bits), wrapped)
 
     def store_standard(self, name: Standard, value: llvm.Value) -> None:
-        self.store(self.program.standard(name), value)
+        self.store(self.program.standard_field(name), value)
 
     def load_standard(self, name: Standard) -> llvm.Value:
-        return self.load(self.program.standard(name))
+        return self.load(self.program.standard_field(name))
 
     def set_valid(self, instance: Instance) -> None:
         """Make an invalid header valid with all fields 0, and the packet longer (BMv2 `add_header`)."""

@@ -26,7 +26,7 @@ from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 def needs_queues(program: ir.Program) -> bool:
     requeuing = (ir.Clone, ir.Resubmit, ir.Recirculate)
-    return any(program.has(kind) for kind in requeuing) or program.sets_standard(Standard.MCAST_GRP)
+    return any(program.has(kind) for kind in requeuing) or program.sets_standard_field(Standard.MCAST_GRP)
 
 
 class Traffic:
@@ -109,7 +109,7 @@ class Traffic:
             self._emit_digests()
         if program.has(ir.Resubmit):
             self._emit_resubmit()
-        if program.sets_standard(Standard.MCAST_GRP):
+        if program.sets_standard_field(Standard.MCAST_GRP):
             self._emit_multicast()
         self._emit_unicast()
 
@@ -155,7 +155,7 @@ class Traffic:
     def _enter_egress(self) -> None:
         """Drop a packet whose priority has no queue, as BMv2 does, and branch to egress."""
         b, packet = self.b, self.packet
-        if self.program.sets_standard(Standard.PRIORITY):
+        if self.program.sets_standard_field(Standard.PRIORITY):
             priority = b.zext(packet.load_standard(Standard.PRIORITY), I32)
             has_queue = b.icmp_unsigned("<", priority, integer(32, self.priority_queues))
             packet.require(has_queue, self.next_packet_block)

@@ -70,7 +70,7 @@ class Packet:
 
     # -- fields
 
-    def bits(self, ref: ir.FieldRef) -> int:
+    def bits(self, ref: ir.FieldRef) -> int:  # as on the wire: a signed field in two's complement
         return self.get(ref) & ((1 << self.width(ref)) - 1)
 
     def get(self, ref: ir.FieldRef) -> int:
@@ -98,10 +98,10 @@ class Packet:
         return self.varbits[ref.header] if field_type.varbit else field_type.width
 
     def set_standard(self, name: Standard, value: int) -> None:
-        self.set(self.program.standard(name), value)
+        self.set(self.program.standard_field(name), value)
 
     def get_standard(self, name: Standard) -> int:
-        return self.get(self.program.standard(name))
+        return self.get(self.program.standard_field(name))
 
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
         self.varbits[target.header] = self.varbits[source.header]

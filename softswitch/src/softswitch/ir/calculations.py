@@ -35,12 +35,12 @@ class Calculation:
     inputs: tuple[CalculationInput, ...]
     payload: bool = False
     location: str = ""
-    custom: Crc | None = None
-    """Parameters of a custom CRC that replace BMv2's initial ones."""
+    custom_crc: Crc | None = None
+    """Parameters that replace BMv2's for a custom CRC; None keeps those of `hashing.ALGORITHMS`."""
 
     @property
     def function(self) -> Algorithm:
-        return self.custom or ALGORITHMS[self.algorithm]
+        return self.custom_crc or ALGORITHMS[self.algorithm]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class FieldType:
 
     @property
     def max_value(self) -> int:
-        """Largest value that is stored: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
+        """Largest stored value, beyond that of int<width>: BMv2 wraps signed fields at 2^width (fields.h)."""
         return (1 << self.width) - 1
 
     @property

@@ -79,8 +79,8 @@ class ParserState:
 @dataclass(frozen=True, slots=True)
 class ValueSet:
     name: str
-    widths: tuple[int, ...]
-    size: int
+    widths: tuple[int, ...]  # of the parts of a member, in bits
+    size: int  # maximum number of members
 
     @property
     def bits(self) -> int:

@@ -110,15 +110,15 @@ class Program:
     def has(self, kind: type) -> bool:
         return any(isinstance(statement, kind) for statement in self.statements)
 
-    def sets_standard(self, name: Standard) -> bool:
-        ref = self.standard(name)
+    def sets_standard_field(self, name: Standard) -> bool:
+        ref = self.standard_field(name)
         targets = {getattr(statement, "target", None) for statement in self.statements}
         targets |= {table.meter.target for table in self.tables.values() if table.meter}
         is_in_field_list = any(ref in values.values for values in self.field_lists)
         # The target of an assignment of a whole header is the header's index.
         return is_in_field_list or ref in targets or ref.header in targets
 
-    def standard(self, name: Standard) -> FieldRef:
+    def standard_field(self, name: Standard) -> FieldRef:
         return self.field_index[STANDARD_METADATA, name.value]
 
     def type_of(self, ref: LValue) -> FieldType:
@@ -141,7 +141,7 @@ class Program:
             for profile in range(len(self.profiles))
         )
 
-    def call(self, action: int, args: tuple[int, ...]) -> Invocation:
+    def make_invocation(self, action: int, args: tuple[int, ...]) -> Invocation:
         parameter_count = len(self.actions[action].parameters)
         if len(args) != parameter_count:
             name = self.actions[action].name
@@ -154,7 +154,7 @@ class Program:
         index = self._action_index.get((table.name, action))
         if index is None:
             raise StateError(f"table {table.name} has no action {action}")
-        return self.call(index, args)
+        return self.make_invocation(index, args)
 
     @cached_property
     def _action_index(self) -> dict[tuple[str, str], int]:

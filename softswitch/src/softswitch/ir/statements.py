@@ -208,7 +208,7 @@ class JumpIfZero:
 
 @dataclass(frozen=True, slots=True)
 class CountLoop:
-    """Count the backward jump that follows; after `MAX_BACKWARD_JUMPS`, log the message and drop."""
+    """Count the backward jump that follows; after `limits.MAX_BACKWARD_JUMPS`, log the message and drop."""
 
     message: int
 

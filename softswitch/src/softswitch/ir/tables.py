@@ -107,12 +107,12 @@ class Table:
     next_nodes: dict[int, str | None]
     next_on_hit: str | None
     next_on_miss: str | None
-    branches_on_hit: bool
+    branches_on_hit: bool  # whether the node after a hit or miss follows, and not that of `next_nodes`
     next_without_action: str | None = None
     profile: int | None = None
     meter: DirectMeter | None = None
     has_idle_timeout: bool = False
-    is_immutable: bool = False
+    is_immutable: bool = False  # whether the program fixes the entries (`const entries`)
     location: str = ""
 
     @property
@@ -135,7 +135,7 @@ class ActionProfile:
     """A table of members, each an action; with a `selector` (a calculation), also of groups of members."""
 
     name: str
-    size: int
+    size: int  # maximum number of members, and of groups
     selector: int | None
 
 
