@@ -25,8 +25,8 @@ def run_commands(data: bytes, make_pipeline: _MakePipeline, path: Path) -> Inter
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise SwitchError(f"{path}: {reason}") from None
     with closing(NoPorts()) as ports:
-        # An interpreted pipeline cannot decode notices from ports, and NoPorts sends none.
-        pipelines = Pipelines[Any](ports, make_pipeline, lambda _: None)
+        # `Any`, since an interpreted pipeline cannot decode ports' notices; `NoPorts` has none.
+        pipelines = Pipelines[Any](ports, make_pipeline, folder_of=lambda _: None)
         pipelines.load_bare(data)
         assert pipelines.bare is not None
         runtime = SwitchRuntime[Any](pipelines, ports, device_id=0)

@@ -70,7 +70,8 @@ def _read_frames(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
         seconds, fraction, captured_length, frame_length = struct.unpack(order + "4I", record)
         if frame_length > MAX_FRAME_BYTES or captured_length > frame_length:
             raise SwitchError(
-                f"{place}: {captured_length} of {frame_length} bytes: a frame has {MAX_FRAME_BYTES} at most"
+                f"{place}: {captured_length} bytes were captured of a frame of {frame_length}: "
+                f"expected no more than the frame has, and {MAX_FRAME_BYTES} at most"
             )
         data = file.read(captured_length)
         if len(data) < captured_length:

@@ -24,6 +24,7 @@ class Text:
         return self.text
 
     def render(self, line: str | None = None) -> str:
+        # `line` is one line of the text if it was wrapped.
         return click.style(
             self.text if line is None else line, bold=self.bold or None, dim=self.dim or None, fg=self.colour
         )

@@ -49,8 +49,8 @@ _R = TypeVar("_R")
 class Trace(AbstractContextManager["Trace"]):
     def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
         self.path, self._filters = path, filters
-        self.numbers = itertools.count(1)
-        """Numbers of frames, which continue when the program is replaced."""
+        self.frame_numbers = itertools.count(1)
+        """They continue when the program is replaced."""
         try:
             self._file = path.open("w")
         except OSError as error:
@@ -81,7 +81,7 @@ class TracedPipeline(InterpretedPipeline):
     """The interpreter as a `ports.loop.NativePipeline`; a lock serializes packets and the control plane."""
 
     def __init__(self, program: ir.Program, trace: Trace, priority_queues: int = 1, buffered: bool = False):
-        self._recorder = Recorder(program, trace.numbers)
+        self._recorder = Recorder(program, trace.frame_numbers)
         super().__init__(program, priority_queues, self._recorder)
         self._trace, self._buffered = trace, buffered
         self._lock = threading.RLock()
@@ -104,7 +104,7 @@ class TracedPipeline(InterpretedPipeline):
         content = json.loads(record[HEAD_BYTES:])
         if kind & DIGEST:
             return DigestMessage(kind ^ DIGEST, tuple(content))
-        return LogRecord(content, bool(kind ^ LOG))
+        return LogRecord(content, failed=bool(kind ^ LOG))
 
     def _process(
         self, _state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int

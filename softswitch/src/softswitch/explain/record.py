@@ -24,14 +24,14 @@ _INHERITING_ORIGINS = (Origin.REPLICA, Origin.EGRESS_CLONE)
 
 @dataclass
 class _CopyFamily:
-    packet: int
-    copies: Iterator[int] = field(default_factory=itertools.count)
+    packet: int  # number of the frame
+    copy_numbers: Iterator[int] = field(default_factory=itertools.count)
 
 
 @dataclass
 class _PacketTrace:
     family: _CopyFamily
-    copy: int
+    copy: int  # number of the copy; 0 for the frame itself
     shadow: Shadow
     part: str = SWITCH
     state: str = ""
@@ -53,9 +53,9 @@ class _PacketTrace:
 
 
 class Recorder(Observer[Packet]):
-    """An observer that collects events until `take`; `numbers` are frame numbers (None: from 1)."""
+    """An observer that collects events until `take`; frames are numbered from 1 without `frame_numbers`."""
 
-    def __init__(self, program: ir.Program, numbers: Iterator[int] | None = None) -> None:
+    def __init__(self, program: ir.Program, frame_numbers: Iterator[int] | None = None) -> None:
         self._program = program
         self._errors = {code: name for name, code in program.errors.items()}
         self._states_without_key = {state.name for state in program.parser if not state.key}
@@ -65,7 +65,7 @@ class Recorder(Observer[Packet]):
         self._last_lookup: tuple[tuple[int, ...], EntryKey | None] = ((), None)
         self._chosen_use: UseMember | UseGroup | None = None
         self._traces: dict[int, _PacketTrace] = {}
-        self._numbers = itertools.count(1) if numbers is None else numbers
+        self._frame_numbers = itertools.count(1) if frame_numbers is None else frame_numbers
 
     def take(self) -> list[ev.Event]:
         events, self._events = self._events, []
@@ -100,12 +100,12 @@ class Recorder(Observer[Packet]):
 
     def begins(self, packet: Packet, origin: Origin, parent: Packet | None) -> None:
         if parent is None:
-            family = _CopyFamily(next(self._numbers))
-            trace = _PacketTrace(family, next(family.copies), Shadow(packet))
+            family = _CopyFamily(next(self._frame_numbers))
+            trace = _PacketTrace(family, next(family.copy_numbers), Shadow(packet))
         else:
             parent_trace = self._emit_switch_changes(parent)
             shadow = parent_trace.shadow.copy() if origin in _INHERITING_ORIGINS else Shadow(packet)
-            trace = _PacketTrace(parent_trace.family, next(parent_trace.family.copies), shadow)
+            trace = _PacketTrace(parent_trace.family, next(parent_trace.family.copy_numbers), shadow)
         self._traces[id(packet)] = trace
         weakref.finalize(packet, self._traces.pop, id(packet), None)
         parent_copy = None if parent is None else self._trace(parent).copy

@@ -21,7 +21,8 @@ BYTES_PER_LINE = 32
 _DIGITS_PER_LINE = HEX_DIGITS_PER_BYTE * BYTES_PER_LINE
 _MIN_WIDTH = 60  # of the terminal, in columns
 MIN_TEXT_WIDTH = 20  # of an event's text, in columns
-# Names of the variables that p4c generates.
+_MIN_GAP = 2  # between an event's text and its source, in columns
+# A variable that p4c generates.
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 
 
@@ -70,11 +71,11 @@ def _draw_nodes(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]
         hanging_indent = child_indent + ("│  " if node.children else "   ") + "  "
         first_line, *other_lines = [str(node.text)]
         if width:
-            source_width = len(node.source) + 2 if node.source else 0
+            source_width = len(node.source) + _MIN_GAP if node.source else 0
             first_line, *other_lines = _wrap(
                 str(node.text), width - len(branch) - source_width, width - len(hanging_indent)
             )
-        gap = max(2, width - len(branch) - len(first_line) - len(node.source))
+        gap = max(_MIN_GAP, width - len(branch) - len(first_line) - len(node.source))
         source = " " * gap + click.style(node.source, dim=True) if node.source else ""
         yield click.style(branch, dim=True) + node.text.render(first_line) + source
         yield from (click.style(hanging_indent, dim=True) + node.text.render(line) for line in other_lines)
@@ -190,21 +191,25 @@ def _add_step(parent: Node, step: list[ev.Event], show_all: bool) -> None:
         if "." in context.table or first.key or show_all:  # else p4c generated it for statements
             node = parent.add(event_line(first), context.source)
         step = step[1:]
-    elif context.table:
+    elif context.table:  # a filter has removed the table's own event
         node = parent.add(Text(f"table {context.table}", bold=True), "")
     invalidated = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
     for kind, group in groupby(step, type):
         events = list(group)
         if kind is ev.Validity and not show_all:
-            for valid, changes in groupby(events, lambda e: isinstance(e, ev.Validity) and e.valid):
-                changed = list(changes)
-                names = ", ".join(e.header for e in changed if isinstance(e, ev.Validity))
-                node.add(Text(f"{names} {'valid' if valid else 'invalid'}"), changed[0].context.source)
+            _add_validity_changes(node, [e for e in events if isinstance(e, ev.Validity)])
             continue
         for event in events:
             is_hidden = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in invalidated
             if not is_hidden or show_all:
                 node.add(event_line(event), event.context.source)
+
+
+def _add_validity_changes(node: Node, events: list[ev.Validity]) -> None:
+    for valid, group in groupby(events, lambda e: e.valid):
+        changes = list(group)
+        names = ", ".join(change.header for change in changes)
+        node.add(Text(f"{names} {'valid' if valid else 'invalid'}"), changes[0].context.source)
 
 
 def _state_line(step: list[ev.Event]) -> Text:
