@@ -52,10 +52,10 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
     if values.program is not None and values.no_p4:
         values.warnings.append(f"{values.program}: not loaded, because of --no-p4")
     cpu_port = getattr(values, "cpu_port", None)
-    _check_range("--cpu-port", cpu_port, 1, DROP_PORT - 1)
-    _check_range("--drop-port", values.drop_port, DROP_PORT, DROP_PORT)
-    _check_range("--priority-queues", values.priority_queues, 1)
-    _check_range("--device-id", values.device_id, 0)
+    _check_range("--cpu-port", cpu_port, low=1, high=DROP_PORT - 1)
+    _check_range("--drop-port", values.drop_port, low=DROP_PORT, high=DROP_PORT)
+    _check_range("--priority-queues", values.priority_queues, low=1)
+    _check_range("--device-id", values.device_id, low=0)
     return Settings(
         program=None if values.no_p4 else Path(values.program),
         ports=parse_options_by_port("-i", values.interface or [], parse_interface),
@@ -130,6 +130,6 @@ def _start_logs(values: argparse.Namespace) -> None:
         raise SwitchError("expected --log-console or --log-file, got both")
     max_bytes = logs.MAX_FILE_BYTES if values.log_file_max_size is None else values.log_file_max_size
     max_files = logs.MAX_FILES if values.log_file_max_files is None else values.log_file_max_files
-    _check_range("--log-file-max-size", max_bytes, 1)
+    _check_range("--log-file-max-size", max_bytes, low=1)
     file = None if values.log_file is None else Path(values.log_file)
     logs.configure(values.log_level or "trace", values.log_console, file, max_bytes, max_files)

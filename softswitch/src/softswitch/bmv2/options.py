@@ -138,7 +138,8 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
 def help_of(program: str) -> str:
     general, target = _make_parser(program, GENERAL_OPTIONS), _make_parser(program, TARGET_OPTIONS[program])
     general.usage = f"{program} [options] PROGRAM.json [-- target options]"
-    parts = general.format_help(), target.format_help().partition("\n\n")[2]
+    _, _, target_help = target.format_help().partition("\n\n")  # without its usage
+    parts = general.format_help(), target_help
     return f"\n{'-' * 8} after `--`:\n".join(parts)
 
 

@@ -104,16 +104,16 @@ class Bmv2:
     # -- replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        self._write_replication(multicast_group(group, replicas), bool(replicas), ("group", group))
+        self._write_replication(multicast_group(group, replicas), replicas, ("group", group))
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        self._write_replication(
-            clone_session(session, replicas, length), bool(replicas), ("session", session)
-        )
+        self._write_replication(clone_session(session, replicas, length), replicas, ("session", session))
 
-    def _write_replication(self, entity: p4r.Entity, has_replicas: bool, key: tuple[str, int]) -> None:
+    def _write_replication(
+        self, entity: p4r.Entity, replicas: Sequence[Replica], key: tuple[str, int]
+    ) -> None:
         exists = key in self._existing_keys
-        if has_replicas:
+        if replicas:
             kind = p4r.Update.MODIFY if exists else p4r.Update.INSERT
             self._client.write(p4r.Update(type=kind, entity=entity))
             self._existing_keys.add(key)

@@ -36,14 +36,16 @@ _INPUT_WORDS = 4  # port, length, t_in, now
 _COUNT_OFFSET = WORD_BYTES * _INPUT_WORDS
 _NO_RECORDS = 0
 _XDP_DROP = 1
-_IGNORED_FRAME = bytes(64)  # BPF_PROG_TEST_RUN needs one, and the program reads that of the mailbox
+_IGNORED_FRAME = bytes(64)  # for BPF_PROG_TEST_RUN; the program reads the mailbox's frame
 
 
 def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) -> Code:
     builder = Builder("direct", _XDP_DROP, reads_clock=False)
     builder.add_program(program, layout, priority_queues)
     b, base = builder.b, builder.base
-    mailbox = byte_offset(b, byte_offset(b, base, builder.word(MAILBOX)), control.MAILBOX_BYTES)
+    # This module's mailbox follows the one of `kernel.control` in the arena.
+    control_mailbox = byte_offset(b, base, builder.word(MAILBOX))
+    mailbox = byte_offset(b, control_mailbox, control.MAILBOX_BYTES)
     port, length, t_in, now = (b.load(word(b, mailbox, n), typ=I64) for n in range(_INPUT_WORDS))
     count = builder.process(
         resize(b, port, 32), byte_offset(b, mailbox, FRAME_OFFSET), resize(b, length, 32), t_in, now,

@@ -103,11 +103,11 @@ class Wait(Statement):
 
 @dataclass(frozen=True)
 class CheckCounter(Statement):
-    """Compare a cell, given by its index or its entry's handle (direct); `unit` is packets or bytes."""
+    """Compare a cell, given by its index or its entry's handle (direct); by default with no packets."""
 
     counter: str
     cell: int | str
-    unit: str = "packets"
+    unit: str = "packets"  # or "bytes"
     comparison: str = "=="
     value: int = 0
 

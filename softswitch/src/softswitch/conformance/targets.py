@@ -20,11 +20,11 @@ Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[Target]
 """Opens a target with a program; raises Unsupported or SwitchError if the target does not accept it."""
 
 
-def _in_process_opener(pipeline: Callable[[Program], Target]) -> Opener:
+def _in_process_opener(make_target: Callable[[Program], Target]) -> Opener:
     @contextmanager
     def open_target(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
         try:
-            target = pipeline(load_program(config.p4_device_config))
+            target = make_target(load_program(config.p4_device_config))
         except (KernelError, UnsupportedConstruct) as error:
             raise Unsupported(str(error)) from error
         try:

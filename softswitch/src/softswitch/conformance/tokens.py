@@ -59,7 +59,7 @@ class Tokens:
 
     def take_sign(self, *signs: str) -> str:
         if self.text not in signs:
-            self._take(" or ".join(f"{sign!r}" for sign in signs))
+            self._take(" or ".join(f"{sign!r}" for sign in signs))  # raises: no kind is given
         return self._take(signs[0], "sign")
 
     def skip_sign(self, sign: str) -> bool:
