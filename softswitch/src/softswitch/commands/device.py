@@ -61,7 +61,7 @@ class DeviceCommands(CommandGroup):
             "switch": f"softswitch {info['version']}",
             "p4info": "loaded" if info["has_p4info"] else None,
         }
-        width = 5 + max(map(len, rows))
+        width = max(map(len, rows)) + 5  # as in simple_switch_CLI
         self.say_all(f"{name:{width}}: {value}" for name, value in rows.items())
 
     # -- ports and queues
@@ -144,7 +144,7 @@ class DeviceCommands(CommandGroup):
 def _parse_queue_arguments(line: str, name: str) -> tuple[int, int | None, int | None]:
     words = min_words(line, 1)
     if len(words) > 3:
-        exact_words(line, 3)
+        exact_words(line, 3)  # raises
     value = parse_int(words[0], f"{name}, expected integer")
     port = parse_int(words[1], "egress_port, expected integer") if len(words) > 1 else None
     return value, port, parse_int(words[2], "priority, expected integer") if len(words) > 2 else None

@@ -9,7 +9,7 @@ from softswitch.commands.values import match_parts, octets
 from softswitch.runtime.interface import Entry, Group, Member, Runtime, TableAction
 
 _MIN_NAME_WIDTH = 20
-STARS, LINE = "**********", "=========="
+STARS, LINE = "**********", "=========="  # above each item, and around lists of items
 
 
 def key_line(table: Table, matches: Sequence[str]) -> str:
@@ -84,7 +84,8 @@ def _format_match(field: KeyField, match: str, separator: str) -> str:
     parts = [_separate_bytes(part, separator) for part in match_parts(field, match)]
     match field.kind:
         case "lpm":
-            return f"{parts[0]}/{match_parts(field, match)[1]}"
+            _, prefix_length = match_parts(field, match)  # without separators, since it is not bytes
+            return f"{parts[0]}/{prefix_length}"
         case "ternary":
             return " &&& ".join(parts)
         case "range":

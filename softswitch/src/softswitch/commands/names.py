@@ -12,7 +12,7 @@ from softswitch.errors import ProgramError, SwitchError
 
 T = TypeVar("T")
 Json: TypeAlias = Mapping[str, Any]  # the type of a value depends on its key
-_WITH_PRIORITY = ("ternary", "range")
+_KINDS_WITH_PRIORITY = ("ternary", "range")
 _CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
 
 
@@ -68,7 +68,7 @@ class Table(NamedTuple):
 
     @property
     def has_priority(self) -> bool:
-        return self.kind in _WITH_PRIORITY
+        return self.kind in _KINDS_WITH_PRIORITY
 
     def describe(self) -> str:
         key = ",\t".join(f"{name}({kind}, {width})" for name, kind, width in self.key)
@@ -119,7 +119,7 @@ class Program:
     def _load(self, program: Json) -> None:
         actions = {item["name"]: _load_action(item) for item in program["actions"]}
         profiles = {
-            item["name"]: Profile(item["name"], "selector" in item)
+            item["name"]: Profile(item["name"], has_selector="selector" in item)
             for pipeline in program["pipelines"]
             for item in pipeline.get("action_profiles", [])
         }
@@ -191,9 +191,9 @@ def _load_table(
 def _load_field(part: Json, headers: Mapping[str, Json]) -> KeyField:
     target, kind = part["target"], part["match_type"]
     if kind == "valid":
-        return KeyField(f"{target}_valid", kind, 1)
+        return KeyField(f"{target}_valid", kind, width=1)
     if target[1] == "$valid$":
-        return KeyField(f"{target[0]}_valid", kind, 1)
+        return KeyField(f"{target[0]}_valid", kind, width=1)
     return KeyField(".".join(target), kind, headers[target[0]][target[1]])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch.commands.base import CommandGroup, exact_words, min_words
+from softswitch.commands.dump import LINE, STARS
 from softswitch.commands.names import CommandError
 from softswitch.commands.values import parse_int
 
@@ -83,21 +84,21 @@ class ReplicationCommands(CommandGroup):
         """Dump entries in multicast engine: mc_dump"""
         exact_words(line, 0)
         multicast = self.switch.multicast()
-        self.say("==========")
+        self.say(LINE)
         self.say("MC ENTRIES")
         for group in multicast["groups"]:
-            self.say("**********")
+            self.say(STARS)
             self.say(f"mgrp({group['group']})")
             for node in group["nodes"]:
                 self.say(
                     f"  -> (L1h={node['handle']}, rid={node['rid']}) "
                     f"-> (ports=[{_join_numbers(node['ports'])}], lags=[{_join_numbers(node['lags'])}])"
                 )
-        self.say("==========")
+        self.say(LINE)
         self.say("LAGS")
         for lag in multicast["lags"]:
             self.say(f"lag({lag['lag']}) -> ports=[{_join_numbers(lag['ports'])}]")
-        self.say("==========")
+        self.say(LINE)
 
     # -- mirroring
 
