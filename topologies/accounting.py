@@ -56,8 +56,10 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
                 # Servers no longer collect gradients from the switch, or publish values in it.
                 await control.stop_exchanges(controller, arm)
         session.record.staleness = await session.staleness()
-        models = [await _read_dump(worker, "model", session) for worker in session.workers if is_lockstep]
+        # In lockstep designs the workers hold the model, otherwise the servers and the switch.
+        model_workers = session.workers if is_lockstep else []
         servers = [] if is_lockstep else session.servers
+        models = [await _read_dump(worker, "model", session) for worker in model_workers]
         dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
             switch_values = await control.read_values(controller, session.config.every_arm)
@@ -123,7 +125,7 @@ class UnreplayedUpdates:
         """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
 
     def read_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
-        """Return the sum of unreplayed updates [size], by worker those of replays without answer [size]."""
+        """Return the sum of unreplayed updates [size], and each worker's unanswered replays [size]."""
         total, unknown_replays = np.zeros(size, np.uint32), []
         for name in self._dead_workers:
             certain_updates, possible_updates = replay.read_unacked(

@@ -306,7 +306,7 @@ async def supervise(work: Coroutine[object, None, T], deaths: Iterable[Coroutine
             await asyncio.wait(watches, timeout=_GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         for watch in watches:
             if watch.done():
-                await watch
+                await watch  # raises the error of the death
         return await task
     finally:
         for each_task in (task, *watches):

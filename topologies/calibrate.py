@@ -59,7 +59,7 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return the cost of an RPC by codec, the compiled and the run's; empty if servers need a switch."""
+    """Return codec -> cost of an RPC, compiled and with the run's codec; empty if servers need a switch."""
     chosen_design = design(config.design)
     warm(config.design)
     cost_by_codec: dict[str, AgentCost] = {}

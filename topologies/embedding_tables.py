@@ -40,7 +40,7 @@ class Table:
         return self.rows * self.dim
 
     def parameters(self, keys: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the parameters of rows [n], row by row [n * dim]."""
+        """Return the indices of the parameters of rows `keys` [n], row by row [n * dim]."""
         rows = np.asarray(keys, np.int64)
         if self.dim == 1:
             return rows + self.first
@@ -94,6 +94,7 @@ class Tables(dict[str, Table]):
         if list(self) != list(other_tables):
             return f"tables {', '.join(self)}; the others have declared {', '.join(other_tables)}"
         for name, table in self.items():
+            # `first` is equal if all tables are; the text has all other fields.
             if str(table) != str(other_tables[name]):
                 return f"table {name}: {table}; the others have declared {other_tables[name]}"
         return None
@@ -156,10 +157,6 @@ def _make_table(
     if not is_number or not isfinite(table_scale) or table_scale <= 0:
         raise TableError(f"table {name}: expected a finite scale above 0, got {table_scale!r}")
     return Table(name, int(size[0]), int(size[1]), float(table_scale), first_parameter)
-
-
-def _optimiser_texts(optimiser: Optimiser | None) -> list[str]:
-    return [] if optimiser is None else [str(optimiser)]
 
 
 def _parse_optimiser(name: str, text: object) -> Optimiser:

@@ -13,32 +13,32 @@ from topologies.disturbance import list_kernel_threads
 
 AFFINITY_FILE = Path("/run/hotline.affinity")
 """JSON: kernel thread -> its CPUs before the run."""
-_QUIET_SHARE = 0.05  # share of a process's CPU time below which a thread does not belong to its data path
+_MAX_IDLE_SHARE = 0.05  # share of a process's CPU time below which a thread does not belong to its data path
 
 
 def find_idle_threads(cpu_ns_before: Mapping[int, int], cpu_ns_after: Mapping[int, int]) -> list[int]:
     """Return the threads with under 5 % of a process's CPU time between readings; [] if it used none."""
     used_ns = {thread: ns - cpu_ns_before.get(thread, 0) for thread, ns in cpu_ns_after.items()}
     total = sum(used_ns.values())
-    return [thread for thread, ns in used_ns.items() if ns < _QUIET_SHARE * total]
+    return [thread for thread, ns in used_ns.items() if ns < _MAX_IDLE_SHARE * total]
 
 
 @contextmanager
 def isolate(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY_FILE) -> Iterator[int]:
-    """Move this process, `threads` and unbound kernel threads to `cpu` and back; yield their number."""
+    """Move this process, `threads` and unbound kernel threads to `cpu` and back; yield how many."""
     if cpu is None:
         yield 0
         return
     own_threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
-    own_affinities = _read_affinities([*own_threads, *threads])
+    user_affinities = _read_affinities([*own_threads, *threads])
     kernel_affinities = {
         thread: cpus for thread, cpus in _read_affinities(list_kernel_threads()).items() if len(cpus) > 1
     }
     write_text(file, json.dumps({thread: sorted(cpus) for thread, cpus in kernel_affinities.items()}))
     try:
-        yield sum(_set_affinity(thread, {cpu}) for thread in (*own_affinities, *kernel_affinities))
+        yield sum(_set_affinity(thread, {cpu}) for thread in (*user_affinities, *kernel_affinities))
     finally:
-        for thread, cpus in own_affinities.items():
+        for thread, cpus in user_affinities.items():
             _set_affinity(thread, cpus)
         restore_affinities(file)
 

@@ -99,7 +99,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.datapath = datapath
         self.switch_process: SwitchProcess | None = None
         self.is_listening = False
-        """Whether the process handles SIGUSR1, which asks for counters; SIGUSR1 would end it before."""
+        """Whether the process handles SIGUSR1, which asks for counters. Before, SIGUSR1 would end it."""
         self.restarts = 0
 
     @property

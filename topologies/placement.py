@@ -68,7 +68,8 @@ def _assign_cpus(cpus: list[int], servers: int, workers: int) -> Placement:
     # The first CPU tends to handle the interrupts.
     rest_cpu, switch_cpu, *agent_cpus = cpus
     server_cpu_count = min(servers, round(len(agent_cpus) * servers / (servers + workers)))
-    # Servers get CPUs by their number, and those beyond one per worker; each kind gets at least one.
+    # Servers get CPUs by their share of the agents, or more if one CPU per worker leaves more. Servers and
+    # workers get at least one.
     agent_split = min(max(1, server_cpu_count, len(agent_cpus) - workers), len(agent_cpus) - 1)
     return Placement(
         switch_cpu,
@@ -90,11 +91,12 @@ def program_use_of(
     """Attribute the CPU time of the BPF program since its start to the owners of the CPUs it ran on."""
     # A port's time (`program_ns`) is divided among CPUs as its frames are (`program_runs`). If the sender is
     # not pinned, all frames count as run on its CPU.
-    seconds: dict[str, float] = defaultdict(float)
+    seconds_by_field: dict[str, float] = defaultdict(float, {"workers": 0.0, "servers": 0.0})
     for port, kind, own_cpu in _list_senders(workers, servers, placement):
         for cpu, cpu_seconds in _program_seconds(ports[str(port)]).items():
-            seconds[kind if own_cpu is None or cpu == own_cpu else _owner_kind(cpu, placement)] += cpu_seconds
-    return ProgramUse(workers=seconds.pop("workers", 0.0), servers=seconds.pop("servers", 0.0), **seconds)
+            field = kind if own_cpu is None or cpu == own_cpu else _field_of_cpu(cpu, placement)
+            seconds_by_field[field] += cpu_seconds
+    return ProgramUse(**seconds_by_field)
 
 
 def _list_senders(workers: int, servers: int, placement: Placement) -> Iterator[tuple[int, str, int | None]]:
@@ -109,7 +111,8 @@ def _program_seconds(port: PortCounters) -> dict[int, float]:
     return {cpu: port["program_ns"] / 1e9 * frames / sum(runs) for cpu, frames in enumerate(runs) if frames}
 
 
-def _owner_kind(cpu: int, placement: Placement) -> str:
+def _field_of_cpu(cpu: int, placement: Placement) -> str:
+    # A field of `ProgramUse`, for a CPU that is not the sender's.
     if cpu in placement.servers:
         return "on_servers"
     return "on_workers" if cpu in placement.workers else "apart"

@@ -181,7 +181,7 @@ class Rendezvous:
                 await asyncio.shield(self._end_task)
             session = self._session
             if session is None:
-                _check_rank(rank, set(), self._backend.size)
+                _check_rank(rank, taken_ranks=set(), size=self._backend.size)
                 session = _Session(tables, await self._backend.begin(tables))
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
@@ -311,9 +311,14 @@ class Rendezvous:
 
     def terms_for(self, worker: JoinedWorker) -> Message:
         terms = asdict(self._require_session(worker).terms)
-        addresses, peers = terms.pop("workers"), terms.pop("servers")
-        rank = worker.rank
-        return {"rank": rank, "size": self._backend.size, "address": addresses[rank], "peers": peers, **terms}
+        worker_addresses, server_addresses = terms.pop("workers"), terms.pop("servers")
+        return {
+            "rank": worker.rank,
+            "size": self._backend.size,
+            "address": worker_addresses[worker.rank],
+            "peers": server_addresses,
+            **terms,
+        }
 
     @property
     def workers(self) -> int:

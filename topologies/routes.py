@@ -6,16 +6,16 @@ import subprocess
 from ipaddress import ip_interface
 from pathlib import Path
 
-_PREFERENCE = "9590"  # of our rules, which are removed by it
-_HOST_BITS = 0xFFFF  # of an address in the testbed's network
-_FIRST_TABLE = 0x486F0000  # first number of our routing tables, above the numbers that administrators use
+_PREFERENCE = "9590"  # preference of our rules, by which they are found and removed
+_HOST_MASK = 0xFFFF  # host part of an address in the testbed's network
+_FIRST_TABLE = 0x486F0000  # "Ho" in ASCII: first number of our routing tables, above administrators' numbers
 
 
 def add(address: str, network: str, interface: str) -> None:
     """Give an interface an address, and route packets from that address to the network (ADDRESS/BITS)."""
     # A /32, because the machine may have another route to the network.
     _run_ip("address", "replace", f"{address}/32", "dev", interface)
-    table_number = _FIRST_TABLE + (int(ip_interface(address)) & _HOST_BITS)
+    table_number = _FIRST_TABLE + (int(ip_interface(address)) & _HOST_MASK)
     _run_ip(
         "route", "replace", str(ip_interface(network).network), "dev", interface, "table", str(table_number)
     )

@@ -59,12 +59,12 @@ async def _run_phases(session: RealSession, trace: Trace) -> None:
 
 
 async def measure_empty_rpcs(session: RealSession) -> None:
-    """Measure an RPC's fixed cost: each worker in turn sends the baseline `empty_rpcs` RPCs without lanes."""
+    """Measure an RPC's fixed cost: each worker in turn sends `empty_rpcs` RPCs without lanes."""
     if not session.config.empty_rpcs:
         return
     command = {
         "cmd": "empty",
-        "job": reference_of(session.config.arms).job,
+        "job": reference_of(session.config.arms).job,  # of the baseline
         "count": session.config.empty_rpcs,
     }
     timeout_s = _BASE_TIMEOUT_S + _TIMEOUT_PER_RPC_S * session.config.empty_rpcs

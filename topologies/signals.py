@@ -121,7 +121,7 @@ class Stop:
             if first_signal_s is not None:
                 timeout_s = max(0.0, first_signal_s + _CANCEL_TIMEOUT_S - time.monotonic())
             if not select.select([wakeup_reader], [], [], timeout_s)[0]:
-                self._exit_by_force()
+                self._exit_by_force()  # returns if the main thread is ending the process
             number = os.read(wakeup_reader, 1)[0]
             if number == _SYNC_BYTE:
                 self._sync_event.set()

@@ -110,7 +110,7 @@ class ScriptArm:
 
         def notify() -> None:
             if worker.has_left.is_set():
-                script.mark_gone()
+                script.record_end()
             self._change_event.set()
 
         worker.on_change = notify

@@ -79,7 +79,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     ]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(servers.quit)
-        stack.enter_context(_mute_session_log())
+        stack.enter_context(_mute_rendezvous_log())
         _SOCKETS.mkdir(parents=True, exist_ok=True)
         for arm in arms:
             await stack.enter_async_context(arm.rendezvous.listen(_socket_path(arm.arm)))
@@ -89,7 +89,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
                 command = command_of(
                     config.script_command, host.pid, cpu_of(script.worker, context.placement.workers)
                 )
-                await script.start(command, environment_of(_socket_path(arm.arm), script.worker - 1))
+                await script.start(command, environment_of(_socket_path(arm.arm), script.rank))
         workers = [ScriptWorker(number, arms) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
@@ -126,7 +126,7 @@ async def _end_scripts(arms: Sequence[ScriptArm]) -> None:
 
 
 @contextmanager
-def _mute_session_log() -> Iterator[None]:
+def _mute_rendezvous_log() -> Iterator[None]:
     level = rendezvous.log.level
     rendezvous.log.setLevel(logging.WARNING)
     try:

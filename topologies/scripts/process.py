@@ -15,8 +15,8 @@ from experiment.errors import AgentFailed
 from topologies.joined_worker import JoinedWorker
 from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
-_SHOWN_LINES = 12
-_GRACE_S = 0.5  # time after a failure for the failures of other processes that it causes, in s
+_MAX_OUTPUT_LINES = 12  # of a failed script's output in the error
+_GRACE_S = 0.5  # time from a failure until it is reported, in which other scripts may fail because of it
 _TERM_TIMEOUT_S, _KILL_TIMEOUT_S = 1.0, 5.0
 
 
@@ -42,6 +42,10 @@ class Script:
         self._exit_task = asyncio.ensure_future(self._process.wait())
 
     @property
+    def rank(self) -> int:
+        return self.worker - 1
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -54,14 +58,14 @@ class Script:
     def worker_has_left(self) -> bool:
         return self.joined_worker is not None and self.joined_worker.has_left.is_set()
 
-    def mark_gone(self) -> None:
+    def record_end(self) -> None:
         self.end_s = self.end_s or asyncio.get_running_loop().time()
 
     async def wait_until_failed(self) -> None:
         """Return `_GRACE_S` after the script has failed; never return if it ends without a failure."""
         assert self._exit_task is not None, "it has not been started"
         await asyncio.shield(self._exit_task)
-        self.mark_gone()
+        self.record_end()
         if not self.has_failed:
             await asyncio.Event().wait()
         await asyncio.sleep(_GRACE_S)
@@ -82,8 +86,8 @@ class Script:
                 "its last pushes may be lost; call kv.close() first"
             )
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
-        output = "".join(f"\n  {line}" for line in lines[-_SHOWN_LINES:])
-        script_name = f"script, worker {self.worker} (rank {self.worker - 1}) in arm {self.arm}"
+        output = "".join(f"\n  {line}" for line in lines[-_MAX_OUTPUT_LINES:])
+        script_name = f"script, worker {self.worker} (rank {self.rank}) in arm {self.arm}"
         return AgentFailed(f"{script_name}, {description} ({self.log}){output}")
 
     async def end(self) -> None:

@@ -17,7 +17,7 @@ from topologies.session import RealSession
 
 _EXTRA_TIMEOUT_S = 120.0
 """Timeout of a block beyond the time for its steps, in s: a table may have to be initialised first."""
-MAX_STEPS = 10_000
+MAX_PROFILED_STEPS = 10_000
 """Maximum number of steps per worker from which the hot set is chosen."""
 
 
@@ -51,6 +51,7 @@ class ScriptSession(RealSession):
         await command_workers(connected_workers, "begin_block", COMMAND_TIMEOUT_S, **block)
         await self._wait_until_done(arm, total_steps, on_progress)
         answers = await command_workers(connected_workers, "end_block", COMMAND_TIMEOUT_S)
+        # A worker that left during the block reported its result as it left, and answers no command.
         final_blocks = [worker.final_report.pop("last_block", None) for worker in connected_workers]
         return [BlockResult.model_validate(result) for result in (*answers, *final_blocks) if result]
 
@@ -74,15 +75,17 @@ class ScriptSession(RealSession):
         return self._script_arm(arm).has_ended
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
-        """Let an arm's scripts take steps, and extrapolate to `MAX_STEPS`; raise `RunFailed` if none push."""
+        """Let an arm's scripts take steps, and extrapolate to a profile; raise `RunFailed` if none push."""
         results = await self.run_steps(PlannedBlock(arm, self.take_steps(steps), steps))
         if not any(each.updates_sent for each in results):
             raise RunFailed(
                 f"script: it has ended in arm {arm.name} without a push, so there is nothing to compare; "
                 "a step is a push, with the pulls before it"
             )
-        lanes = sum(each.updates_sent for each in results) / max(sum(each.steps for each in results), 1)
-        return ObservedWorkload(MAX_STEPS, round(lanes * MAX_STEPS * self.config.workers))
+        steps_done = sum(each.steps for each in results)
+        lanes_per_step = sum(each.updates_sent for each in results) / max(steps_done, 1)
+        lanes = round(lanes_per_step * MAX_PROFILED_STEPS * self.config.workers)
+        return ObservedWorkload(steps=MAX_PROFILED_STEPS, lanes=lanes)
 
     def pids(self) -> dict[str, int]:
         pids = RealSession.pids(self)  # super() fails in a dataclass with slots

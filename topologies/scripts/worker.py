@@ -42,6 +42,7 @@ class ScriptWorker:
         """Do nothing: scripts keep no replay logs, and without them the switch is not restarted."""
 
     async def settle(self) -> None:
+        # An error may have kept the block from being ended; until then, the scripts go on pushing.
         await command_workers(self._joined_workers, "end_block", COMMAND_TIMEOUT_S)
 
     @property
@@ -79,8 +80,8 @@ async def command_workers(
         if not future.done()
     ]
     if late_workers:
-        names = ", ".join(map(str, late_workers))
-        raise AgentFailed(f"script, worker {names}: no answer to {command!r} within {timeout_s:.0f} s")
+        numbers = ", ".join(map(str, late_workers))
+        raise AgentFailed(f"script, worker {numbers}: no answer to {command!r} within {timeout_s:.0f} s")
     answers = [answer for future in answer_futures if (answer := future.result()) is not None]
     for answer in answers:
         if "error" in answer:

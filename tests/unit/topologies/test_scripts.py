@@ -219,7 +219,7 @@ async def test_the_first_of_several_failures_is_reported(tmp_path: Path) -> None
         await started(Script(number, "offload", tmp_path / f"{number}"), f"raise SystemExit({number})")
         for number in (1, 2)
     ]
-    scripts[1].mark_gone()
+    scripts[1].record_end()
     await asyncio.gather(*(script.wait_until_failed() for script in scripts))
     assert "worker 2" in str(first_failure(scripts))
 
