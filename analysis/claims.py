@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from analysis.disturbance import Disturbed
+from analysis.disturbance import DisturbedBlocks
 from analysis.metrics import (
     LOSS,
     METRICS,
@@ -42,7 +42,7 @@ class Claim:
     null: Comparison | None = None
     """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
     reference: str = ""  # name of the baseline
-    disturbed: Disturbed | None = None
+    disturbed: DisturbedBlocks | None = None
     dropped_rows: int = 0
 
     @property

@@ -38,7 +38,7 @@ AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
 neither the packets that a process sends nor its CPU time."""
 
 
-def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
+def reasons_to_repeat(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
     all_cpu = cpus * block.duration_ms
     found_reasons = []
@@ -56,7 +56,7 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     return found_reasons
 
 
-class Disturbed(BaseModel):
+class DisturbedBlocks(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     blocks: int
@@ -64,8 +64,8 @@ class Disturbed(BaseModel):
     reasons: dict[str, int]  # reason -> number of blocks
 
 
-def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
-    disturbed_by_kind: dict[Kind, Disturbed] = {}
+def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, DisturbedBlocks]:
+    disturbed_by_kind: dict[Kind, DisturbedBlocks] = {}
     for kind, affected_by in AFFECTED_BY.items():
         reasons_by_block = [
             [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
@@ -74,7 +74,7 @@ def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
         disturbed_blocks = sum(map(bool, reasons_by_block))
         if disturbed_blocks > MAX_DISTURBED_SHARE * len(blocks):
             counts = Counter(reason for reasons_of_block in reasons_by_block for reason in reasons_of_block)
-            disturbed_by_kind[kind] = Disturbed(
+            disturbed_by_kind[kind] = DisturbedBlocks(
                 blocks=len(blocks), disturbed=disturbed_blocks, reasons=dict(counts.most_common())
             )
     return disturbed_by_kind

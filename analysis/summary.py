@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analysis.disturbance import Disturbed, invalidated_kinds
+from analysis.disturbance import DisturbedBlocks, invalidated_kinds
 from analysis.learning import (
     common_reports,
     compare_mean_losses,
@@ -117,7 +117,7 @@ class LoadSummary(_Model):
     blocks_repeated: int = 0
     blocks_disturbed: int = 0
     """Number of blocks that were disturbed in their last attempt, and count nevertheless."""
-    invalidated_by: dict[str, dict[Kind, Disturbed]] = {}
+    invalidated_by: dict[str, dict[Kind, DisturbedBlocks]] = {}
     """Arm -> kind of metric -> disturbed blocks, if there are too many to claim a difference."""
 
     @property
@@ -362,7 +362,9 @@ def _summarise_load(
     )
 
 
-def _invalidated_by_arm(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
+def _invalidated_by_arm(
+    blocks: Sequence[Block], arms: Iterable[str]
+) -> dict[str, dict[Kind, DisturbedBlocks]]:
     disturbed_by_arm = {}
     for name in arms:
         compared = [block for block in blocks if block.arm in (name, arm_of(name).reference)]

@@ -17,9 +17,9 @@ from typing_extensions import Self
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
 from controller.tables import ROWS, SLOTS
+from experiment.defaults import with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
-from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
 from foundation.designs.registry import (
@@ -204,7 +204,7 @@ class Config(RunSettings):
 
     @property
     def min_rounds(self) -> int:
-        return 1
+        return 1  # simulated runs need more
 
     @property
     def stops_at_precision(self) -> bool:
@@ -237,7 +237,7 @@ class Config(RunSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_sizes(cls, given: object) -> object:
+    def _fill_in_defaults(cls, given: object) -> object:
         """Fill in the default sizes, which depend on the codec, and the default design with an optimiser."""
         if not isinstance(given, dict):
             return given
@@ -246,10 +246,10 @@ class Config(RunSettings):
             if given.get("optimiser") and not given.get("design")
             else {}
         )
-        return with_sizes(given | design, cls.codec_for_sizes(given))
+        return with_defaults(given | design, cls.codec_for_defaults(given))
 
     @classmethod
-    def codec_for_sizes(cls, given: Mapping[str, object]) -> object:
+    def codec_for_defaults(cls, given: Mapping[str, object]) -> object:
         return given.get("codec")
 
     @field_validator("design")
@@ -273,6 +273,7 @@ class Config(RunSettings):
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
         references = {arm.name: arm.reference for arm in self.every_arm if arm.is_measured}
+        # An arm needs the one that it is compared with; a reference is compared with none.
         required_arms = {references[name] or name for name in self.arms if name in references}
         if (
             not required_arms
@@ -281,7 +282,9 @@ class Config(RunSettings):
         ):
             if message := find_old_arm(self.arms, references):
                 raise ValueError(message)
-            reference_names = " and ".join(name for name, baseline in references.items() if baseline is None)
+            reference_names = " and ".join(
+                name for name, reference in references.items() if reference is None
+            )
             raise ValueError(
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(references)}, including "
                 f"{reference_names}"

@@ -20,7 +20,7 @@ PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
 )
 
 
-def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
+def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
     hosts = Hosts(config.workers, config.servers, config.workers_per_port)
     arms = config.every_arm if arms is None else arms
     switch_rows: list[InitialRow] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)

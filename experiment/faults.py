@@ -15,7 +15,7 @@ class FrameFault(NamedTuple):
 class ProcessKill(NamedTuple):
     name: str
     process: str  # name of the process without its number
-    first: int  # number of the first such process
+    first_number: int  # number of the first such process
     row: str  # as in `FrameFault`
 
 
@@ -24,11 +24,11 @@ FRAME_FAULTS = (
     FrameFault("duplication", "dup", "frames come twice, 1 to 30 %", "doubled"),
     FrameFault("reordering", "reorder", "frames come up to 5 ms later, 1 to 30 %", "delayed"),
 )
-WORKER_KILLED = ProcessKill("worker killed", "worker-", first=1, row="a worker dies")
+WORKER_KILLED = ProcessKill("worker killed", "worker-", first_number=1, row="a worker dies")
 SERVER_KILLED = ProcessKill(
-    "server restarted", "ps-", first=0, row="a parameter server dies and recovers from its journal"
+    "server restarted", "ps-", first_number=0, row="a parameter server dies and recovers from its journal"
 )
 SWITCH_KILLED = ProcessKill(
-    "switch restarted", "s", first=1, row="the switch comes back with empty tables and registers"
+    "switch restarted", "s", first_number=1, row="the switch comes back with empty tables and registers"
 )
 PROCESS_KILLS = (WORKER_KILLED, SERVER_KILLED, SWITCH_KILLED)

@@ -24,8 +24,8 @@ class TraceSize(Protocol):
 
 
 async def prepare(session: Session, trace: TraceSize) -> None:
-    if session.hot_set.exists():
-        keys = choice.read(session.hot_set)["key"].to_list()
+    if session.hot_set_file.exists():
+        keys = choice.read(session.hot_set_file)["key"].to_list()
     else:
         await profile(session, trace)
         keys = await select(session)
@@ -58,7 +58,7 @@ async def select(session: Session) -> list[int]:
         hot_set = await in_thread(
             choice.build, logs, session.config.top_k, profile_arm(session.config.design).job
         )
-        choice.write(hot_set, session.hot_set)
+        choice.write(hot_set, session.hot_set_file)
     session.reporter.message(
         f"the hot set: {hot_set.height:,} keys, {hot_set['share'].sum():.0%} of the updates"
     )

@@ -20,7 +20,7 @@ from foundation.logs.columns import AFTER_ALL_STEPS
 START_AHEAD_NS = 20_000_000
 """Delay of a common start, within which every worker reads its command, in ns."""
 
-HOT_SET = "hotset.parquet"
+HOT_SET_FILE = "hotset.parquet"
 
 OnProgress = Callable[[str, int], None]  # worker, number of steps done
 
@@ -91,8 +91,8 @@ class Session(ABC):
         return self.run / "parts"
 
     @property
-    def hot_set(self) -> Path:
-        return self.run / HOT_SET
+    def hot_set_file(self) -> Path:
+        return self.run / HOT_SET_FILE
 
     def take_steps(self, number: int) -> int:
         first = self.next_step

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from analysis.record import Accounting, Staleness
-from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, settle
+from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
 from simulator.drive import pass_time
 from simulator.session import SimulatedSession
 
@@ -31,12 +31,12 @@ def account(session: SimulatedSession) -> Accounting:
         mismatched_keys += int((sums != arm.ledger.sums).sum())
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
-    accounting = settle(
+    accounting = reconcile(
         Lanes(
             sent=sent,
             unknown=0,
             at_servers=at_servers,
-            served=count_lanes_served_by_switch(session.parts),
+            at_switch=count_lanes_served_by_switch(session.parts),
             mismatched_keys=mismatched_keys,
         ),
         is_logged,

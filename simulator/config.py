@@ -104,7 +104,7 @@ class SimulationConfig(Config):
         return self.network.rack or 1
 
     @classmethod
-    def codec_for_sizes(cls, given: Mapping[str, object]) -> object:
+    def codec_for_defaults(cls, given: Mapping[str, object]) -> object:
         """Return None: simulated agents are compiled, whatever codec real ones would use."""
         return None
 

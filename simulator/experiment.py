@@ -24,7 +24,7 @@ from experiment.machine import describe_machine
 from experiment.phases.measure import measure, record_capacity
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
-from experiment.session import HOT_SET, PlannedBlock
+from experiment.session import HOT_SET_FILE, PlannedBlock
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
@@ -128,6 +128,6 @@ def temporary_run(
         run = Path(folder)
         (run / "parts").mkdir()
         if hot_set is not None:
-            shutil.copyfile(hot_set, run / HOT_SET)
+            shutil.copyfile(hot_set, run / HOT_SET_FILE)
         record = asyncio.run(simulate(config, data, run, reporter))
         yield TemporaryRun(run, record, summarise(run, record))

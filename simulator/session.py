@@ -15,7 +15,7 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
@@ -217,7 +217,7 @@ def _build_arm(
     chosen_design = design(config.design)
     lanes = config.network.switch_lanes if arm.settings.aggregates or arm.settings.proxies else LANES
     switch = SimulatedSwitch(chosen_design, config.network.traffic_manager, lanes=lanes)
-    switch.install(rows(config, [arm]))
+    switch.install(initial_rows(config, [arm]))
     network = SimulatedNetwork(
         chosen_design, arm, switch, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from analysis.record import Accounting, RunRecord
 from controller.designs import CONTROL
 from experiment.config import EPOCH
-from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, settle
+from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
 from foundation.logs.collector import Collector
@@ -103,7 +103,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
     is_logged = all(worker.alive for worker in session.workers) and not (
         dropped_rows or restarts or is_lockstep
     )
-    accounting = settle(lanes, is_logged)
+    accounting = reconcile(lanes, is_logged)
     accounting.overflows = overflows
     accounting.changed_arms = changed_arms
     accounting.dropped_rows = dropped_rows

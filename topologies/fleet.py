@@ -13,7 +13,7 @@ from analysis.record import RunRecord
 from controller.controller import Controller
 from controller.designs import CONTROL
 from experiment.config import EPOCH, Config
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
@@ -51,7 +51,7 @@ class RunContext(NamedTuple):
 async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
     async with Controller(address, exclusive=True, design=config.design) as controller:
         await controller.commit_pipeline()
-        await controller.install(*rows(config, arms))
+        await controller.install(*initial_rows(config, arms))
 
 
 async def publish(address: str, config: Config, arm: Arm) -> None:

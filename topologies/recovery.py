@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from controller.controller import Controller
 from controller.tables import InitialRow
 from experiment.config import EPOCH
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from experiment.errors import SwitchFailed
 from topologies.session import RealSession
 
@@ -47,7 +47,7 @@ class RecoverableRun:
             yield controller
 
     def rows(self, epoch: int) -> Sequence[InitialRow]:
-        return rows(self._session.config, epoch=epoch)
+        return initial_rows(self._session.config, epoch=epoch)
 
     async def renew_workers(self, epoch: int) -> None:
         epochs = {str(job): epoch for job in self.jobs}

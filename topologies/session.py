@@ -19,9 +19,9 @@ from controller.errors import ControllerError
 from controller.hotset.migrate import Progress
 from controller.tables import Row
 from experiment.config import EPOCH, Faults
+from experiment.defaults import MAX_STEP_S
 from experiment.liveness import Liveness
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
-from experiment.sizes import MAX_STEP_S
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.arms import profile_arm
 from foundation.designs.interface import Arm, ControllerOps
@@ -139,7 +139,7 @@ class RealSession(Session):
             )
         for arm in (profile, *arms):
             await self._stop_exchanges(arm)
-            command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
+            command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set_file)}
             await call_all(self.workers, command)
 
     async def _load_under_training(self, keys: Sequence[int], progress: Progress) -> None:

@@ -16,14 +16,14 @@ class Lanes(NamedTuple):
     sent: int
     unknown: int  # pushed without an answer, so that the outcome is unknown
     at_servers: int  # added by servers
-    served: int  # added by the switch
+    at_switch: int  # added by the switch
     mismatched_keys: int
 
 
-def settle(lanes: Lanes, is_logged: bool) -> Accounting:
+def reconcile(lanes: Lanes, is_logged: bool) -> Accounting:
     """Return the accounting of all lanes; `is_logged`: whether logs have all lanes that the switch served."""
     # After a worker's death or dropped rows, logs are incomplete: only wrong values reveal lost lanes.
-    applied_lanes = lanes.at_servers + lanes.served
+    applied_lanes = lanes.at_servers + lanes.at_switch
     lost_lanes = lanes.mismatched_keys
     if is_logged:
         lost_lanes = max(lanes.sent - lanes.unknown - applied_lanes, lost_lanes)

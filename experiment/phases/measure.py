@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from analysis.disturbance import reasons
+from analysis.disturbance import reasons_to_repeat
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
 from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from experiment.config import Config
@@ -21,7 +21,7 @@ from foundation.logs.columns import load_name
 from foundation.text import pluralize
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
-_ATTEMPTS = 3  # maximum attempts of a disturbed block; the last attempt counts, even if it is disturbed, too
+_MAX_ATTEMPTS = 3  # of a disturbed block; the last attempt counts, even if it is disturbed, too
 _MAX_REPEAT_SHARE, _MIN_REPEAT_LIMIT = 0.25, 5
 """Limit of repeated blocks, as a share of the counted blocks, and the limit's minimum. More repeats would not
 help on a machine that is always disturbed."""
@@ -46,7 +46,7 @@ async def measure(session: Session, on_halfway: Callable[[], Awaitable[None]]) -
     config = session.config
     rng = random.Random(config.seed)
     rounds = RoundCount(config, session.budget_clock_s)
-    is_halfway = False
+    was_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
             blocks = _plan_round(session, rounds)
@@ -59,11 +59,11 @@ async def measure(session: Session, on_halfway: Callable[[], Awaitable[None]]) -
                 _show_interim_summary(session, rounds)
             if all(map(session.has_ended, config.measured_arms)):
                 session.record.ended_by = "script"
-            if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
-                is_halfway = True
+            if session.record.ended_by is None and not was_halfway and rounds.is_halfway:
+                was_halfway = True
                 halfway_begin_s = session.budget_clock_s()
                 await on_halfway()
-                rounds.exclude(session.budget_clock_s() - halfway_begin_s)
+                rounds.exclude_from_budget(session.budget_clock_s() - halfway_begin_s)
 
 
 def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
@@ -150,7 +150,7 @@ async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: Round
         planned_block, attempt = queue.popleft()
         block, use = await _run_block(session, planned_block, use)
         max_repeats = max(_MIN_REPEAT_LIMIT, _MAX_REPEAT_SHARE * len(record.blocks))
-        may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < max_repeats and rounds.has_time
+        may_repeat = attempt < _MAX_ATTEMPTS and len(record.repeated_blocks) < max_repeats and rounds.has_time
         if not block.steps:  # The script had ended before.
             continue
         if block.disturbed and may_repeat:
@@ -201,7 +201,7 @@ async def _run_block(
     earlier_blocks = [
         each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)
     ]
-    block.disturbed = reasons(block, earlier_blocks, session.record.machine["cpus"])
+    block.disturbed = reasons_to_repeat(block, earlier_blocks, session.record.machine["cpus"])
     return block, use_after
 
 

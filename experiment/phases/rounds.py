@@ -32,7 +32,7 @@ class RoundCount:
         self.done = 0
         self.alpha = ALPHA
         self._operations: list[pl.DataFrame] = []
-        self._has_shown_numbers = False
+        self._has_shown_summary = False
 
     @property
     def planned(self) -> int:
@@ -60,11 +60,11 @@ class RoundCount:
     @property
     def is_summary_due(self) -> bool:
         # Reading the property has an effect: it reports the first summary as due only once.
-        is_first = not self._has_shown_numbers and self.spent_s >= FIRST_SUMMARY_S
-        self._has_shown_numbers |= is_first
+        is_first = not self._has_shown_summary and self.spent_s >= FIRST_SUMMARY_S
+        self._has_shown_summary |= is_first
         return is_first or any(look.rounds == self.done for look in LOOKS)
 
-    def exclude(self, seconds: float) -> None:
+    def exclude_from_budget(self, seconds: float) -> None:
         self._begin_s += seconds
 
     @property
@@ -91,7 +91,8 @@ class RoundCount:
         return self._end_at_look(blocks)
 
     def _end_if_over_budget(self, rounds: int, share: float = 1.0) -> End | None:
-        # Estimate from the rounds so far when `rounds` rounds will be done: the next time to decide.
+        # The next decision is after `rounds` rounds. End now if they would take longer than the share of the
+        # budget, at the pace of the rounds so far.
         if self.done < self._config.min_rounds:
             return None
         return "budget" if self.spent_s * rounds / self.done > share * self._config.budget_s else None
@@ -104,7 +105,7 @@ class RoundCount:
         next_look = next((each for each in LOOKS if each.rounds > self.done), None)
         reason = self._reason_to_stop(look, blocks)
         if reason is not None or next_look is None:
-            return reason or "futility"
+            return reason or "futility"  # no look is left to decide the open claims
         return self._end_if_over_budget(next_look.rounds, _LATER_LOOKS_SHARE)
 
     def _reason_to_stop(self, look: Look, blocks: Sequence[Block]) -> End | None:

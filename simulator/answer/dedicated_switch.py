@@ -10,7 +10,7 @@ from analysis.record import RunRecord, Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from experiment.phases.workload import generate_trace, read_data
-from experiment.session import HOT_SET
+from experiment.session import HOT_SET_FILE
 from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
 from simulator.answer.cluster import SWITCH, with_dedicated_cores
@@ -26,7 +26,7 @@ _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2  # of the results, and of the simulation tha
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared_config = _config_like(record, load, hosts, _ROUNDS_TO_CORRECT)
-    trace, hot_set = trace_of(run, shared_config), run / HOT_SET
+    trace, hot_set = trace_of(run, shared_config), run / HOT_SET_FILE
 
     def simulate(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
         existing_hot_set = hot_set if hot_set.exists() else None

@@ -20,7 +20,7 @@ class Kill(NamedTuple):
 
     @property
     def process(self) -> str:
-        return f"{self.kind.process}{self.kind.first + self.target}"
+        return f"{self.kind.process}{self.kind.first_number + self.target}"
 
 
 def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:

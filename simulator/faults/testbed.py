@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import Change, Update
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT
@@ -66,7 +66,7 @@ class SimulatedTestbed:
         self._frame_lengths = _field_array(self.world.frames, "length")
         self.operations = make_operations(WORKERS)
         self._pinned_operations = pinned_ref(self.operations)
-        self.rows = rows(self.config, [arm])
+        self.rows = initial_rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned_image = self.switch.image()
         self._snapshot = WorldSnapshot(self.world)

@@ -25,7 +25,10 @@ from topologies.run_lock import is_alive
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\njournal_sync = "checkpoint"\nreplay_log = true\n'
 WORKERS, SERVERS = int(str(SMALL["workers"])), 2
-PARAMETER_SERVERS = [f"{SERVER_KILLED.process}{SERVER_KILLED.first + number}" for number in range(SERVERS)]
+PARAMETER_SERVERS = [
+    f"{SERVER_KILLED.process}{number}"
+    for number in range(SERVER_KILLED.first_number, SERVER_KILLED.first_number + SERVERS)
+]
 RESTORED_S = 3.0
 """Time within which a switch is restored here."""
 IN_ROUNDS, WHILE_LOADING = "parts/operations-worker-1-12.parquet", "hotset.parquet"

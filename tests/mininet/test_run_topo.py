@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from experiment.sizes import SIZES
+from experiment.defaults import CODEC_DEFAULTS
 from foundation.logs.merge import finish_merge
 from tests.harness.arms import JOBS
 from tests.mininet.run_topo import (
@@ -185,7 +185,7 @@ def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: 
     run = finished_run(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={})
     assert time.monotonic() - begun < 2 * 180
     record, summary = record_of(run.folder), summary_of(run.folder)
-    assert record["config"]["top_k"] == SIZES["scapy"]["top_k"]
+    assert record["config"]["top_k"] == CODEC_DEFAULTS["scapy"]["top_k"]
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 20_000
     assert summary["updates"]["lost"] == summary["overflows"] == 0
     assert summary["loads"]["0.5"]["rounds"] == summary["loads"]["0.8"]["rounds"] >= 1

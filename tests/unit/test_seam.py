@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.interface import NEVER
@@ -51,7 +51,7 @@ def test_in_virtual_time(loss: float) -> None:
     echo = design(ECHO)
     config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
     switch = SimulatedSwitch(echo)
-    switch.install(rows(config, list(echo.arms)))
+    switch.install(initial_rows(config, list(echo.arms)))
     network = SimulatedNetwork(
         echo, echo.arms[0], switch, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), Hosts(), 1
     )

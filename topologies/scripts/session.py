@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from experiment.defaults import MAX_STEP_S
 from experiment.errors import AgentFailed, RunFailed
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
-from experiment.sizes import MAX_STEP_S
 from foundation.designs.interface import Arm
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.worker import COMMAND_TIMEOUT_S, command_workers

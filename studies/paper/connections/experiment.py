@@ -13,7 +13,7 @@ import polars as pl
 from controller.controller import Controller
 from controller.tables import InitialRow, Job, Worker
 from experiment.config import EPOCH, Config
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from experiment.errors import AgentFailed
 from foundation.designs.hotset import BASELINE, settings_of
 from foundation.protocol import addressing
@@ -133,7 +133,7 @@ async def _agents(
 
 def _table_entries(config: Config, callers: int) -> Iterator[InitialRow]:
     # The worker's host has all callers, each at a port.
-    yield from (row for row in rows(config, [BASELINE]) if not isinstance(row, Worker))
+    yield from (row for row in initial_rows(config, [BASELINE]) if not isinstance(row, Worker))
     worker = addressing.worker(1)
     for caller in range(callers):
         yield Worker(

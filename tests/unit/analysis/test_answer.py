@@ -15,7 +15,7 @@ from analysis.claims import (
     group_claims,
     groups_without_claim,
 )
-from analysis.disturbance import Disturbed
+from analysis.disturbance import DisturbedBlocks
 from analysis.facts import facts
 from analysis.metrics import Subject, Tone, answer_metrics
 from analysis.report import measured_answer
@@ -28,7 +28,7 @@ OPEN = of_ratio(0.1, -0.011, 0.23)
 QUIET = of_ratio(0.0, -0.01, 0.01)
 NOT_KNOWN = of_ratio(0.1)
 PULL, PUSH, CPU, PACKETS = "pull_mean", "push_mean", "ps_cpu_us_per_step", "ps_packets_per_step"
-STOLEN = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
+STOLEN = DisturbedBlocks(blocks=20, disturbed=5, reasons={"steal": 5})
 
 
 def summary(

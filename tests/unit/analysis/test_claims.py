@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.claims import Claim, Verdict, claim_of_learning, claims
-from analysis.disturbance import Disturbed
+from analysis.disturbance import DisturbedBlocks
 from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, block_metrics, metrics_of_table
 from analysis.statistics import Comparison, compare_paired
 from tests.harness.summaries import a_load, a_summary, of_ratio
@@ -85,7 +85,7 @@ def test_repeat_itself_is_shown_by_its_interval() -> None:
 
 
 def test_disturbed_blocks_invalidate_what_they_touch() -> None:
-    steal = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
+    steal = DisturbedBlocks(blocks=20, disturbed=5, reasons={"steal": 5})
     of_arm = {"pull_mean": LATER, "ps_cpu_us_per_step": LATER, "ps_packets_per_step": LATER}
     load = a_load(
         differences={"offload": of_arm, "proxy": of_arm}, invalidated_by={"offload": {"time": steal}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.disturbance import Disturbed, invalidated_kinds, reasons
+from analysis.disturbance import DisturbedBlocks, invalidated_kinds, reasons_to_repeat
 from analysis.record import Block
 from tests.unit.analysis.synthetic import block
 
@@ -51,21 +51,21 @@ EARLIER = [
     ],
 )
 def test_a_block_is_disturbed_by(changes: dict[str, Any], found: list[str]) -> None:
-    assert reasons(a_block(**changes), EARLIER, cpus=2) == found
+    assert reasons_to_repeat(a_block(**changes), EARLIER, cpus=2) == found
 
 
 def test_what_is_usual_in_any_case_is_no_disturbance() -> None:
     still = [a_block(run_queue_ms={}) for _ in range(3)]
     waits = {"pressure_ms": 50.0, "max_lateness_ns": 10_000_000, "run_queue_ms": {"a": 50.0}}
-    assert reasons(a_block(retransmissions=10, **waits), still, cpus=2) == []
+    assert reasons_to_repeat(a_block(retransmissions=10, **waits), still, cpus=2) == []
 
 
 def test_two_blocks_have_no_usual_level() -> None:
-    assert reasons(a_block(pressure_ms=500.0, steal_ms=100.0), EARLIER[:2], cpus=2) == ["steal"]
+    assert reasons_to_repeat(a_block(pressure_ms=500.0, steal_ms=100.0), EARLIER[:2], cpus=2) == ["steal"]
 
 
 def test_blocks_of_before_these_were_counted_are_not_disturbed() -> None:
-    assert reasons(block(0, 0.5, "offload"), [block(1, 0.5, "offload")] * 3, cpus=2) == []
+    assert reasons_to_repeat(block(0, 0.5, "offload"), [block(1, 0.5, "offload")] * 3, cpus=2) == []
 
 
 def blocks(disturbed: int, *reasons: str) -> list[Block]:
@@ -95,8 +95,8 @@ def test_a_disturbance_invalidates_only_what_it_touches(reason: str, touched: se
 
 def test_it_is_known_how_many_blocks_and_why() -> None:
     several = [*blocks(2, "steal", "restart")[:2], a_block(disturbed=["restart"]), *blocks(0)[:7]]
-    restarts = Disturbed(blocks=10, disturbed=3, reasons={"restart": 3})
-    of_time = Disturbed(blocks=10, disturbed=3, reasons={"restart": 3, "steal": 2})
+    restarts = DisturbedBlocks(blocks=10, disturbed=3, reasons={"restart": 3})
+    of_time = DisturbedBlocks(blocks=10, disturbed=3, reasons={"restart": 3, "steal": 2})
     assert invalidated_kinds(several) == {"time": of_time, "count": restarts, "cpu": restarts}
     # The most frequent first.
     assert list(invalidated_kinds(several)["time"].reasons) == ["restart", "steal"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from analysis.disturbance import Disturbed
+from analysis.disturbance import DisturbedBlocks
 from analysis.facts import facts
 from analysis.record import AgentCost, Simulation
 from analysis.report import durability
@@ -179,15 +179,17 @@ def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: Sy
     blocks = [each for each in synthetic_run.record.blocks if each.load == 0.5]
     for block in [each for each in blocks if each.arm == "offload"][:3]:
         block.disturbed = ["steal"]
-    steal = Disturbed(blocks=12, disturbed=3, reasons={"steal": 3})
+    steal = DisturbedBlocks(blocks=12, disturbed=3, reasons={"steal": 3})
     loads = synthetic_run.summary().loads
     assert (loads["0.5"].invalidated_by, loads["0.8"].invalidated_by) == ({"offload": {"time": steal}}, {})
     for block in [each for each in blocks if each.arm == "baseline"][:3]:
         block.disturbed = ["restart"]
     found = synthetic_run.summary().loads["0.5"].invalidated_by
     assert set(found) == {"repeat", "proxy", "offload", "offload-proxy"}
-    assert found["offload"]["time"] == Disturbed(blocks=12, disturbed=6, reasons={"restart": 3, "steal": 3})
-    assert found["offload"]["cpu"] == Disturbed(blocks=12, disturbed=3, reasons={"restart": 3})
+    assert found["offload"]["time"] == DisturbedBlocks(
+        blocks=12, disturbed=6, reasons={"restart": 3, "steal": 3}
+    )
+    assert found["offload"]["cpu"] == DisturbedBlocks(blocks=12, disturbed=3, reasons={"restart": 3})
 
 
 def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:

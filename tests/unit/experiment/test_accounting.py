@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from analysis.record import Accounting
 from experiment.errors import AccountingError
-from experiment.phases.accounting import Lanes, check_accounting, count_lanes_served_by_switch, settle
+from experiment.phases.accounting import Lanes, check_accounting, count_lanes_served_by_switch, reconcile
 from hosts.keys import KeySpace
 from hosts.worker.ledger import count_mismatches
 from topologies.accounting import values_at_servers, values_at_switch
@@ -77,17 +77,17 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("lanes", "is_logged", "applied", "lost"),
     [
-        (Lanes(sent=100, unknown=0, at_servers=60, served=40, mismatched_keys=0), True, 100, 0),
-        (Lanes(sent=100, unknown=5, at_servers=57, served=40, mismatched_keys=0), True, 97, 0),
-        (Lanes(sent=100, unknown=5, at_servers=50, served=40, mismatched_keys=2), True, 90, 5),
-        (Lanes(sent=100, unknown=0, at_servers=60, served=40, mismatched_keys=3), True, 100, 3),
+        (Lanes(sent=100, unknown=0, at_servers=60, at_switch=40, mismatched_keys=0), True, 100, 0),
+        (Lanes(sent=100, unknown=5, at_servers=57, at_switch=40, mismatched_keys=0), True, 97, 0),
+        (Lanes(sent=100, unknown=5, at_servers=50, at_switch=40, mismatched_keys=2), True, 90, 5),
+        (Lanes(sent=100, unknown=0, at_servers=60, at_switch=40, mismatched_keys=3), True, 100, 3),
         # Rows of the log were dropped: the switch has served more lanes than the log has.
-        (Lanes(sent=100, unknown=0, at_servers=60, served=30, mismatched_keys=0), False, 100, 0),
-        (Lanes(sent=100, unknown=5, at_servers=60, served=30, mismatched_keys=2), False, 93, 2),
+        (Lanes(sent=100, unknown=0, at_servers=60, at_switch=30, mismatched_keys=0), False, 100, 0),
+        (Lanes(sent=100, unknown=5, at_servers=60, at_switch=30, mismatched_keys=2), False, 93, 2),
     ],
 )
 def test_where_the_lanes_are(lanes: Lanes, is_logged: bool, applied: int, lost: int) -> None:
-    found = settle(lanes, is_logged)
+    found = reconcile(lanes, is_logged)
     assert (found.applied, found.lost) == (applied, lost)
     assert (found.sent, found.unknown, found.mismatched_keys) == (100, lanes.unknown, lanes.mismatched_keys)
 

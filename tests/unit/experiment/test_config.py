@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from controller.tables import SLOTS
 from experiment.config import VARIABLES, Config, load_config, max_top_k
+from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS
 from experiment.errors import ConfigError
-from experiment.sizes import SCRIPT_DEFAULTS, SIZES
 from foundation.protocol.hashing import lanes_of
 
 
@@ -145,7 +145,7 @@ def test_run_toml_has_every_default() -> None:
     written = {name for name in values if name not in tables}
     written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
     fixed = {name for name, field in flat(Config).items() if field.default is not None}
-    changed = {name for sizes in (*SIZES.values(), SCRIPT_DEFAULTS) for name, _ in sized(sizes)}
+    changed = {name for sizes in (*CODEC_DEFAULTS.values(), SCRIPT_DEFAULTS) for name, _ in sized(sizes)}
     assert written == fixed - changed
 
 
@@ -170,10 +170,10 @@ def sized(sizes: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]
             yield f"{table}{name}", size
 
 
-@pytest.mark.parametrize("codec", SIZES)
+@pytest.mark.parametrize("codec", CODEC_DEFAULTS)
 def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
     of = paragraphs()
-    for setting, size in sized(SIZES[codec]):
+    for setting, size in sized(CODEC_DEFAULTS[codec]):
         assert f'codec "{codec}"' in of[setting] and f"{size:,g}" in of[setting], setting
 
 

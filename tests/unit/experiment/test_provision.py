@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 
 from controller.tables import ROWS, Job, Server, Worker
 from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from foundation.protocol import addressing
 from tests.harness.arms import JOBS
 
 
 @given(st.integers(1, MAX_WORKERS), st.integers(1, MAX_SERVERS))
 def test_every_caller_has_its_own_row(workers: int, servers: int) -> None:
-    callers = [row for row in rows(Config(workers=workers, servers=servers)) if isinstance(row, Worker)]
+    callers = [
+        row for row in initial_rows(Config(workers=workers, servers=servers)) if isinstance(row, Worker)
+    ]
     assert len(callers) == len(JOBS) * (workers + servers)
     assert len({caller.row for caller in callers}) == len(callers)
     # One row is left for the controller's own calls.
@@ -23,7 +25,7 @@ def test_every_caller_has_its_own_row(workers: int, servers: int) -> None:
 
 
 def test_arms_differ_in_offload_and_proxy_only() -> None:
-    jobs = {row.job: (row.offload, row.proxy) for row in rows(Config()) if isinstance(row, Job)}
+    jobs = {row.job: (row.offload, row.proxy) for row in initial_rows(Config()) if isinstance(row, Job)}
     assert {arm: jobs[job] for arm, job in JOBS.items()} == {
         "profile": (True, False),
         "baseline": (False, False),
@@ -35,7 +37,9 @@ def test_arms_differ_in_offload_and_proxy_only() -> None:
 
 
 def test_only_servers_are_privileged() -> None:
-    callers = [row for row in rows(Config(workers=2, servers=1)) if isinstance(row, Worker) and row.job == 1]
+    callers = [
+        row for row in initial_rows(Config(workers=2, servers=1)) if isinstance(row, Worker) and row.job == 1
+    ]
     assert [(row.worker, row.addr, row.port, row.kind) for row in callers] == [
         (1, "10.0.1.1", 1, 0),
         (2, "10.0.1.2", 2, 0),
@@ -44,7 +48,9 @@ def test_only_servers_are_privileged() -> None:
 
 
 def test_servers_are_reached_at_the_ports_behind_the_workers() -> None:
-    servers = [row for row in rows(Config(workers=3, servers=2)) if isinstance(row, Server) and row.job == 2]
+    servers = [
+        row for row in initial_rows(Config(workers=3, servers=2)) if isinstance(row, Server) and row.job == 2
+    ]
     assert [(row.ps, row.addr, row.port, row.service_addr) for row in servers] == [
         (0, "10.0.2.1", 4, "10.0.3.1"),
         (1, "10.0.2.2", 5, "10.0.3.2"),

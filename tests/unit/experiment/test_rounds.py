@@ -78,7 +78,7 @@ def rounds_until_the_end(
         if end is not None:
             return rounds.done, end, rounds.alpha
         clock.now += between_s
-        rounds.exclude(between_s)
+        rounds.exclude_from_budget(between_s)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
@@ -63,7 +63,9 @@ class RandomTestbed:
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
         self.switch = SimulatedSwitch(design(DEFAULT), network.traffic_manager)
-        self.switch.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
+        self.switch.install(
+            initial_rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm])
+        )
         self.network = SimulatedNetwork(
             design(DEFAULT), arm, self.switch, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )  # fmt: skip

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from experiment.config import Config, load_config
+from experiment.defaults import CODEC_DEFAULTS
 from experiment.errors import ConfigError
 from experiment.hotset import steps_to_profile
 from experiment.phases.measure import steps_of_block
 from experiment.phases.workload import generate_trace
-from experiment.sizes import SIZES
 from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
 from hosts.ps.config import PsConfig
@@ -22,7 +22,7 @@ from hosts.worker.config import WorkerConfig
 from simulator.config import SimulationConfig
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"
-READABLE = SIZES["scapy"]
+READABLE = CODEC_DEFAULTS["scapy"]
 STEPS_OF_A_CLOSED_LOOP = 8
 RPC_S = 0.006
 """CPU time of an RPC, of worker and server together, measured on a core that others use too."""

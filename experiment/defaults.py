@@ -13,7 +13,7 @@ from foundation.logs.columns import CLOSED_LOOP
 Settings: TypeAlias = Mapping[str, Any]
 """Settings before validation, whose values have any type that TOML has."""
 
-SIZES: Mapping[str, Settings] = {
+CODEC_DEFAULTS: Mapping[str, Settings] = {
     "scapy": {
         # An RPC takes 3 ms of a worker and 2 ms of a server; 100 keys at two servers are 8 RPCs per step.
         "workload": {"parameters": 30_000, "hot_parameters": 600, "keys_per_step": 100},
@@ -57,8 +57,8 @@ PRECISE_DEFAULTS: Settings = {"budget_s": 600.0}
 """Setting -> default of runs that last until intervals are narrow."""
 
 
-def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
-    defaults = SIZES.get(codec, {}) if isinstance(codec, str) else {}
+def with_defaults(given: Settings, codec: object) -> dict[str, Any]:
+    defaults = CODEC_DEFAULTS.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
         defaults = SCRIPT_DEFAULTS
     elif _is_lockstep(given.get("design", DEFAULT)):
