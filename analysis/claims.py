@@ -114,12 +114,12 @@ def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
     return None if comparison is None else Claim(LOSS, comparison)
 
 
-def claims_of(claims_by_metric: Claims, metrics: Iterable[Metric]) -> list[Claim]:
+def select_claims(claims_by_metric: Claims, metrics: Iterable[Metric]) -> list[Claim]:
     return [claims_by_metric[metric.name] for metric in metrics if metric.name in claims_by_metric]
 
 
 def group_claims(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
-    mentioned_claims = claims_of(claims_by_metric, metrics_of_subject("answer", subject))
+    mentioned_claims = select_claims(claims_by_metric, metrics_of_subject("answer", subject))
     for better in ("less", "more"):
         for tone in ("better", "worse"):
             group = [
@@ -131,7 +131,7 @@ def group_claims(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[B
 
 def groups_without_claim(claims_by_metric: Claims) -> list[list[Claim]]:
     groups: list[list[Claim]] = []
-    for claim in claims_of(claims_by_metric, answer_metrics()):
+    for claim in select_claims(claims_by_metric, answer_metrics()):
         if claim.sign or (claim.metric is LOSS and claim.verdict is Verdict.SAME):
             continue
         group = next(
@@ -227,12 +227,12 @@ def _operation_claims(summary: Summary, load: str, arm: Arm) -> Claims:
 
 
 # (metric, value of the baseline, (arm, change, tone) for each other arm)
-Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
+MetricRow = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
 
 
-def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
+def metric_rows(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[MetricRow]:
     if len(summary.run_arms) == 1:
-        yield from _rows_of_baseline(summary, load)
+        yield from _baseline_rows(summary, load)
     changes = [summary.loads[load].differences[arm.name] for arm in arms]
     claims_of_arms = [claims(summary, load, arm.name) for arm in arms]
     for metric in metrics_of_table("differences"):
@@ -247,9 +247,9 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
             yield metric, known_comparisons[0].reference, list(zip(arms, comparisons, tones, strict=True))
 
 
-def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
+def _baseline_rows(summary: Summary, load: str) -> Iterator[MetricRow]:
     values = summary.loads[load].arms[summary.reference.name]
     for metric in metrics_of_table("differences"):
-        # Leave out values of 0, of pulls from a worker's own model and of idle servers.
+        # Leave out values of 0: pulls from a worker's own model, and idle servers.
         if metric.summary_path is not None and (value := values.value_of(metric)):
             yield metric, value, []

@@ -11,7 +11,7 @@ from analysis.record import AnalysisError, RunRecord, read_record, scan_log
 from analysis.statistics import Comparison, Rounds, compare_unpaired
 from foundation.logs.columns import has_load, load_name
 
-Loads = dict[str, dict[str, dict[str, Rounds]]]
+EstimatesByLoad = dict[str, dict[str, dict[str, Rounds]]]
 """Load -> arm -> metric -> one estimate per round."""
 
 
@@ -29,7 +29,7 @@ class ComparedRun:
 def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     """Compare two or more runs at the loads that all of them have. Raises `AnalysisError`."""
     records = {run: read_record(run) for run in runs}
-    estimates_by_run = {run: rounds_of(run, record) for run, record in records.items()}
+    estimates_by_run = {run: estimates_of_run(run, record) for run, record in records.items()}
     first_estimates = estimates_by_run[runs[0]]
     common_loads = [
         load for load in first_estimates if all(load in loads for loads in estimates_by_run.values())
@@ -52,7 +52,7 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     ]
 
 
-def rounds_of(run: Path, record: RunRecord) -> Loads:
+def estimates_of_run(run: Path, record: RunRecord) -> EstimatesByLoad:
     logs = [scan_log(run, log) for log in ("rpc", "operations")]
     estimates_by_load = {}
     for load in sorted({block.load for block in record.blocks}):

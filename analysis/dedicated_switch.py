@@ -53,10 +53,10 @@ def predict(summary: Summary) -> Prediction | None:
     if virtual is None or lead is None or lead.reference is None or virtual.load not in summary.loads:
         return None
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
+    metric_by_name = {metric.name: metric for metric in answer_metrics()}
     claims = {
         name: Claim(metric, widen(virtual.own[name], virtual.shared[name], measured[name]))
-        for metric in answer_metrics()
-        for name in [metric.name]
+        for name, metric in metric_by_name.items()
         if name in virtual.own and name in virtual.shared and name in measured
     }
     dedicated_ratio, shared_ratio, measured_ratio = (

@@ -22,7 +22,8 @@ from scipy.special import stdtrit
 
 from analysis.record import AnalysisError, Block
 from analysis.statistics import ALPHA, Comparison, comparison_of_logarithms
-from foundation.designs.arms import arm, arms_in_order
+from foundation.designs.arms import arm as arm_of
+from foundation.designs.arms import arms_in_order
 from foundation.designs.interface import Arm
 
 REPORTS_FILE = "reports.jsonl"
@@ -55,7 +56,7 @@ def compare_mean_losses(
     for compared_arm in arms_in_order(log_losses):
         if compared_arm.reference is None or compared_arm.reference not in log_losses:
             continue
-        baseline = arm(compared_arm.reference)
+        baseline = arm_of(compared_arm.reference)
         low = high = None
         shift = log_losses[compared_arm.name] - log_losses[baseline.name]
         half_width = _half_width(log_losses, compared_arm, baseline, alpha) if with_interval else None

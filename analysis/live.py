@@ -107,9 +107,8 @@ class LiveLatencies:
 
 def _read_part(file: Path, schema: pl.Schema) -> pl.DataFrame:
     try:
-        return pl.read_parquet(file, columns=list(schema), glob=False).filter(
-            pl.col("round") >= 0
-        )  # others come before the measured rounds
+        rows = pl.read_parquet(file, columns=list(schema), glob=False)
+        return rows.filter(pl.col("round") >= 0)  # rounds before the measured ones are negative
     except FileNotFoundError:
         return pl.DataFrame(schema=schema)
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -52,14 +52,14 @@ class Metric:
     better: Better = "less"
     tolerance: float = 0.0005
     """Share of the baseline's value up to which arms count as equal; the default is shown as 0.0 %."""
-    is_compared: bool = True
+    is_compared: bool = True  # round by round, with the baseline
     summary_path: str | None = ""
     """Dotted path in an arm of `summary.json`; empty for the metric's name, None if arms do not have it."""
     goal: float | None = None
     """Half width of the interval, as a share of the baseline, below which a run may end."""
     shown: Sequence[Shown] = ("differences",)
     subject: Subject | None = None
-    noun: str = ""
+    noun: str = ""  # name in sentences
 
     @property
     def title(self) -> str:

@@ -99,7 +99,9 @@ def _largest_metrics_formatter(op: str) -> Callable[[Facts, str], str]:
         means = {metric: facts["fig-05"][arm, op, metric] for metric in METRICS}
         largest = sorted(means, key=means.__getitem__, reverse=True)[:2]
         latency = facts["fig-05"][arm, op, "latency"]
-        return ", ".join(f"{NAMES[metric]} {percent(means[metric] / latency, 0)}" for metric in largest)
+        return ", ".join(
+            f"{NAMES[metric]} {percent(means[metric] / latency, digits=0)}" for metric in largest
+        )
 
     return format_metrics
 

@@ -284,6 +284,7 @@ class RunRecord(_Model):
 def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
     rates_by_arm: dict[str, list[float]] = {}
     for arm in arms_in_order(capacity):
+        # A repetition counts as a measurement of the arm that it repeats.
         rates_by_arm.setdefault((arm.is_repetition and arm.reference) or arm.name, []).append(
             capacity[arm.name]
         )
@@ -313,10 +314,10 @@ def read_record(run: Path) -> RunRecord:
     except FileNotFoundError:
         raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
     except ValidationError as error:
-        faults = error.errors()
-        old_names = (find_old("field", FIELDS, map(str, fault["loc"][-1:])) for fault in faults)
-        message = next(filter(None, old_names), faults[0]["msg"])
-        raise AnalysisError(f"{file}: {'.'.join(map(str, faults[0]['loc']))}: {message}") from None
+        errors = error.errors()
+        old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
+        message = next(filter(None, old_names), errors[0]["msg"])
+        raise AnalysisError(f"{file}: {'.'.join(map(str, errors[0]['loc']))}: {message}") from None
 
 
 def scan_log(run: Path, log: str) -> pl.LazyFrame:

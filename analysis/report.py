@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.claims import answer, claims, claims_of, rows_of
+from analysis.claims import answer, claims, metric_rows, select_claims
 from analysis.dedicated_switch import Check, Prediction, predict
 from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
@@ -52,7 +52,7 @@ def answers(summary: Summary) -> list[AnswerText]:
 
 
 def measured_answer(summary: Summary) -> AnswerText:
-    result_answer, context = answer(summary), {"summary": summary, "run": facts(summary)}
+    result_answer, context = answer(summary), {"summary": summary, "facts": facts(summary)}
     lines = sentences("answer_sentences", result_answer, **context)
     if not summary.is_sound:
         headline = _render_line("broken", **context)
@@ -71,7 +71,7 @@ def measured_answer(summary: Summary) -> AnswerText:
 def result(record: RunRecord, summary: Summary) -> Result:
     answer_texts, predicted = answers(summary), predict(summary) if summary.is_sound else None
     rows = forest(summary, predicted)
-    context = {"summary": summary, "run": facts(summary)}
+    context = {"summary": summary, "facts": facts(summary)}
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
@@ -96,7 +96,7 @@ def _render_line(macro: str, *arguments: object, **context: object) -> str:
 
 
 def fact_sentences(summary: Summary) -> list[str]:
-    return texts("all_facts", summary=summary, run=facts(summary))
+    return texts("all_facts", summary=summary, facts=facts(summary))
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
@@ -111,9 +111,9 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         provenance=provenance_rows(record, summary),
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn_figures, summary)],
-        tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
+        tables=[("What durability costs", [durability_table(summary)])] if summary.durable else (),
         reference=summary.reference.name,
-        differences=[table for name in summary.loads for table in differences(summary, name)],
+        differences=[table for name in summary.loads for table in difference_tables(summary, name)],
         worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
         nothing_worse=_render_line("nothing_worse", summary=summary),
         facts=[*fact_sentences(summary), *caveats(is_simulated)],
@@ -184,7 +184,7 @@ def _program_us_per_frame(record: RunRecord) -> float | None:
     return ns / frames / 1e3 if ns and frames else None
 
 
-def differences(summary: Summary, name: str) -> Iterator[Table]:
+def difference_tables(summary: Summary, name: str) -> Iterator[Table]:
     load = summary.loads[name]
     for baseline, arms in arms_by_baseline(summary, load).items():
         rows: list[Row] = [
@@ -193,7 +193,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
                 plain(metric.format_value(value)),
                 *(_difference_cell(change, tone) for _, change, tone in cells),
             )
-            for metric, value, cells in rows_of(summary, name, arms)
+            for metric, value, cells in metric_rows(summary, name, arms)
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         title = _render_line("table_title", name, baseline, summary=summary)
@@ -208,7 +208,7 @@ def _difference_cell(change: Comparison | None, tone: Tone) -> Sentence:
     return plain("–") if change is None or change.ratio is None else (difference(change, tone),)
 
 
-def durability(summary: Summary) -> Table:
+def durability_table(summary: Summary) -> Table:
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
         (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
@@ -221,7 +221,7 @@ def durability(summary: Summary) -> Table:
 def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
     for arm in arms_in_order(summary.loads[load].differences):
         if arm.settings.aggregates:
-            claims_of_arm = claims_of(claims(summary, load, arm.name), metrics_of_table("differences"))
+            claims_of_arm = select_claims(claims(summary, load, arm.name), metrics_of_table("differences"))
             worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
             if worse_claims:
                 yield from sentences("worse", load, arm.name, worse_claims)

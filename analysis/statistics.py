@@ -85,9 +85,9 @@ def _compare_geometric_means(arm: Rounds, baseline: Rounds, alpha: float) -> Com
 
 
 def comparison_of_logarithms(
-    baseline: float, shift: float, low: float | None, high: float | None
+    log_baseline: float, shift: float, low: float | None, high: float | None
 ) -> Comparison:
-    reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
+    reference, ratio = float(np.exp(log_baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
     return Comparison(
         reference=reference,
@@ -123,10 +123,9 @@ def compare_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
     """Compare two runs, by Welch's interval from `MIN_ROUNDS` rounds on; ratios are None if a round is 0."""
     if not ((other_run > 0).all() and (first_run > 0).all()):
         return _compare_unpaired_means(other_run, first_run)
-    logs, reference = np.log(other_run), np.log(first_run)
-    return comparison_of_logarithms(
-        reference.mean(), logs.mean() - reference.mean(), *_welch_interval(logs, reference)
-    )
+    other_logs, first_logs = np.log(other_run), np.log(first_run)
+    shift = other_logs.mean() - first_logs.mean()
+    return comparison_of_logarithms(first_logs.mean(), shift, *_welch_interval(other_logs, first_logs))
 
 
 def _compare_unpaired_means(other_run: Rounds, first_run: Rounds) -> Comparison:
@@ -169,8 +168,8 @@ def _interval_or_none(differences: Rounds, alpha: float) -> tuple[float, float] 
 
 def interval(differences: Rounds, alpha: float = ALPHA) -> tuple[float, float]:
     """Return the interval of the differences' centre of symmetry, for `min_rounds(alpha)` rounds or more."""
-    counts = subsets(len(differences))
-    return typical_interval((counts @ differences) / counts.sum(axis=1), alpha)
+    members = subsets(len(differences))
+    return typical_interval((members @ differences) / members.sum(axis=1), alpha)
 
 
 @lru_cache
@@ -187,6 +186,7 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
 
 def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
     ordered = np.sort(estimates)
-    # n estimates have n + 1 gaps, also the outer ones, of which the interval leaves out alpha.
+    # n estimates have n + 1 gaps, also the outer ones. The interval leaves out alpha / 2 of them on either
+    # side: k gaps end at the k-th estimate.
     n_outside = int(alpha / 2 * (len(ordered) + 1))
     return float(ordered[n_outside - 1]), float(ordered[-n_outside])

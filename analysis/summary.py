@@ -147,7 +147,7 @@ class Summary(_Model):
     updates: Updates
     overflows: int
     dropped_rows: int = 0
-    durable: str | None = None
+    durable: str | None = None  # the setting `journal_sync`; None without a journal
     restarts: dict[str, int] = {}
     changed_arms: list[str] = []
     empty_rpc_latency_us: Distribution
@@ -157,8 +157,8 @@ class Summary(_Model):
     vector: int | None = None  # number of parameters of the vector in lockstep runs
     learning: dict[str, Comparison] = {}
     reports: int | None = None  # number of reports that all arms have
-    last_reported: dict[str, float] = {}
-    steps_per_s: dict[str, float] = {}
+    last_reported: dict[str, float] = {}  # arm -> loss of the last of these reports
+    steps_per_s: dict[str, float] = {}  # arm -> rate of all workers in a run of a script
     program_share: ProgramShare | None = None
     cpus: int | None = None
     ended_by: str | None = None
@@ -166,7 +166,7 @@ class Summary(_Model):
     budget_s: float | None = None
     widest: Width | None = None
     """The interval width of pulls or pushes that is farthest from its goal."""
-    repeated: dict[str, dict[str, int]] = {}
+    repeated: dict[str, dict[str, int]] = {}  # arm -> disturbance -> number of repeated blocks
     capacity_checks: list[CapacityCheck] = []
     rpcs: int | None = None
     packet_passes: int | None = None

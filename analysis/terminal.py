@@ -11,14 +11,14 @@ from rich.padding import Padding
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from analysis.claims import rows_of
+from analysis.claims import metric_rows
 from analysis.forest import Effect, ForestRow
 from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
 from analysis.record import RunRecord
 from analysis.report import answers, arms_by_baseline, fact_sentences, result
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
-from analysis.wording import AnswerText, Sentence, in_sentences, interval, signed, texts
+from analysis.wording import AnswerText, Sentence, in_sentences, interval, signed_percent, texts
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES
 
@@ -68,7 +68,7 @@ def styled(sentence: Sentence) -> Text:
 
 def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
     table = new_table("", [baseline, *(arm.name for arm in arms)], _CELL_PADDING)
-    for metric, value, cells in rows_of(summary, name, arms):
+    for metric, value, cells in metric_rows(summary, name, arms):
         table.add_row(metric.title, _format_baseline(value, metric), *(_format_cell(*cell) for cell in cells))
     return table
 
@@ -91,7 +91,7 @@ def _format_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
     bounds = interval(comparison).replace("[", "\\[")
     if arm.is_repetition and bounds:
         return bounds
-    text = f"{signed(comparison.ratio)} {bounds}".rstrip()
+    text = f"{signed_percent(comparison.ratio)} {bounds}".rstrip()
     style = _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
@@ -151,6 +151,10 @@ def _format_effect(effect: Effect | None) -> Text:
     if effect is None:
         return Text("–")
     bounds = (
-        "" if effect.low is None or effect.high is None else f" [{signed(effect.low)}, {signed(effect.high)}]"
+        ""
+        if effect.low is None or effect.high is None
+        else f" [{signed_percent(effect.low)}, {signed_percent(effect.high)}]"
     )
-    return Text(f"{signed(effect.ratio)}{bounds} {' ' if effect.tone else '~'}", style=_STYLES[effect.tone])
+    return Text(
+        f"{signed_percent(effect.ratio)}{bounds} {' ' if effect.tone else '~'}", style=_STYLES[effect.tone]
+    )

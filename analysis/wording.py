@@ -10,8 +10,9 @@ from functools import lru_cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
-from analysis import disturbance, facts, learning, statistics
+from analysis import disturbance, learning, statistics
 from analysis.claims import Claim, group_claims, groups_without_claim, tone_of
+from analysis.facts import MAX_HOT_PART, P99_STEPS
 from analysis.metrics import METRICS, PS_CPU, Tone, goals, metrics_of_subject, metrics_of_table
 from analysis.record import ANY
 from analysis.statistics import Comparison
@@ -70,7 +71,7 @@ def sentence_text(sentence: Sentence) -> str:
 
 def difference(comparison: Comparison, tone: Tone = "") -> Span:
     assert comparison.ratio is not None
-    text = signed(comparison.ratio)
+    text = signed_percent(comparison.ratio)
     text = text if text.startswith("×") else f"{text} %"
     return Span(text=f"{text} {interval(comparison)}".rstrip(), tone=tone)
 
@@ -78,10 +79,10 @@ def difference(comparison: Comparison, tone: Tone = "") -> Span:
 def interval(comparison: Comparison) -> str:
     if comparison.ratio_low is None or comparison.ratio_high is None:
         return ""
-    return f"[{signed(comparison.ratio_low)}, {signed(comparison.ratio_high)}]"
+    return f"[{signed_percent(comparison.ratio_low)}, {signed_percent(comparison.ratio_high)}]"
 
 
-def signed(ratio: float) -> str:
+def signed_percent(ratio: float) -> str:
     """Format a change in per cent, without the per cent sign; a tenfold or larger one as a multiple."""
     share = 100 * ratio
     if share >= 1000:
@@ -137,12 +138,14 @@ def _template() -> Template:
     )
     environment.filters |= {
         "at_load": at_load, "capital": capital, "change": _format_change, "format": format,
-        "in_sentences": in_sentences, "interval": interval, "load_title": load_title, "signed": signed,
+        "in_sentences": in_sentences, "interval": interval, "load_title": load_title,
+        "signed_percent": signed_percent,
     }  # fmt: skip
     environment.globals |= {
         "ANY": ANY, "PS_CPU": PS_CPU, "METRICS": METRICS, "group_claims": group_claims,
         "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
-        "facts": facts, "goals": goals, "learning": learning, "LOOKS": LOOKS,
+        "MAX_HOT_PART": MAX_HOT_PART, "P99_STEPS": P99_STEPS, "goals": goals, "learning": learning,
+        "LOOKS": LOOKS,
         "metrics_of_table": metrics_of_table, "metrics_of_subject": metrics_of_subject,
         "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
         "groups_without_claim": groups_without_claim,

@@ -53,7 +53,7 @@ def interval_of(curve: Curve) -> dict[Key, Distribution]:
     ]
     rows_of_intervals = pl.concat(gaps).lazy().with_columns(arm=pl.lit(curve.arm))
     by_arm = distributions(rows_of_intervals, "interval_us", ["arm"])
-    return {arm[1:]: intervals_of_arm for arm, intervals_of_arm in by_arm.items()}
+    return {key[1:]: intervals_of_arm for key, intervals_of_arm in by_arm.items()}  # keys without the arm
 
 
 def concurrency(sources: Sequence[Source]) -> Figure:

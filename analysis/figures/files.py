@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ def draw(figure: Figure) -> Drawing:
 
     panels = [panel for panel in figure.panels if panel.series]
     columns = min(len(panels), _PANELS_PER_ROW)
-    rows = -(-len(panels) // columns)
+    rows = math.ceil(len(panels) / columns)
     width = _PANEL_WIDTH * columns if columns > 1 else _LONE_PANEL_WIDTH
     drawing = Drawing(figsize=(width, _PANEL_HEIGHT * rows), layout="constrained")
     has_own_x = any(panel.x is not None for panel in panels)

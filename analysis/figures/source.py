@@ -49,7 +49,7 @@ def source_of_run(run: Path) -> Source:
     logs = {log: run / f"{log}.parquet" for log in LOGS}
     rpc, operations = (scan_log(run, log).filter("measured") for log in ("rpc", "operations"))
     # As text, because figures look up curves and panels by name.
-    names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
+    text_columns = [pl.col(name).cast(pl.String) for name in ("arm", "op", "class")]
     jobs = {arm.job: arm.name for arm in all_arms().values() if arm.is_measured}
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
     measured_arms = arms_in_order(block.arm for block in record.blocks)
@@ -58,7 +58,7 @@ def source_of_run(run: Path) -> Source:
     counts_updates = not any(design(arm.design).is_lockstep for arm in measured_arms)
     return Source(
         name=str(record.workload.get("name", run.name)),
-        rpc=rpc.filter(pl.col("op") != "empty").with_columns(names),  # an empty RPC has no lanes
+        rpc=rpc.filter(pl.col("op") != "empty").with_columns(text_columns),  # an empty RPC has no lanes
         connections=pl.scan_parquet(logs["connections"]).with_columns(arm=arm_of_job).drop_nulls("arm")
         if logs["connections"].exists()
         else None,

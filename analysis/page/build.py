@@ -13,7 +13,7 @@ from analysis.forest import ForestRow, axis_limit
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
 from analysis.summary import Summary
-from analysis.wording import AnswerText, Sentence, Table, pairs, signed
+from analysis.wording import AnswerText, Sentence, Table, pairs, signed_percent
 from foundation.designs.arms import arms_in_order
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
@@ -53,7 +53,7 @@ class Page:
     provenance: Sequence[tuple[str, str]] = ()
     drawings: Sequence[Drawing] = ()
     paper: Sequence[Table] = ()
-    tables: Sequence[tuple[str, Sequence[Table]]] = ()
+    tables: Sequence[tuple[str, Sequence[Table]]] = ()  # with the title of the part that shows them
     reference: str = ""
     differences: Sequence[Table] = ()
     worse_metrics: Sequence[Sentence] = ()
@@ -93,7 +93,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     }
     return [
         Drawing(
-            _render("network.svg.j2", arm=arm, result=load.arms[arm.name], **hosts),
+            _render("network.svg.j2", arm=arm, arm_summary=load.arms[arm.name], **hosts),
             f"Arm {arm.name}, {arm.about}: means of a step, {at_load(name)}.",
         )
         for arm in arms
@@ -121,7 +121,7 @@ def _render(name: str, **context: object) -> Markup:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"format": format, "signed": signed}
+    environment.filters |= {"format": format, "signed_percent": signed_percent}
     return Markup(environment.get_template(name).render(context))
 
 

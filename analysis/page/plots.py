@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -16,7 +17,7 @@ Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figu
 _MAX_ALIKE_SPREAD = 0.05  # spread of values, as a share of the largest, up to which they count as alike
 _SIGNIFICANT_DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
-_MAX_TABLE_ROWS = 40
+_MAX_TABLE_ROWS = 40  # of a table of points
 _MAX_MAP_ROWS = 9  # and columns, of the table of a map
 _HEADROOM = 1.25  # limit of an axis from 0, as a ratio to the largest value
 _ROUNDING = 1e-9  # error of a sum of shares
@@ -39,8 +40,7 @@ class Plot:
     title: str
     caption: str
     toggles: tuple[Toggle, ...]
-    scales: Sequence[str]
-    """Logarithmic axes: x, y, or both."""
+    log_axes: Sequence[str]  # "x", "y", or both
     numbers: Table
     spec: Spec
 
@@ -56,12 +56,8 @@ def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
 
 def plot(figure: Figure) -> Plot:
     has_bars = figure.kind in ("bars", "spans")
-    series = [
-        curve
-        for panel in figure.panels
-        for curve in panel.series
-        if figure.kind not in ("map", "heights", "spans")
-    ]
+    has_toggles = figure.kind not in ("map", "heights", "spans")
+    series = [curve for panel in figure.panels for curve in panel.series] if has_toggles else []
     return Plot(
         figure.name,
         figure.title,
@@ -231,7 +227,8 @@ def _round_values(values: Values | Sequence[str]) -> list[object]:
 
 def _number_table(figure: Figure) -> Table:
     series_by_panel = [(panel.title, series) for panel in figure.panels for series in panel.series]
-    if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == CDF.title:
+    is_cdf = figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == CDF.title
+    if is_cdf:
         columns = ("", *_QUANTILES)
         rows: list[Row] = [
             (_row_name(panel, curve), *map(_format_cell, _quantiles(curve)))
@@ -260,7 +257,7 @@ def _map_table(figure: Figure) -> Table:
         (panel.title, surface) for panel in figure.panels for surface in panel.series if surface.z is not None
     ]
     sign = "+" if figure.kind == "map" else ""
-    stride = -(-len(surfaces[0][1].y) // _MAX_MAP_ROWS)
+    stride = math.ceil(len(surfaces[0][1].y) / _MAX_MAP_ROWS)
     rows: list[Row] = [
         (
             f"{title}, {_format_value(y, figure.y)} {figure.y.title}",
@@ -295,7 +292,8 @@ def _row_name(panel: str, series: Series) -> str:
 
 def _thin(points: Iterable[T]) -> list[T]:
     all_points = list(points)
-    return all_points[:: -(-len(all_points) // _MAX_TABLE_ROWS)]
+    stride = max(1, math.ceil(len(all_points) / _MAX_TABLE_ROWS))  # 1 without points, too
+    return all_points[::stride]
 
 
 def _quantiles(series: Series) -> Iterator[float]:

@@ -1,34 +1,34 @@
 // Draws every figure's panels from the data in #plots; check boxes below a title toggle series and log axes.
 "use strict";
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-function axis(of, isLog) {
+function axis(spec, isLog) {
   return {
-    title: { text: of.title, standoff: 8 }, type: of.is_categorical ? "category" : isLog ? "log" : "linear",
-    tickformat: of.is_share ? ".0%" : undefined, exponentformat: "none", separatethousands: true,
+    title: { text: spec.title, standoff: 8 }, type: spec.is_categorical ? "category" : isLog ? "log" : "linear",
+    tickformat: spec.is_share ? ".0%" : undefined, exponentformat: "none", separatethousands: true,
     dtick: isLog ? 1 : undefined,
     gridcolor: css("--line"), zerolinecolor: css("--line"), automargin: true, fixedrange: true,
-    autorange: of.reversed ? "reversed" : !of.range, range: of.range ?? undefined,
+    autorange: spec.reversed ? "reversed" : !spec.range, range: spec.range ?? undefined,
   };
 }
 
 // Make a panel with its title above it, which may wrap.
 function frame(plot, panel) {
-  const [box, title, place] = ["figure", "figcaption", "div"].map((tag) => document.createElement(tag));
+  const [box, title, target] = ["figure", "figcaption", "div"].map((tag) => document.createElement(tag));
   title.textContent = panel.title;
-  place.className = "panel";
-  place.setAttribute("role", "img");
-  place.setAttribute("aria-label", `${plot.title}: ${panel.title}. The numbers are in the table below.`);
-  box.append(title, place);
+  target.className = "panel";
+  target.setAttribute("role", "img");
+  target.setAttribute("aria-label", `${plot.title}: ${panel.title}. The numbers are in the table below.`);
+  box.append(title, target);
   return box;
 }
 
-function layout(plot, panel, logs) {
+function layout(plot, panel, isLogBySide) {
   return {
     showlegend: false, barmode: "stack", margin: { l: 55, r: 10, t: 8, b: 45 }, hovermode: "closest", dragmode: false,
     paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"), font: { color: css("--text") },
-    xaxis: axis(panel.x ?? plot.x, logs.x), yaxis: axis(plot.y, logs.y),
+    xaxis: axis(panel.x ?? plot.x, isLogBySide.x), yaxis: axis(plot.y, isLogBySide.y),
   };
 }
 
@@ -40,10 +40,10 @@ function draw(plot) {
   // Add all panels before drawing any, as their number determines their width.
   if (!holder.children.length) holder.append(...plot.panels.map((panel) => frame(plot, panel)));
   for (const [number, panel] of plot.panels.entries()) {
-    const place = holder.children[number].querySelector(".panel");
+    const target = holder.children[number].querySelector(".panel");
     const traces = panel.traces.filter((trace) => shown(trace.name));
-    const logs = { x: isLog("x"), y: isLog("y") };
-    Plotly.react(place, traces, layout(plot, panel, logs), { responsive: true, displayModeBar: false });
+    const isLogBySide = { x: isLog("x"), y: isLog("y") };
+    Plotly.react(target, traces, layout(plot, panel, isLogBySide), { responsive: true, displayModeBar: false });
   }
 }
 
@@ -68,4 +68,4 @@ addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((each) => { each.open = true; });
   Object.values(plots).forEach(draw);
 });
-dark.addEventListener("change", () => seen.forEach((name) => draw(plots[name])));
+darkScheme.addEventListener("change", () => seen.forEach((name) => draw(plots[name])));

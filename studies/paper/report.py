@@ -11,7 +11,14 @@ from analysis.figures.model import Fact, Figure
 from analysis.figures.source import source_of_run
 from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
-from analysis.report import caveats, differences, how_to_read, measured_answer, paper_table, provenance_rows
+from analysis.report import (
+    caveats,
+    difference_tables,
+    how_to_read,
+    measured_answer,
+    paper_table,
+    provenance_rows,
+)
 from analysis.wording import Table
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
@@ -65,7 +72,7 @@ def _page(
         ],
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_run_table(runs)])],
         reference=first_run.summary.reference.name,
-        differences=list(differences(first_run.summary, load_name)),
+        differences=list(difference_tables(first_run.summary, load_name)),
         nothing_worse="Which metrics are worse is in the table above.",
         facts=caveats(is_simulated=False),
         how_to_read=how_to_read(first_run.summary, is_simulated=False),

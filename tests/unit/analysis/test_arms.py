@@ -11,7 +11,7 @@ import pytest
 from analysis.claims import Recommendation, answer
 from analysis.figures.source import curves, source_of_run
 from analysis.metrics import differences
-from analysis.report import differences as tables
+from analysis.report import difference_tables
 from analysis.summary import Summary
 from foundation.designs import arms, hotset
 from foundation.designs.hotset import HotSet
@@ -61,7 +61,7 @@ def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     # A line of the terminal has room for five.
     of_a_load = [["baseline", "repeat", "proxy", "offload", "offload-proxy"], ["baseline", "small"]]
     assert heads(terminal(summary)) == [*of_a_load, *of_a_load, [*of_a_load[0], "small"]]
-    [table] = tables(summary, "0.5")
+    [table] = difference_tables(summary, "0.5")
     assert list(table.columns) == ["", "baseline", "repeat", "proxy", "offload", "offload-proxy", "small"]
     assert "<dt>small</dt><dd>" in page
     assert {curve.name: curve.colour for curve in curves([source_of_run(folder)])}["small"] == COLOUR
@@ -76,7 +76,8 @@ def test_an_arm_is_compared_with_its_own_baseline(monkeypatch: pytest.MonkeyPatc
     assert pull.ratio == pytest.approx(250 / 600 - 1, abs=0.01)
     of_a_load = [["baseline", "repeat", "proxy", "offload", "offload-proxy"], ["offload", "small"]]
     assert heads(terminal(summary)) == [*of_a_load, *of_a_load, [*of_a_load[0], "small"]]
-    assert [list(table.columns) for table in tables(summary, "0.5")] == [["", *arms] for arms in of_a_load]
+    columns = [list(table.columns) for table in difference_tables(summary, "0.5")]
+    assert columns == [["", *arms] for arms in of_a_load]
 
 
 def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None:

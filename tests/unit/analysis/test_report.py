@@ -9,7 +9,7 @@ import pytest
 
 from analysis.page.build import Page as BuiltPage
 from analysis.page.build import build
-from analysis.report import differences, worse_metrics
+from analysis.report import difference_tables, worse_metrics
 from analysis.wording import AnswerText, plain, sentence_text
 from tests.harness.cli import invoke
 from tests.harness.summaries import terminal
@@ -59,7 +59,7 @@ def test_the_cost_of_durability_has_a_separate_table(synthetic_run: SyntheticRun
     synthetic_run.record.config["recovery"] = {"journal_sync": "never"}
     page = synthetic_run.page()
     assert "<h2>What durability costs</h2>" in page
-    assert "with fsync never" in page
+    assert "with journal_sync never" in page
 
 
 def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
@@ -105,7 +105,7 @@ def test_too_few_rounds_have_no_intervals(synthetic_run: SyntheticRun) -> None:
     lines = terminal(summary).splitlines()
     [row, _] = [line for line in lines if line.strip().startswith("packets to PS/step")]
     assert row.split()[3:] == ["20.0", "+0.0", "+0.0", "+0.0", "+0.0"]
-    [note] = next(differences(summary, "0.5")).notes
+    [note] = next(difference_tables(summary, "0.5")).notes
     assert lines.count(note) == 2
     assert synthetic_run.page().count(f"<p>{note}") == 2
 

@@ -11,7 +11,7 @@ from analysis.record import AgentCost, CapacityCheck, ProgramUse
 from analysis.report import (
     answers,
     caveats,
-    durability,
+    durability_table,
     fact_sentences,
     how_to_read,
     provenance_rows,
@@ -200,4 +200,4 @@ def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:
     found = dict(provenance_rows(record.model_copy(update=kernel), summary))
     assert "1.5 µs of its own CPU time for a frame" in found["network"]
     assert found["placement"] == "switch on 2"
-    assert "always" in durability(summary).title
+    assert "always" in durability_table(summary).title

@@ -8,7 +8,7 @@ import pytest
 from analysis.disturbance import DisturbedBlocks
 from analysis.facts import facts
 from analysis.record import AgentCost, Simulation
-from analysis.report import durability
+from analysis.report import durability_table
 from analysis.summary import Summary, summarise
 from foundation.logs.columns import CALLS
 from tests.harness.summaries import a_summary, terminal
@@ -146,8 +146,8 @@ def test_what_durability_costs_is_known_for_each_arm(synthetic_run: SyntheticRun
     delay, wall = 3 * 2 * 2 * STEPS * 20_000, 800_000
     costs = dict(commits_per_step=2, commit_us=15, rpcs_per_commit=3, delay_us=20)
     assert summary.arms["offload"].durability == {**costs, "share_of_ps_proc": delay / (delay + wall)}
-    table = durability(summary)
-    assert "fsync always" in table.title
+    table = durability_table(summary)
+    assert "journal_sync always" in table.title
     share = f"{delay / (delay + wall):.1%}"
     column = list(table.columns).index("offload")
     assert [(row[0], row[column]) for row in table.texts()] == [
@@ -159,7 +159,7 @@ def test_what_durability_costs_is_known_for_each_arm(synthetic_run: SyntheticRun
     ]
     assert {row[list(table.columns).index("proxy")] for row in table.texts()} == {"–"}
     synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.arm != "proxy"]
-    assert "proxy" not in durability(synthetic_run.summary()).columns
+    assert "proxy" not in durability_table(synthetic_run.summary()).columns
 
 
 def test_the_terminal_shows_what_durability_costs(synthetic_run: SyntheticRun) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from analysis.facts import facts
 from analysis.paper import column_titles
 from analysis.record import CapacityCheck
-from analysis.report import differences, measured_answer
+from analysis.report import difference_tables, measured_answer
 from analysis.summary import ArmSummary, Distribution, Summary
 from tests.harness.summaries import a_load, a_summary, of_ratio, terminal
 
@@ -88,14 +88,15 @@ def test_the_breakdown_omits_what_no_arm_has() -> None:
 
 
 def test_a_run_of_one_arm_shows_its_numbers() -> None:
-    [table] = differences(run_summary({"ring": 8_000.0}), "closed loop")
+    [table] = difference_tables(run_summary({"ring": 8_000.0}), "closed loop")
     assert table.columns == ("", "ring") and "in % of" not in table.title
     push = next(row for row in table.rows if "push mean" in str(row[0]))
     assert "8,000" in str(push)
     # Workers pull from their own model, and servers have no work.
     shown = {str(row[0]) for row in table.rows}
     assert not [name for name in shown if "pull" in name or "PS" in name]
-    [table] = differences(run_summary({"switchml": 8_000.0, "switchml-checked": 10_000.0}), "closed loop")
+    summary = run_summary({"switchml": 8_000.0, "switchml-checked": 10_000.0})
+    [table] = difference_tables(summary, "closed loop")
     assert table.columns == ("", "switchml", "switchml-checked") and "in % of switchml" in table.title
 
 

@@ -15,7 +15,7 @@ from analysis.figures.all import figures
 from analysis.figures.source import source_of_run
 from analysis.page.build import drawings
 from analysis.report import (
-    differences,
+    difference_tables,
     fact_sentences,
     measured_answer,
     paper_table,
@@ -36,7 +36,7 @@ BARE = dict.fromkeys(("low", "high", "ratio_low", "ratio_high"))
 
 def rows_of(summary: Summary) -> dict[str, list[str]]:
     """Return the rows of the page's table of differences."""
-    [table] = differences(summary, "0.5")
+    [table] = difference_tables(summary, "0.5")
     return {row[0]: row[1:] for row in table.texts()}
 
 
@@ -290,7 +290,7 @@ def test_missing_intervals_are_reported(golden: GoldenRun) -> None:
     ):
         summary = with_differences(golden.summary, found)
         assert summary.loads["0.5"].lacks_intervals == is_told
-    [note] = next(differences(summary, "0.5")).notes
+    [note] = next(difference_tables(summary, "0.5")).notes
     page = Page(without_figures(golden, summary))
     # Below the table, and where offload might lose.
     assert [note in text for text in page.parts["p"]].count(True) == 2
@@ -312,7 +312,7 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
 
 def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
     summary = with_differences(golden.summary, {})
-    [table] = differences(summary, "0.5")
+    [table] = difference_tables(summary, "0.5")
     assert (table.columns, table.rows, len(table.notes)) == (("", "baseline"), [], 1)
     page = Page(without_figures(golden, summary))
     assert page.tables[table.title] == [["", "baseline"]] and table.notes[0] in page.parts["p"]
