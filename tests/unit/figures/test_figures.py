@@ -180,3 +180,12 @@ def test_an_axis_does_not_magnify_values_that_are_alike(
     panel = Panel("all", (Series("baseline", np.array(values), np.linspace(0, 1, len(values))),))
     figure = Figure("sizes", "Sizes", Axis("B"), Axis("share"), (panel,), "steps")
     assert plot(figure).spec["x"]["range"] == limits
+
+
+def test_a_series_without_points_has_no_rows_in_the_table() -> None:
+    series = [
+        Series(name, np.arange(n, dtype=np.float64), np.arange(n, dtype=np.float64))
+        for name, n in (("empty", 0), ("full", 1))
+    ]
+    figure = Figure("sizes", "Sizes", Axis("B"), Axis("count"), [Panel("", series)])
+    assert plot(figure).numbers.titles == ["full: 0"]
