@@ -9,7 +9,7 @@ import numpy as np
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 from studies.compile import entry_point
-from studies.policies.log import KEY, PULL, Accesses, Log
+from studies.policies.log import KEY, PULL, Accesses, Log, count_updates
 
 _WINDOWS = 16  # at most 32, the bits of a word of `top_windows`
 _MIN_WINDOWS = 3  # a fit needs two lags
@@ -35,7 +35,7 @@ def half_life(log: Log) -> float | None:
     for window in range(windows):
         counts = np.zeros(len(log.keys), np.int64)
         for chunk in log.chunks(int(window_starts[window]), int(window_starts[window + 1])):
-            _count(chunk, counts)
+            count_updates(chunk, counts)
         top_windows[np.argsort(-counts, kind="stable")[:top_count]] |= np.uint32(1 << window)
     # Updates in each window of the top k of each window; the last column counts all updates.
     hits = np.zeros((windows, windows + 1), np.int64)
@@ -55,7 +55,8 @@ def half_life(log: Log) -> float | None:
 
 
 def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
-    """Return the time, as a share of the log, until a hit rate is at 95 % of its former mean, or None."""
+    """Return the time from `shift` until the hit rate is at 95 % of its former mean; None if it never is."""
+    # `over_time` has the hit rate in each section of the scored part; both times are shares of this part.
     bins = len(over_time)
     rates_before_shift = [hit_rate for index, hit_rate in enumerate(over_time) if (index + 1) / bins <= shift]
     goal_rate = _RECOVERED_SHARE * float(np.mean(rates_before_shift)) if rates_before_shift else 0.0
@@ -67,16 +68,10 @@ def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
 
 
 @entry_point
-def _count(accesses: Accesses, counts: Ints) -> None:
-    for access in accesses:
-        counts[int64(access) & KEY] += int64(access) < PULL
-
-
-@entry_point
 def _count_top(accesses: Accesses, top_windows: Words, hits: Ints) -> None:
     windows = len(hits) - 1
     for access in accesses:
-        if int64(access) < PULL:
+        if int64(access) < PULL:  # an update: only a pull has the bit PULL
             bits = int64(top_windows[int64(access) & KEY])
             for window in range(windows):
                 hits[window] += bits >> window & 1

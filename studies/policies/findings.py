@@ -50,7 +50,7 @@ def findings(study: Study) -> Iterator[str]:
         steps = pluralize(study.training_steps, "step")
         yield (
             f"Load all {study.facts.keys:,} keys: the {top_k.updates - top_k.hits:,} updates that the fixed "
-            f"top-k misses are of keys without an access in the first {steps}."
+            f"top-k misses are of keys without an update in the first {steps}."
         )
         return
     better_outcomes = [

@@ -66,13 +66,21 @@ class Log(Steps):
         return counts
 
     @cached_property
+    def update_counts(self) -> NDArray[np.int64]:
+        """Updates of each key in the training part, without its pulls: [distinct]."""
+        counts = np.zeros(len(self.keys), np.int64)
+        for chunk in self.chunks(0, self.training_accesses):
+            count_updates(chunk, counts)
+        return counts
+
+    @cached_property
     def next_access(self) -> NDArray[np.uint32]:
         """Index of the next access of the same key after each access, or NO_NEXT_ACCESS: [n]."""
         size = len(self.accesses)
         if self.folder is None:
             next_access: NDArray[np.uint32] = np.empty(size, np.uint32)
         else:
-            next_access = np.memmap(self.folder / "following.u32", np.uint32, "w+", shape=(size,))
+            next_access = np.memmap(self.folder / "next_access.u32", np.uint32, "w+", shape=(size,))
         next_index_of_key = np.full(len(self.keys), NO_NEXT_ACCESS, np.uint32)
         for start in reversed(range(0, size, _CHUNK)):
             _link_accesses(
@@ -117,6 +125,12 @@ def _training_length(steps: int, train_share: float) -> int:
 def _count(accesses: Accesses, counts: Ints) -> None:
     for access in accesses:
         counts[int64(access) & KEY] += 1
+
+
+@entry_point
+def count_updates(accesses: Accesses, counts: Ints) -> None:
+    for access in accesses:
+        counts[int64(access) & KEY] += int64(access) < PULL  # 1 for an update: only a pull has the bit PULL
 
 
 @entry_point

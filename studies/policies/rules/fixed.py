@@ -19,8 +19,8 @@ _SEED = 1
 
 def make_top_k(log: Log, sizes: Sequence[int]) -> Policy:
     """Make sets of the most updated keys, the smaller key first where counts are equal."""
-    order = np.argsort(-log.counts, kind="stable")
-    return _make_fixed_policy(log, order[log.counts[order] > 0], sizes)
+    order = np.argsort(-log.update_counts, kind="stable")
+    return _make_fixed_policy(log, order[log.update_counts[order] > 0], sizes)
 
 
 def make_random(log: Log, sizes: Sequence[int]) -> Policy:

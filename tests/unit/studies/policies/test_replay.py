@@ -40,6 +40,14 @@ def test_pulls_and_updates_are_counted_separately() -> None:
     assert done.accesses.sum(axis=0).tolist() == [2, 2]
 
 
+def test_top_k_keys_are_the_most_updated_not_the_most_pulled() -> None:
+    log = make_log([[1], [1], [1], [2], [2], [2]], train_share=5 / 6)
+    pulled = log.accesses.copy()
+    pulled[[0, 1]] |= np.uint32(PULL)
+    done = replay(replace(log, accesses=pulled, has_pulls=True), TOP_K, (1,), period=100)
+    assert done.hits.sum(axis=1).tolist() == [[1, 0]]
+
+
 @pytest.mark.parametrize("period", [1, 2, 3])
 def test_periods_end_by_steps(period: int) -> None:
     log = make_log([[5]] * 7, train_share=1 / 7)
