@@ -12,7 +12,7 @@ from studies.policies.rules import POLICIES
 
 SHOWN_SIZE = 20_000
 """Size at which shares are drawn over time: the hot set of [DDL] Fig. 10."""
-_COLOUR_COUNT = 7
+_COLOUR_COUNT = 7  # colours of `colour_of` without its grey, which would look like that of random
 _OPTIMUM = "belady"
 _BOUND_COLOURS = {_OPTIMUM: "#d6278c", "random": "#9a9a9a"}
 _MIN_MOVES = 0.001  # drawn on a logarithmic axis for a policy without moves

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from studies.policies.log import Accesses, Log
 
-Levels = NDArray[np.uint8]
+Levels = NDArray[np.uint8]  # with one size: 0 for a hit, 1 for a miss
 """Index of the smallest size that has the key, for each access[n]; the number of sizes if none has it."""
 Serve = Callable[[Accesses, Levels], None]
 """Serve accesses[n] in order, and fill in their levels[n]."""

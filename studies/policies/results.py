@@ -90,7 +90,7 @@ class Outcome(Strict):
     spared: float  # packets that servers are spared, as a share of those without offload
     seconds: float  # duration of the scored part at the rate of `Settings`
     follows: bool | None  # result of `can_follow`
-    updates_per_cpu_s: float  # replayed by the study, a second of its own CPU time
+    updates_per_cpu_s: float  # accesses that the study replayed, per second of its CPU time
     table_hits: tuple[int, ...] = ()
     follows_after: int | None = None
     """Steps after a shift until 95 % of the share were recovered; None if never, or without a shift."""

@@ -27,6 +27,7 @@ from studies.policies.rules import BY_NAME, POLICIES
 
 StudyProgress = Callable[[str, int, int], None]  # activity, work done and total
 _MIN_CPU_S = 1e-9  # resolution of the clock
+_COMPILING = 0  # reported instead of a number of accesses while a replay compiles its policy
 
 
 class _CachedPart(Strict):
@@ -128,7 +129,9 @@ def _replay_progress(
         nonlocal replayed
         replayed += accesses
         title = runs[index][0].title
-        progress(title if accesses else f"{title}: compiling (the first use takes a minute)", replayed, total)
+        is_compiling = accesses == _COMPILING
+        activity = f"{title}: compiling (the first use takes a minute)" if is_compiling else title
+        progress(activity, replayed, total)
 
     return report_progress
 
@@ -156,7 +159,7 @@ def _replay_outcomes(
     log: Log, spec: PolicySpec, sizes: Sequence[int], sample: Sample, facts: Facts, settings: Settings,
     progress: Callable[[int], None],
 ) -> Iterator[Outcome]:  # fmt: skip
-    progress(0)
+    progress(_COMPILING)
     result = replay(log, spec, sizes, facts.period, sample.steps, progress)
     seconds = facts.scored_steps / settings.rate
     for size_index, size in enumerate(sizes):

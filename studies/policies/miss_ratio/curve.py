@@ -168,6 +168,7 @@ def _curve(
 def _chunks(
     steps: Steps, report: Callable[[int], None], group_of: NDArray[np.uint16], accesses: NDArray[np.int64]
 ) -> Iterator[Accesses]:
+    # Add each chunk's accesses by group to `accesses`: it is complete only after the last chunk.
     for start in range(0, len(steps.accesses), _CHUNK):
         chunk = np.array(steps.accesses[start : start + _CHUNK])
         accesses += (

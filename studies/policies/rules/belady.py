@@ -49,7 +49,6 @@ def make(log: Log, sizes: Sequence[int], may_bypass: bool = True) -> Policy:
     )
     next_access = log.next_access
     _fill(times, _first_accesses(log, sizes[-1]))
-    moves[:] = 0
     position = log.training_accesses
 
     def serve(accesses: Accesses, levels: Levels) -> None:
@@ -77,7 +76,7 @@ def _first_accesses(log: Log, limit: int) -> Ints:
 
 
 def make_times(span: int, sizes: Ints, moves: Ints, may_bypass: bool) -> Times:
-    counts = [span]
+    counts = [span]  # bits of each tier; the next tier has a bit for each of its words, the last has one word
     while counts[-1] > 1 or len(counts) == 1:
         counts.append((counts[-1] + _BIT_MASK) >> _BITS)
     tiers = np.cumsum([0, *counts[1:]])

@@ -19,7 +19,7 @@ from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.sketch import hash_key, to_bucket
 
-PLACES = 3
+PLACES = 3  # keys of a bucket
 _P4_LRU_SEED, _FIRST_COME_SEED = 16, 17  # of the hashes
 _FREE = -1
 

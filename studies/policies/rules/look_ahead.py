@@ -48,7 +48,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
         *make_lists(distinct, count=1),
         np.zeros(distinct, np.int8),
         np.array(log.starts),
-        np.array([0, -1, 0], np.int64),
+        np.array([0, -1, 0], np.int64),  # before the first mini-batch
         moves,
     )
     return Policy(partial(_serve, state, STEPS, log.accesses, log.next_access), moves)
