@@ -110,7 +110,7 @@ def train_closed_loop(
         for index, client in enumerate(simulated_network.clients)
     ]  # fmt: skip
 
-    def drain_logs(agent: int) -> None:
+    def drain_logs(agent: int) -> None:  # workers are numbered first, then servers
         if agent < len(trainers):
             simulated_network.clients[agent].take_records()
         else:

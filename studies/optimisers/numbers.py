@@ -61,6 +61,7 @@ def run_plan(
         return run_points(TrainingResult, [TrainingPoint(job=job) for job in jobs], *options)
 
     tunings = iter(zip(tuning_jobs, train_all(tuning_jobs), strict=True))
+    # `tuning_jobs_of` orders jobs by data set, then arm, then learning rate.
     groups = [list(islice(tunings, len(plan.factors))) for _ in data for _ in ARMS]
     best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     results = train_all([job.model_copy(update={"is_tuning": False}) for job in best_jobs])

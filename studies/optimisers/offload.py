@@ -72,6 +72,7 @@ def simulate_changes(job: Offload) -> OffloadChanges:
         differences = summary.loads[str(_LOAD)].differences[COLLECT.name]
         staleness = record.staleness[COLLECT.name]
     return OffloadChanges(
+        # A ratio is None if the baseline has the value 0, which counts as no change.
         **{name: differences[metric].ratio or 0.0 for name, metric in _DIFFERENCES.items()},
         step=record.capacity[BASELINE.name] / record.capacity[COLLECT.name] - 1,
         p50_ms=staleness.p50_ms,

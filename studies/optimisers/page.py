@@ -47,7 +47,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 
 def loss_table(data: DataName, numbers: Numbers) -> Table:
-    """Return the losses of a data set, with ages of published values, also in mini-batches of all workers."""
+    """Return losses of a data set, and ages of published values, in ms and in mini-batches of all workers."""
     rows = []
     for curve in numbers.curves_of(data):
         result, ages = curve.result, curve.result.ages

@@ -29,7 +29,7 @@ TITLES: dict[DataName, str] = {
     "dlrm": "synthetic clicks, DLRM",
 }
 RATINGS_BATCH = 8  # samples of a mini-batch
-_R1 = WorkloadShape()
+_R1 = WorkloadShape()  # by default that of workload R1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Plan:
     offload_steps: int
     factors: tuple[float, ...] = FACTORS
     shape: WorkloadShape = _R1
-    rows: tuple[int, ...] = dlrm.ROWS
+    rows: tuple[int, ...] = dlrm.ROWS  # embeddings of each category of DLRM
     block_ms: int = 1_000
     calibration_s: float = 0.5
 

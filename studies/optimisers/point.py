@@ -20,7 +20,7 @@ from studies.allreduce.point import host_costs, make_network
 from studies.optimisers.offload import Offload, OffloadChanges, simulate_changes
 from studies.optimisers.training import PLACEMENTS, Training, TrainingResult, train
 
-_GBIT = 10.0
+_LINK_GBIT = 10.0
 
 
 class TrainingPoint(Strict):
@@ -38,7 +38,7 @@ class TrainingPoint(Strict):
         return PLACEMENTS[self.job.way].design
 
     def run(self) -> TrainingResult:
-        return train(self.job, make_network(_GBIT), host_costs("measured"))
+        return train(self.job, make_network(_LINK_GBIT), host_costs("measured"))
 
 
 class OffloadPoint(Strict):
