@@ -62,12 +62,12 @@ class Costs:
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
-    costs_without = [Costs.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
+    costs_without_point = [Costs.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
 
     def errors(quantity: str) -> list[float]:
         return [
             abs(costs.ratio(quantity, point.packing) - point.ratio(quantity))
-            for costs, point in zip(costs_without, points, strict=True)
+            for costs, point in zip(costs_without_point, points, strict=True)
         ]
 
     return {quantity: float(np.median(errors(quantity))) for quantity in METRICS}

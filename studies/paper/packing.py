@@ -43,7 +43,7 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
     operations = [trace.position[start:end] for start, end in pairwise(starts.tolist())]
     keys = float(np.mean([len(positions) for positions in operations]))
     hot_keys = float(np.mean([np.count_nonzero(is_hot[positions]) for positions in operations]))
-    rpcs, _ = _mean_rpcs(trace, servers, None, operations)
+    rpcs, _ = _mean_rpcs(trace, servers, hot_keys=None, operations=operations)
     return Packing(
         keys,
         hot_keys / keys,

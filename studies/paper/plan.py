@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from foundation.designs.arms import lead_arm, measured_arms
-from foundation.designs.hotset import NAME
+from foundation.designs.hotset import NAME as HOTSET
 from studies.paper.packing import PARAMETERS, TOP_PARAMETERS
 
-_ARMS = measured_arms(NAME)
+_ARMS = measured_arms(HOTSET)
 _ALL_ARMS = [arm.name for arm in _ARMS]
 _SCALE_ARMS = [arm.name for arm in _ARMS if not arm.is_repetition]
 _COMPARED_ARMS = [
-    arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == lead_arm(NAME)
+    arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == lead_arm(HOTSET)
 ]
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""
@@ -37,6 +37,7 @@ _QUICK_RUN: Mapping[str, object] = {
     "discard_ms": 150,
     "block_steps": 50,
 }
+# Workload R2 of [DDL], where it differs from the default, R1.
 _R2 = {"parameters": 150_000_000, "hot_share": 0.7}
 
 
@@ -87,7 +88,7 @@ def _map_stages(quick: bool) -> Iterator[Stage]:
 def _top_k_stages() -> Iterator[Stage]:
     for top_k in (2_000, 8_000, 38_000, 100_000):
         settings = {**_SHORT_RUN, "top_k": top_k}
-        yield Stage(f"top-k-{top_k}", 50 + top_k / 2_500, settings)
+        yield Stage(f"top-k-{top_k}", seconds=50 + top_k / 2_500, settings=settings)
 
 
 def _scale_stages() -> Iterator[Stage]:

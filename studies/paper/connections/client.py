@@ -63,7 +63,7 @@ def call_each(
         poll_fd[0].fd, poll_fd[0].events = fd, _POLLIN
         if int64(ppoll(poll_fd.ctypes.data, 1, timespec.ctypes.data, 0)) <= 0:
             return k
-        if take(udp, fd, 1) != 1:
+        if take(udp, fd, limit=1) != 1:
             return k
         latencies[k] = clock(udp, MONOTONIC) - start
     return len(order)

@@ -39,7 +39,7 @@ class Measurement:
     mean_us: float
     p50_us: float
     p99_us: float
-    server_cpu_us: float
+    server_cpu_us: float  # CPU time of an RPC
 
 
 async def run(
@@ -89,6 +89,7 @@ async def _measure(round_number: int, setting: Setting, client: Agent, server: A
 
 
 def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
+    # A switch that is a proxy forwards the RPCs of all callers with the service's address as their source.
     if settings_of(setting.arm).proxies:
         yield addressing.service(1).address, HOTLINE_PORT
         return

@@ -57,7 +57,7 @@ class ServerProcess:
     def warm_up(self) -> None:
         """Compile all loops, or load their machine code, before callers wait for answers."""
         read_fd, write_fd = os.pipe()
-        os.write(write_fd, b"\n")
+        os.write(write_fd, b"\n")  # as a waiting command does, it makes each loop return at once
         wait_set = self._make_wait_set([], read_fd)
         for loop in LOOPS.values():
             loop(self._core.server.state, self._service, self._udp, wait_set)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product, starmap
 
 from foundation.designs.arms import measured_arms
-from foundation.designs.hotset import NAME
+from foundation.designs.hotset import NAME as HOTSET
 from foundation.designs.interface import Arm
 from studies.paper.connections.waiting import WAYS
 
@@ -15,7 +15,7 @@ CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048  # RPCs of a measurement
 ACTIVE_CALLERS = 16
 """Number of connections that call while the others are idle."""
-ARMS = tuple(arm for arm in measured_arms(NAME) if not arm.is_repetition)
+ARMS = tuple(arm for arm in measured_arms(HOTSET) if not arm.is_repetition)
 
 
 @dataclass(frozen=True, slots=True)

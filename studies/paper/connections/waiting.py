@@ -50,7 +50,7 @@ def make_poll_fds(fds: list[int]) -> Records[PollFd]:
 @compiled
 def has_input(wait_set: WaitSet) -> bool:
     stdin_index = len(wait_set.poll_fds) - 1
-    timespec = np.zeros(2, np.int64)
+    timespec = np.zeros(2, np.int64)  # do not wait
     address = int64(wait_set.poll_fds.ctypes.data)
     return int64(ppoll(address + stdin_index * _POLL_FD_BYTES, 1, timespec.ctypes.data, 0)) > 0
 
