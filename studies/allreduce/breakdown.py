@@ -21,7 +21,7 @@ from studies.allreduce.schemes import scheme_of
 
 PARTS = ("values", "headers", "filling up", "a round trip", "the window", "hosts", "retransmissions")
 COLOURS = ("#3b7dd8", "#9ecae1", "#8c6d31", "#2c9a57", "#e07b1a", "#9467bd", "#c44e52")
-LINK_PARTS = PARTS[:5]  # without the parts by hosts and loss
+LINK_PARTS = PARTS[: PARTS.index("hosts")]  # without the parts by hosts and loss
 # From host to host, over two cables and the switch; the way to the switch and back is as long.
 ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 

@@ -72,7 +72,7 @@ def _panels(lines: Sequence[Line], scale: float) -> Iterator[Panel]:
 def _series(line: Line, scale: float) -> Series:
     scheme = scheme_of(line.scheme)
     low, high = (None if each is None else scale * np.array(each) for each in (line.low, line.high))
-    x = [each or _MIN_LOSS for each in line.x]
+    x = [each or _MIN_LOSS for each in line.x]  # on other axes a 0 moves too little to be seen
     return Series(line.scheme, np.array(x), scale * np.array(line.y), scheme.colour, scheme.dash, low, high)
 
 

@@ -41,7 +41,7 @@ class Line(Strict):
     gbit: float
     x: list[float]
     y: list[float]
-    low: list[float] | None = None
+    low: list[float] | None = None  # range of the seeds, if there are several
     high: list[float] | None = None
 
 

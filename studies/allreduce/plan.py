@@ -71,8 +71,8 @@ def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReduce
 
 def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     smallest, largest = scheme.subject.chunk_sizes
-    # The smallest size is the largest size in designs with a fixed size.
-    sizes = [size for size in SIZES if smallest < largest] or [largest]
+    has_fixed_size = smallest == largest
+    sizes = (largest,) if has_fixed_size else SIZES
     return [make_point(plan, scheme, gbit, chunk_size=size) for size in sizes]
 
 
@@ -170,7 +170,7 @@ def sharing_points(plan: Plan) -> dict[str, list[list[SharingPoint]]]:
         MEMORY: [
             row(name, slots=slots)
             for name, memory in schemes.items()
-            for slots in (SLOTS if memory is SwitchMemory.OPTIONAL else SLOTS[:-1])
+            for slots in (SLOTS if memory is SwitchMemory.OPTIONAL else SLOTS[:-1])  # the last is 0
             if memory is not SwitchMemory.NONE
         ],
         UPLINK: [row(name, has_one_uplink=True) for name in schemes],

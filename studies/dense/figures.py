@@ -25,8 +25,8 @@ from studies.dense.whatif import TARGET, scaling_factor
 GRID = 41  # points on each axis of the map
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 _STRIPE_COLOURS = ("#3b7dd8", "#9ecae1")  # of neighbouring spans in a row, which alternate
-_RIGHT_MARGIN = 1.02
-_TOLERANCE_US = 1e-9
+_RIGHT_MARGIN = 1.02  # end of the time axis, as a multiple of the longest time
+_TOLERANCE_US = 1e-9  # by which rounding may make a row free too late
 
 
 def map_axes() -> tuple[Values, Values]:
@@ -115,10 +115,10 @@ def _spans(model: Model, timing: ScheduleTiming) -> list[Series]:
     rows = [("backward", *span) for span in zip(starts, ready_times, strict=True)]
     rows += zip(lanes, timing.start_times, timing.end_times, strict=True)
     stripes: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
-    count = Counter[str]()
-    for row in rows:
-        stripes[count[row[0]] % 2].append(row)
-        count[row[0]] += 1
+    span_counts = Counter[str]()
+    for name, start, end in rows:
+        stripes[span_counts[name] % 2].append((name, start, end))
+        span_counts[name] += 1
     return [
         _series(name, colour, rows_of_stripe)
         for name, colour, rows_of_stripe in zip(("odd", "even"), _STRIPE_COLOURS, stripes, strict=True)
