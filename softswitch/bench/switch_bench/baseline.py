@@ -153,10 +153,10 @@ def _copy(
     egress_at: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
     egress = carray(pointer(frame + egress_at), 2, np.uint8)
-    record = carray(pointer(out), 2, np.uint32)
+    record = carray(pointer(out), 2, np.uint32)  # the head of an output record: port and length
     record[0], record[1] = np.uint32(egress[0]) << np.uint32(8) | np.uint32(egress[1]), length
     memcpy(out + HEAD_BYTES, frame, int64(length))
-    return 1
+    return 1  # output record
 
 
 class _Copier:

@@ -72,10 +72,10 @@ def call_all(
     """Write each number into a frame and call the packet function; return output count and CPU time, ns."""
     clock_gettime(_CLOCK_THREAD_CPUTIME_ID, clock.ctypes.data)
     begin_ns = clock[0] * _NS_PER_S + clock[1]
-    outputs, template = int64(0), 0
+    outputs, index = int64(0), 0
     for number in numbers:
-        frame = frames[template]
-        template = template + 1 if template + 1 < len(frames) else 0
+        frame = frames[index]
+        index = index + 1 if index + 1 < len(frames) else 0
         for k in range(size):
             frame[offset + k] = (number >> (8 * (size - 1 - k))) & 0xFF
         outputs += call_process(

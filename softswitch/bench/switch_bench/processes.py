@@ -27,12 +27,12 @@ def choose_cores() -> Cores:
 @contextmanager
 def pinned(cores: Iterable[int]) -> Iterator[None]:
     """Pin this thread to cores during the block; threads and processes that it starts inherit them."""
-    before = os.sched_getaffinity(0)
+    previous_cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        os.sched_setaffinity(0, previous_cores)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -59,20 +59,20 @@ def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
             generator.load(workload)
             with stage.target(target, _PORTS, setup, workload) as pid:
                 costs[k].append(_ns_a_packet(generator, pid, stage.scale.latency_seconds))
-    results, before = [], 0.0
+    results, previous_cost = [], 0.0  # 0 before the first step
     for k, (what, target, *_) in enumerate(steps):
         cost = median(costs[k])
-        added = f" ({cost - before:+,.0f})" if before else ""
+        added = f" ({cost - previous_cost:+,.0f})" if previous_cost else ""
         column = C_LOOP if target == C_LOOP else SOFTSWITCH
         results.append(Result("parts", f"a packet's time: {what}{added}", "ns", {column: costs[k]}))
-        before = cost
+        previous_cost = cost
     return results
 
 
 def _ns_a_packet(generator: Generator, pid: int, seconds: float) -> float:
     generator.run(_WARM_UP_FRAMES, _UNPACED, _WINDOW)
-    before = cpu_seconds(pid)
+    cpu_start_s = cpu_seconds(pid)
     trial = generator.run(round(seconds * _FRAMES_A_SECOND), _UNPACED, _WINDOW)
     if trial.lost:
         raise BenchError(f"{trial.lost} of {trial.sent} packets were lost, with at most {_WINDOW} in flight")
-    return (cpu_seconds(pid) - before) * 1e9 / trial.received
+    return (cpu_seconds(pid) - cpu_start_s) * 1e9 / trial.received

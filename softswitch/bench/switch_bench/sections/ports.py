@@ -43,7 +43,7 @@ def idle(stage: Stage) -> list[Result]:
             stage.announce(f"{name} idle")
             with stage.switch(name, _IDLE_PORTS, plain.l3_setup(_IDLE_PORTS)) as switch:
                 time.sleep(_SETTLE_SECONDS)
-                before = cpu_seconds(switch.pid)
+                cpu_start_s = cpu_seconds(switch.pid)
                 time.sleep(_IDLE_SECONDS)
-                cpu_ms[name] = [(cpu_seconds(switch.pid) - before) / _IDLE_SECONDS * 1e3]
+                cpu_ms[name] = [(cpu_seconds(switch.pid) - cpu_start_s) / _IDLE_SECONDS * 1e3]
     return [Result("idle", f"idle, {_IDLE_PORTS} ports: CPU time a second", "ms", cpu_ms, IDLE_MS)]
