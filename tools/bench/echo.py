@@ -20,7 +20,7 @@ from switch_bench.processes import pinned, thread_cpu_seconds
 from tools.bench.callers import NO_FD
 
 _WAIT_NS = 1_000_000_000
-_ECHO = record("octets")
+_ECHO = record("octets")  # bytes of each answer
 
 
 class Echo:

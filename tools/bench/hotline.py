@@ -25,7 +25,7 @@ _LOW_HALF = 2  # offset of the low 16 bits of a field of 32 bits
 _FRAMES = 625  # together the frames hit every hot entry of 32 lanes
 
 
-class _HotParam(HotParam):
+class _HotParam(HotParam):  # also of programs compiled for more lanes than the default
     TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(_MAX_LANES))
 
 

@@ -71,6 +71,7 @@ def expanded(arm: Rounds, baseline: Rounds) -> Bounds:
 def bca(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the bias-corrected and accelerated percentile interval (Efron 1987)."""
     ratios, estimate = _resampled_ratios(arm, baseline), arm.sum() / baseline.sum()
+    # The bounds keep both numbers finite, if all ratios are on one side or equal.
     bias = norm.ppf(np.clip((ratios < estimate).mean(), 1e-3, 1 - 1e-3))
     jackknife = (arm.sum() - arm) / (baseline.sum() - baseline)
     spread = jackknife.mean() - jackknife
@@ -100,13 +101,13 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     return float(np.exp(low)), float(np.exp(high))
 
 
-def flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
+def sign_flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of typical values (Hartigan 1969): ratios of the sums of subsets of the rounds."""
     is_in_subset = subsets(len(arm))
     return typical_interval((is_in_subset @ arm) / (is_in_subset @ baseline))
 
 
-def flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
+def sign_flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of typical values, as the report does: mean log ratios of subsets of the rounds."""
     is_in_subset = subsets(len(arm))
     means = (is_in_subset @ np.log(arm / baseline)) / is_in_subset.sum(axis=1)
@@ -120,8 +121,8 @@ METHODS: dict[str, Method] = {
     "BCa": bca,
     "t of log ratios": student_of_logs,
     "block bootstrap of log ratios": blocks_of_logs,
-    "sign flips, ratio of sums": flips_of_sums,
-    "sign flips, log ratios": flips_of_logs,
+    "sign flips, ratio of sums": sign_flips_of_sums,
+    "sign flips, log ratios": sign_flips_of_logs,
 }
 
 
@@ -226,7 +227,7 @@ def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float) ->
     for _ in range(trials):
         arm, baseline, repeat = arms(rng, rounds, 3)
         difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, repeat))
-        is_claimed.append([Claim(_CLAIMED_METRIC, difference, each).sign != 0 for each in (None, null)])
+        is_claimed.append([Claim(_CLAIMED_METRIC, difference, null=each).sign != 0 for each in (None, null)])
     return ClaimRates(*np.array(is_claimed).mean(axis=0).tolist())
 
 
@@ -249,7 +250,8 @@ def _quantiles(samples: npt.NDArray[np.float64], tail: float) -> Bounds:
 def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
     """Yield the recorded nulls of a run folder: mean and p99 of the pulls and pushes at each load."""
     operations = scan_log(run, "operations").filter("measured").collect()
-    for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
+    exact_load = pl.col("load").cast(pl.Float64).round(6)  # the log has float32
+    for (load,), at_load in sorted(operations.group_by(exact_load)):
         arms = [REPEAT.name, BASELINE.name]
         rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)
         wanted = [METRICS[name] for name in goals()]

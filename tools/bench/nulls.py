@@ -32,7 +32,7 @@ from tests.harness.records import a_block
 Recording = Mapping[str, Mapping[str, Rounds]]
 """Arm -> metric -> estimate of each round."""
 ARMS = (BASELINE.name, REPEAT.name, OFFLOAD.name)
-_SOURCES = (BASELINE.name, REPEAT.name, PROXY.name)
+_SOURCES = (BASELINE.name, REPEAT.name, PROXY.name)  # the proxy has no effect with few workers
 _TIMES = {"pull": "pull_mean", "push": "push_mean", "step": "step_mean"}
 _STEPS = 1_000
 _LOAD = 0.5
@@ -52,14 +52,14 @@ def read(run: Path) -> Iterator[Recording]:
     operations = scan_log(run, "operations").collect()
     for load in sorted({block.load for block in record.blocks}):
         blocks = [block for block in record.blocks if block.load == load]
-        rounds_by_arm = estimates(None, operations.filter(has_load(load)), blocks)
+        rounds_by_arm = estimates(rpc=None, operations=operations.filter(has_load(load)), blocks=blocks)
         if set(_SOURCES) <= set(rounds_by_arm):
             yield {arm: rounds_by_arm[arm] for arm in _SOURCES}
 
 
 def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
     config = Config(arms=ARMS, loads=(_LOAD,))
-    count = RoundCount(config, lambda: 0.0)
+    count = RoundCount(config, clock=lambda: 0.0)  # no time passes, so the budget never ends a run
     blocks, rows = list[Block](), list[pl.DataFrame]()
     ended_by: End | None = None
     while ended_by is None:
@@ -67,7 +67,7 @@ def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
         blocks += [_block(arm, count.done, values) for arm, values in values_by_arm.items()]
         rows.append(_operations(count.done, values_by_arm))
         ended_by = count.end(rows[-1], blocks)
-    comparisons = differences(estimates(None, pl.concat(rows), blocks), count.alpha)
+    comparisons = differences(estimates(rpc=None, operations=pl.concat(rows), blocks=blocks), count.alpha)
     claims = claims_of_answer(comparisons, OFFLOAD.name)
     return NullRun(ended_by, count.done, frozenset(each.metric.name for each in claims if each.sign))
 
@@ -75,6 +75,7 @@ def null_run(recording: Recording, rng: np.random.Generator) -> NullRun:
 def _draw(recording: Recording, rng: np.random.Generator) -> Sequence[Mapping[str, float]]:
     arms = [recording[arm] for arm in rng.permutation(_SOURCES)]
     number = rng.integers(len(next(iter(arms[0].values()))))
+    # A metric whose mean is 0 is 0 in every round, and stays 0.
     return [
         {name: float(values[number] / (values.mean() or 1.0)) for name, values in arm.items()} for arm in arms
     ]

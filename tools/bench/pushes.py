@@ -70,7 +70,8 @@ def _pushes(jobs: int, count: int, first_rank: int, egress: int) -> Pushes:
         hot_ranks = _ranks(per_job, _SEED + job)
         template = np.frombuffer(hotline.push(LANES, np.arange(LANES, dtype=np.uint64), egress, job), _PUSH)
         pushes = np.repeat(template, per_job)
-        pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[first_rank + hot_ranks]
+        pushes["rpc"]["epoch"] = 1  # the number of the run, as in `hotline.py`
+        pushes["keys"] = keys[first_rank + hot_ranks]
         frames.append(pushes.view(np.uint8).reshape(per_job, -1))
         ranks.append(hot_ranks + (job - 1) * R1.hot)
     return Pushes(_interleave(frames, count), _interleave(ranks, count))
@@ -94,5 +95,6 @@ def _ranks(count: int, seed: int) -> NDArray[np.int64]:
         ranks = np.unique(law.ranks(rng.random(draws)))
         ranks = ranks[ranks < R1.hot]
         position = pack_hashed(np.zeros(len(ranks), np.uint16), lanes_of(keys[ranks])).position
-        rpcs.append(ranks[position[(position < len(ranks)).all(axis=1)]])
+        is_full = (position < len(ranks)).all(axis=1)  # a lane without a key has a larger position
+        rpcs.append(ranks[position[is_full]])
     return np.concatenate(rpcs)[:count]

@@ -48,17 +48,19 @@ class Script:
         self._kv, self._batches = kv, batches_of(table.rows, rows)
         self._values = np.random.default_rng(1).normal(size=(rows, table.dim)).astype(np.float32)
         self._out = np.empty_like(self._values)
-        self._thread = next(thread.native_id for thread in threading.enumerate() if thread.name == "hotline")
+        self._library_thread = next(
+            thread.native_id for thread in threading.enumerate() if thread.name == "hotline"
+        )
 
     def run(self, steps: int) -> StepTimes:
         kv, values, out = self._kv, self._values, self._out
-        assert self._thread is not None
-        library_start_s = thread_cpu_seconds(self._thread)
+        assert self._library_thread is not None
+        library_start_s = thread_cpu_seconds(self._library_thread)
         wall_start_s, script_start_s = time.perf_counter(), time.thread_time()
         for step in range(steps):
             kv.wait(kv.push_pull(self._batches[step % len(self._batches)], values, out))
         wall_s, script_cpu_s = time.perf_counter() - wall_start_s, time.thread_time() - script_start_s
-        library_cpu_s = thread_cpu_seconds(self._thread) - library_start_s
+        library_cpu_s = thread_cpu_seconds(self._library_thread) - library_start_s
         return StepTimes(*(seconds / steps * 1e6 for seconds in (wall_s, script_cpu_s, library_cpu_s)))
 
 
@@ -73,7 +75,7 @@ class _OnePs:
         worker = (HOST, addressing.worker_udp_port(JOB))
         return Terms(
             job=JOB, epoch=EPOCH, design="hotset", window=WINDOW, servers=[SERVER], workers=[worker],
-            arm="here", seed=1,
+            arm="here", seed=1,  # outside a run nothing depends on the arm
         )  # fmt: skip
 
     async def end(self) -> None:

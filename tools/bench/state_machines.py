@@ -68,8 +68,8 @@ def us_per_rpc(server: Server, requests: Requests) -> list[float]:
     udp, inbox, times_us = make_udp(0), rpcs(BURST), []
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
-        first = int(server.jobs[0].rpcs)
-        server.header.connection_records = 0
+        first = int(server.jobs[0].rpcs)  # sequence numbers continue those of the previous repeat
+        server.header.connection_records = 0  # empty the connection log, which would fill up
         answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, udp)
         if answered != count:
             raise BenchError(f"{answered} of {count} RPCs were answered")
@@ -95,6 +95,7 @@ def handle_all(
         begin = clock(udp, THREAD_CPU)
         for k in range(n):
             prefetch_next_datagrams(server, inbox, k, n)
+            # Any number does as time of arrival, which is only logged.
             answered += handle(server, inbox[k], octets, done, answers[0]) > 0
         ns += clock(udp, THREAD_CPU) - begin
         done += n
@@ -103,7 +104,7 @@ def handle_all(
 
 def us_per_operation(op: Op, parameters: int, lanes: int) -> list[float]:
     """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys."""
-    calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), 1, KeySpace(parameters), lanes)
+    calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), n_ps=1, space=KeySpace(parameters), max_keys=lanes)
     udp, batches, times_us = make_udp(0), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
         issued, ns = issue_all(calls, op, batches, udp)

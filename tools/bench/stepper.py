@@ -45,14 +45,14 @@ class Stepper:
         self._batches = batches
         self._deltas = np.ones(batches.shape[1], np.uint32)
         self._answered = np.zeros(batches.shape[1], np.bool_)
-        self._operations_begun = self._operations = self._rpcs = 0
+        self._operations_begun = self._operation_count = self._rpcs = 0
 
     @property
     def finished(self) -> bool:
-        return self._operations_begun == self._operations and self._client.idle
+        return self._operations_begun == self._operation_count and self._client.idle
 
     def deadline(self) -> int | None:
-        return 0 if self._client.idle else self._client.deadline()
+        return 0 if self._client.idle else self._client.deadline()  # 0: wake at once
 
     def wake(self, now: int) -> None:
         client = self._client
@@ -71,8 +71,9 @@ class Stepper:
     def run(self, steps: int) -> Cost:
         client, writer = self._client, self._writer
         origin = Origin(_WORKER, JOB, "baseline", round=0, load=0.0, measured_from=0)
-        self._operations_begun, self._operations, self._rpcs = 0, 2 * steps, 0
+        self._operations_begun, self._operation_count, self._rpcs = 0, 2 * steps, 0
         writer.begin(client)
+        # `cpu_seconds` leaves out this thread, so it is the CPU time of the writer's thread.
         process_start_s, thread_start_s = cpu_seconds(os.getpid()), time.thread_time()
         try:
             self._job_socket.run(self, client, lambda: None, lambda: writer.swap(client, origin))
@@ -96,7 +97,9 @@ def stepping(
         logs = WorkerLogs(folder, _WORKER, clock_offset())
         writer = stack.enter_context(closing(RpcWriter(logs.write_rpcs)))
         space = KeySpace(parameters)
-        client = HotsetClient(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, max_keys=lanes)
+        client = HotsetClient(
+            Caller(JOB, _WORKER, EPOCH), n_ps=1, space=space, clock=time.monotonic_ns, max_keys=lanes
+        )
         job_socket = JobSocket(
             sock, [server], LoopContext(make_udp(clock_offset()), Commands(commands), signals, operate)
         )

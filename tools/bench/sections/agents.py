@@ -90,7 +90,7 @@ def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
         server = server_of(space)
         positions = np.random.default_rng(_SEED).integers(parameters, size=(_RPCS, LANES))
         keys = space.keys(positions)
-        del space
+        del space  # frees its hashed keys before the measurement
     for op in _OPS:
         samples = {} if server is None else {AGENT: us_per_rpc(server, make_requests(op, keys))}
         goals = HANDLE_US.get((parameters, hashed), ())

@@ -38,17 +38,19 @@ def kv(stage: Stage) -> list[Result]:
 def _measure_alternating(stage: Stage) -> Mapping[str, Sequence[StepTimes]]:
     times: dict[str, list[StepTimes]] = defaultdict(list)
     with ExitStack() as stack:
-        scripts = stack.enter_context(script(_PARAMETERS, dim=1, rows=_ROWS, core=stage.cores.softswitch))
+        running_script = stack.enter_context(
+            script(_PARAMETERS, dim=1, rows=_ROWS, core=stage.cores.softswitch)
+        )
         sock = stack.enter_context(closing(open_udp((HOST, _WORKER_PORT))))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stepper = stack.enter_context(stepping(sock, SERVER, _PARAMETERS, _ROWS, folder))
-        scripts.run(_WARMUP_STEPS)
+        running_script.run(_WARMUP_STEPS)
         stepper.run(_WARMUP_STEPS)
         for target in stage.shuffled([LIBRARY, BUILT_IN], _REPEATS):
             stage.announce(f"{target}: {_ROWS:,} keys a step")
             steps = _steps(stage, dim=1)
             times[target].append(
-                scripts.run(steps) if target == LIBRARY else _measure_stepper(stepper, steps)
+                running_script.run(steps) if target == LIBRARY else _measure_stepper(stepper, steps)
             )
     return times
 
@@ -63,9 +65,9 @@ def _measure_stepper(stepper: Stepper, steps: int) -> StepTimes:
 
 def _measure_library(stage: Stage, dim: int) -> list[StepTimes]:
     stage.announce(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
-    with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as scripts:
-        scripts.run(_MIN_STEPS)
-        return [scripts.run(_steps(stage, dim)) for _ in range(stage.scale.rounds)]
+    with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as running_script:
+        running_script.run(_MIN_STEPS)
+        return [running_script.run(_steps(stage, dim)) for _ in range(stage.scale.rounds)]
 
 
 def _steps(stage: Stage, dim: int) -> int:
