@@ -20,6 +20,7 @@ _DIGEST_DIGITS = 12  # in the name of a file
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
+    # With nargs="*", argparse checks an omitted list against the choices, too.
     parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET", help=", ".join(NAMES))
     parser.add_argument(
         "--seconds", type=float, help=f"time for each target; {SECONDS:g} without --executions"

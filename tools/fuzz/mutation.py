@@ -24,11 +24,11 @@ class Mutator:
         self._random = random
         self._tokens = tokens
         self._changes: list[Callable[[bytearray], None]] = [
-            self._flip, self._set, self._number, self._cut, self._double, self._move, self._insert,
-            self._digit, self._word,
+            self._flip_bit, self._set_byte, self._write_number, self._cut, self._repeat, self._move,
+            self._insert, self._write_digit, self._replace_word,
         ]  # fmt: skip
         if tokens:
-            self._changes += [self._token, self._token]
+            self._changes += [self._write_token, self._write_token]
 
     def mutate(self, data: bytes, other: bytes) -> bytes:
         """Return `data` with one or more changes; its end may come from `other`."""
@@ -36,7 +36,7 @@ class Mutator:
         changed = bytearray(data)
         if random.random() < 0.1:
             changed = bytearray(data[: self._offset(data)] + other[self._offset(other) :])
-        for _ in range(1 << random.choice((0, 0, 1, 1, 2, 3))):
+        for _ in range(1 << random.choice((0, 0, 1, 1, 2, 3))):  # 1, 2, 4 or 8 changes, mostly few
             random.choice(self._changes)(changed)
         return bytes(changed[:MAX_BYTES])
 
@@ -48,22 +48,22 @@ class Mutator:
     def _length(self) -> int:
         return 1 << self._random.randrange(8) if self._random.random() < 0.3 else self._random.randint(1, 8)
 
-    def _flip(self, data: bytearray) -> None:
+    def _flip_bit(self, data: bytearray) -> None:
         if data:
             data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
 
-    def _set(self, data: bytearray) -> None:
+    def _set_byte(self, data: bytearray) -> None:
         offset = self._offset(data)
         data[offset : offset + 1] = bytes(
             [self._random.choice((0, 1, 0x7F, 0x80, 0xFF, self._random.randrange(256)))]
         )
 
-    def _number(self, data: bytearray) -> None:
+    def _write_number(self, data: bytearray) -> None:
         offset, size = self._offset(data), self._random.choice((1, 2, 4, 8))
         number = self._random.choice(_NUMBERS) * self._random.choice((1, 1, -1))
         data[offset : offset + size] = (number % (1 << 8 * size)).to_bytes(size, "big")
 
-    def _digit(self, data: bytearray) -> None:
+    def _write_digit(self, data: bytearray) -> None:
         offset = self._offset(data)
         data[offset : offset + self._random.randrange(2)] = bytes([self._random.choice(_DIGITS)])
 
@@ -71,7 +71,7 @@ class Mutator:
         offset = self._offset(data)
         del data[offset : None if self._random.random() < 0.2 else offset + self._length()]
 
-    def _double(self, data: bytearray) -> None:
+    def _repeat(self, data: bytearray) -> None:
         offset = self._offset(data)
         times = 1 << self._random.choice((0, 0, 0, 1, 5, 10))
         data[offset:offset] = (data[offset : offset + self._length()] * times)[:MAX_BYTES]
@@ -87,7 +87,7 @@ class Mutator:
         offset = self._offset(data)
         data[offset:offset] = self._random.randbytes(self._length())
 
-    def _word(self, data: bytearray) -> None:
+    def _replace_word(self, data: bytearray) -> None:
         words = list(_WORD.finditer(data))
         if words:
             word, other = self._random.choice(words), self._random.choice(words)
@@ -95,6 +95,6 @@ class Mutator:
             token = self._random.choice(_EXTREMES if is_number else (other.group(), *self._tokens))
             data[word.start() : word.end()] = token
 
-    def _token(self, data: bytearray) -> None:
+    def _write_token(self, data: bytearray) -> None:
         offset, token = self._offset(data), self._random.choice(self._tokens)
         data[offset : offset + self._random.choice((0, 0, len(token)))] = token

@@ -20,6 +20,7 @@ from foundation.protocol.header import (
     RESPONSE,
     WINDOW_BITS,
     Op,
+    offset_of,
     unpack,
 )
 from softswitch.compiled import CompiledPipeline
@@ -38,6 +39,7 @@ SLOT = 5
 SUBMIT_TO_INGRESS = frames.packet_out_header(None)[1]  # bit in the second byte of a packet-out
 FIRST_CELLS = 1024
 """Number of cells of each counter to compare; the entries use no later ones."""
+_LOW_FLAGS_AT = offset_of("flags") + 1  # the low byte of 16 bits
 _MAX_ROW = max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS)
 CELL_COUNT = (_MAX_ROW + 1) << WINDOW_BITS  # exactly-once cells of all callers
 CELLS = testnet.INGRESS + "exactly_once.cells"
@@ -56,11 +58,14 @@ def _with_entries(pipeline: Pipeline) -> Pipeline:
 class Switches:
     def __init__(self) -> None:
         program = testnet.program()
-        self.both = [_with_entries(InterpretedPipeline(program)), _with_entries(CompiledPipeline(program))]
+        self.pipelines = [
+            _with_entries(InterpretedPipeline(program)),
+            _with_entries(CompiledPipeline(program)),
+        ]
         self._counters = [(each.name, min(each.size, FIRST_CELLS)) for each in program.counters]
 
     def reset(self) -> None:
-        for pipeline in self.both:
+        for pipeline in self.pipelines:
             for index, value in enumerate(pipeline.read_register(CELLS, 0, CELL_COUNT)):
                 if value:
                     pipeline.write_register(CELLS, index, 0)
@@ -83,12 +88,12 @@ def _switches() -> Switches:
 def run(data: bytes) -> Hashable:
     switches = _switches()
     switches.reset()
-    interpreted, compiled = switches.both
+    interpreted, compiled = switches.pipelines
     before, seen = testnet.drops(compiled), frozenset[object]()
     for part in parts(data):
         port, sent = PORTS[(part[0] if part else 0) % len(PORTS)], part[1:]
         state = switches.state(compiled)
-        outputs = [pipeline.process(port, sent, 0, 0) for pipeline in switches.both]
+        outputs = [pipeline.process(port, sent, t_in=0, now=0) for pipeline in switches.pipelines]
         assert outputs[0] == outputs[1], "interpreter and compiled code differ"
         after = switches.state(compiled)
         assert switches.state(interpreted) == after, "their values differ"
@@ -97,7 +102,8 @@ def run(data: bytes) -> Hashable:
         inside = sent[2:] if port == CPU_PORT else sent
         assert after == state or _is_request(inside), "a frame that is not a request changed the state"
         assert is_raw or all(_is_sound(out.frame) for out in outputs[0] if out.port != CPU_PORT), "malformed"
-        seen |= {(port, len(outputs[0]), after[1] != state[1])}
+        (_, values_before), (_, values_after) = state, after
+        seen |= {(port, len(outputs[0]), values_after != values_before)}
     assert switches.counters(interpreted) == switches.counters(compiled), "their counters differ"
     dropped = {name for name, count in testnet.drops(compiled).items() if count > before.get(name, 0)}
     return seen, frozenset(dropped)
@@ -122,7 +128,8 @@ def _is_sound(out: bytes) -> bool:
     if HOTLINE_PORT not in (parsed.source.port, parsed.destination.port):
         return True
     try:
-        return bool(parsed.payload[3:4] and parsed.payload[3] & RESPONSE) or bool(unpack(parsed.payload))
+        low_flags = int.from_bytes(parsed.payload[_LOW_FLAGS_AT : _LOW_FLAGS_AT + 1], "big")  # 0 if cut off
+        return bool(low_flags & RESPONSE) or bool(unpack(parsed.payload))
     except MalformedDatagram:
         return False
 
@@ -147,7 +154,9 @@ def seeds() -> list[bytes]:
     control = frame(rpc(Op.CONTROL, [], 1, flags=RESPONSE), src=testnet.SERVER, dst=testnet.CONTROLLER)
     empty = rpc(Op.EMPTY, [], 64, job=1, worker=1, epoch=testnet.EPOCH)
     inputs.append(b"\0" + frame(empty, src=testnet.WORKER[1], dst=testnet.SERVICE))
-    return [*inputs, b"\x02" + answers, MARK.join([b"\0" + other, b"\x02" + control, b"\x03\x01\x80raw"])]
+    # Parts begin with the index of a port in PORTS; a packet-out with a port bypasses ingress.
+    raw = frames.packet_out_header(egress_port=3) + b"raw"
+    return [*inputs, b"\x02" + answers, MARK.join([b"\0" + other, b"\x02" + control, b"\x03" + raw])]
 
 
 TOKENS = tuple(

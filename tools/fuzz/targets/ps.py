@@ -47,7 +47,7 @@ class Bench:
         """Play an event; return the answer and the observable state."""
         ps, reply = self.ps, None
         if kind == DATA:
-            reply = ps.handle(data, self.now, self.now, 0)
+            reply = ps.handle(data, arrival=self.now, read=self.now, source=0)
         elif kind == OWN_ANSWER:
             ps.receive_rpc_answer(data, self.now)
         elif kind == DEADLINE and (due := ps.deadline()) is not None:
@@ -118,6 +118,7 @@ def seeds() -> list[bytes]:
     values = command(Command.VALUES, OWNED_KEYS, 3)
     served = (SWITCH_ANSWERS, b"\xff" * 4)
     renew = command(Command.RENEW, [8], 4)
+    # In the epoch after a loss of the switch a worker asks about its push with sequence number 64.
     query = rpc(Op.EMPTY, [], 64, iteration=64, t0=EPOCH, epoch=EPOCH + 1)
     calls = [(DATA, data) for data in (push, push, pull, large, resent)]
     return [

@@ -19,6 +19,7 @@ def run(data: bytes) -> Hashable:
     config = load_config([f"CONFIG={path}"])
     assert Config.model_validate(config.model_dump(exclude_unset=True)) == config
     assert ALWAYS_MEASURED in {arm.name for arm in config.measured_arms} and config.lanes_to_profile > 0
+    # `str` of faults must not raise.
     assert str(config.faults) is not None and config.workload.shape().parameters > 0
     return config.target, config.has_room_for_profile, len(config.offloaded_arms)
 
