@@ -26,7 +26,6 @@ def figures_of(numbers: Numbers) -> list[Figure]:
 
 
 def loss_figure(numbers: Numbers) -> Figure:
-    """Draw the loss of each data set against time and against updates."""
     return Figure(
         "optimisers-loss",
         "Loss against time and against updates",

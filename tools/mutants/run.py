@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -101,7 +102,7 @@ def _run(tests: Tests, log: Path, timeout_s: float) -> Outcome:
             os.killpg(child, signal.SIGKILL)
 
 
-def _test(tests: Tests, log: Path) -> None:
+def _test(tests: Tests, log: Path) -> NoReturn:
     status = 1
     try:
         os.setsid()
