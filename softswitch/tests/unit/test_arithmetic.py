@@ -123,6 +123,17 @@ def test_compiled_arithmetic_is_exact(expression: ir.Expression, width: int, dat
         assert compiled.process(1, frame, 0, 0) == oracle.process(1, frame, 0, 0)
 
 
+def test_a_negative_number_shifted_left_by_0_is_within_its_bounds() -> None:
+    minus_two = ir.Unary(ir.Op.COMPLEMENT, ir.Constant(1))
+    shifted = ir.Binary(ir.Op.SHL, minus_two, ir.Binary(ir.Op.AND, ir.FieldRef(1, 0), ir.Constant(7)))
+    difference = ir.Binary(ir.Op.SUB, ir.FieldRef(1, len(WIDTHS)), shifted)
+    declared = program(ir.Binary(ir.Op.LT, difference, ir.Constant(0)), 8)
+    frame = bytearray(declared.headers[1].bits // 8)
+    frame[sum(WIDTHS) // 8] = 0x80  # the first signed field is -128; all others, and so the shift, are 0
+    compiled, oracle = CompiledPipeline(declared), InterpretedPipeline(declared)
+    assert compiled.process(1, bytes(frame), 0, 0) == oracle.process(1, bytes(frame), 0, 0)
+
+
 def test_an_expression_without_bound_is_refused_by_name() -> None:
     huge = ir.Binary(ir.Op.SHL, ir.Constant(1), ir.FieldRef(1, 1))
     try:

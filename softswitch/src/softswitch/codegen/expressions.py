@@ -129,6 +129,7 @@ class Arithmetic:
                 return b.not_(self.modulo(operand, width))
             case ir.Binary(ir.Op.AND, left, right):
                 bounds = (self.interval(left), self.interval(right))
+                # The result has no more bits than an operand that is not negative.
                 needed_bits = min([width, *(side.bits for side in bounds if side.low >= 0)])
                 return resize(
                     b, b.and_(self.modulo(left, needed_bits), self.modulo(right, needed_bits)), width
@@ -271,7 +272,8 @@ def _or_bounds(left: Interval, right: Interval) -> Interval:
 
 def _shl_bounds(left: Interval, right: Interval) -> Interval:
     shift = min(right.high, MAX_EXPRESSION_BITS + 1)  # `interval` refuses wider results
-    return Interval(min(left.low << shift, left.low), left.high << shift)
+    # Shifted by more, a negative number decreases.
+    return Interval(min(left.low << shift, left.low), max(left.high << shift, left.high))
 
 
 def _shr_bounds(left: Interval, right: Interval) -> Interval:
