@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN_RATIO = 0x9E3779B97F4A7C15
 """2^64 / golden ratio, rounded to an odd number: factor of the tables' hash, increment of splitmix64."""
 SPLITMIX_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """splitmix64 (Steele, Lea and Flood, OOPSLA 2014): x = (x ^ x >> shift) * factor for each (shift, factor)."""

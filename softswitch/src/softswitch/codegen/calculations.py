@@ -31,8 +31,8 @@ class Calculations:
             _InputRun(self.packet, header, parts, valid_header)
             for header, parts in self._parts_by_header(calculation)
         ]
-        is_sum = isinstance(calculation.function, InternetChecksum) and not calculation.payload
-        if is_sum and all(run.is_whole_words for run in runs):
+        is_internet_checksum = isinstance(calculation.function, InternetChecksum) and not calculation.payload
+        if is_internet_checksum and all(run.is_whole_words for run in runs):
             return self._sum_words(runs)
         return self._hash_bytes(calculation, runs)
 

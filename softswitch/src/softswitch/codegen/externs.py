@@ -11,7 +11,7 @@ from softswitch import ir
 from softswitch.codegen.calculations import Calculations
 from softswitch.codegen.meters import meter_function
 from softswitch.codegen.packet import Packet
-from softswitch.hashing import GOLDEN, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
+from softswitch.hashing import GOLDEN_RATIO, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import METER_WORDS, CellArray, Layout
 from softswitch.memory.words import WORD, WORD_BYTES
@@ -31,25 +31,25 @@ class Externs:
         """Yield the index modulo 2^32 as a word; code emitted inside runs only if it is below `size`."""
         b, arithmetic = self.b, self.packet.arithmetic
         interval = arithmetic.interval(index)
-        cell = resize(b, arithmetic.modulo(index, 32), WORD)
+        index_word = resize(b, arithmetic.modulo(index, 32), WORD)
         if interval.low >= 0 and interval.high < size:
-            yield cell
+            yield index_word
             return
-        with b.if_then(b.icmp_unsigned("<", cell, integer(WORD, size))):
-            yield cell
+        with b.if_then(b.icmp_unsigned("<", index_word, integer(WORD, size))):
+            yield index_word
 
     # -- counters
 
     def count(self, counter: int, index: ir.Expression) -> None:
-        with self._if_in_range(index, self.packet.program.counters[counter].size) as cell:
-            self.count_at(self._cell_address(self.layout.counters[counter], cell))
+        with self._if_in_range(index, self.packet.program.counters[counter].size) as index_word:
+            self.count_at(self._cell_address(self.layout.counters[counter], index_word))
 
-    def count_at(self, cell: llvm.Value) -> None:
-        """Add this packet to the (packets, bytes) words at `cell`; BMv2 counts the length on arrival."""
+    def count_at(self, counter: llvm.Value) -> None:
+        """Add this packet to the (packets, bytes) words at an address; BMv2 counts the length on arrival."""
         b = self.b
         length = resize(b, self.packet.get("ingress_length"), WORD)
         for offset, amount in enumerate((integer(WORD, 1), length)):
-            address = word(b, cell, offset)
+            address = word(b, counter, offset)
             b.store(b.add(b.load(address, typ=I64), amount), address)
 
     def _cell_address(self, cells: CellArray, index: llvm.Value) -> llvm.Value:
@@ -61,28 +61,28 @@ class Externs:
 
     def read_register(self, statement: ir.RegisterRead) -> None:
         declared = self.packet.program.registers[statement.register]
-        with self._if_in_range(statement.index, declared.size) as cell:
-            address, width = self._register_address(statement.register, cell)
+        with self._if_in_range(statement.index, declared.size) as index:
+            address, width = self._register_address(statement.register, index)
             value = self.b.load(address, typ=llvm.IntType(width), align=min(width // 8, WORD_BYTES))
             self.packet.store(statement.target, resize(self.b, value, declared.width))
 
     def write_register(self, statement: ir.RegisterWrite) -> None:
         declared = self.packet.program.registers[statement.register]
         value = self.packet.arithmetic.modulo(statement.value, declared.width)
-        with self._if_in_range(statement.index, declared.size) as cell:
-            address, width = self._register_address(statement.register, cell)
+        with self._if_in_range(statement.index, declared.size) as index:
+            address, width = self._register_address(statement.register, index)
             self.b.store(resize(self.b, value, width), address, align=min(width // 8, WORD_BYTES))
 
-    def _register_address(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
+    def _register_address(self, register: int, index: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)
-        return self._cell_address(self.layout.registers[register], cell), size * 8
+        return self._cell_address(self.layout.registers[register], index), size * 8
 
     # -- meters
 
     def execute_meter(self, statement: ir.ExecuteMeter) -> None:
         declared = self.packet.program.meters[statement.meter]
-        with self._if_in_range(statement.index, declared.size) as cell:
-            meter_offset = self.b.mul(cell, integer(WORD, METER_WORDS))
+        with self._if_in_range(statement.index, declared.size) as index:
+            meter_offset = self.b.mul(index, integer(WORD, METER_WORDS))
             meter = word(self.b, word(self.b, self.state, self.layout.meters[statement.meter]), meter_offset)
             self.packet.store(statement.target, self.execute_meter_at(meter, declared.counts_bytes))
 
@@ -108,7 +108,7 @@ class Externs:
         low, high = (arithmetic.modulo(bound, WORD) for bound in (statement.low, statement.high))
         with b.if_then(b.icmp_unsigned("<=", low, high)):
             address = word(b, self.state, self.layout.random)
-            mixed = b.add(b.load(address, typ=I64), integer(WORD, GOLDEN))
+            mixed = b.add(b.load(address, typ=I64), integer(WORD, GOLDEN_RATIO))
             b.store(mixed, address)
             for shift, factor in SPLITMIX_STEPS:
                 mixed = b.mul(b.xor(mixed, b.lshr(mixed, integer(WORD, shift))), integer(WORD, factor))

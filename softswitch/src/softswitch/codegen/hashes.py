@@ -88,8 +88,8 @@ def _emit_crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -
     width = crc.width
     kind = llvm.IntType(width)
     if crc.reflected:
-        order = [reflect(byte, 8) for byte in range(256)]
-        entries = [reflect(crc.table[byte], width) for byte in order]
+        reflected_bytes = [reflect(byte, 8) for byte in range(256)]
+        entries = [reflect(crc.table[byte], width) for byte in reflected_bytes]
         initial = reflect(crc.initial, width)
     else:
         entries, initial = list(crc.table), crc.initial

@@ -54,7 +54,7 @@ def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iter
     b.position_at_end(end_block)
 
 
-def branch_unless(b: llvm.IRBuilder, condition: llvm.Value, otherwise: llvm.Block) -> None:
+def require(b: llvm.IRBuilder, condition: llvm.Value, otherwise: llvm.Block) -> None:
     next_block = b.append_basic_block("following")
     b.cbranch(condition, next_block, otherwise)
     b.position_at_end(next_block)

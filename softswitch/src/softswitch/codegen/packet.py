@@ -10,6 +10,7 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.expressions import Arithmetic
+from softswitch.codegen.loops import require
 from softswitch.codegen.storage import SLOT_TYPES_AFTER_FIELDS, Storage
 from softswitch.codegen.wire import load_fields, runs, store_fields
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize, sign_extend
@@ -18,7 +19,7 @@ from softswitch.v1model import Standard
 
 
 class Instance(NamedTuple):
-    """A header, or an element of a stack; if `position` is computed, `header` is the first, for its type."""
+    """A header, or an element of a stack; if `position` is computed, `header` is the stack's first."""
 
     header: int
     stack: int | None = None
@@ -86,6 +87,7 @@ class Packet(Storage):
         return self._slot(instance, len(self.program.headers[instance.header].fields))
 
     def _validity_slot(self, instance: Instance) -> llvm.Value:
+        # The last slot, as in `SLOT_TYPES_AFTER_FIELDS`.
         return self._slot(instance, len(self.program.headers[instance.header].fields) + 1)
 
     # -- leaves of expressions (`expressions.Sources`)
@@ -136,14 +138,12 @@ class Packet(Storage):
         return value
 
     def require(self, condition: llvm.Value, otherwise: llvm.Block) -> None:
-        next_block = self.b.append_basic_block()
-        self.b.cbranch(condition, next_block, otherwise)
-        self.b.position_at_end(next_block)
+        require(self.b, condition, otherwise)
 
     # -- stores and validity
 
     def store(self, ref: ir.LValue, value: llvm.Value) -> None:
-        """Store an unsigned value of any width, or one as wide as `load_stored` returns it, sign-extended."""
+        """Store an unsigned value of any width, or a sign-extended value of the field's stored width."""
         declared = self.type_of(ref)
         if declared.width == 0:
             return
@@ -220,7 +220,7 @@ class Packet(Storage):
         fields = self.program.headers[target.header].fields
         with self.b.if_else(self.is_valid_at(source)) as (if_valid, if_invalid):
             with if_valid:
-                for number in range(len(fields) + 1):
+                for number in range(len(fields) + 1):  # and the length
                     self._copy_slot(target, source, number, number)
                 self._make_valid(target)
             with if_invalid:
@@ -280,7 +280,7 @@ class Packet(Storage):
         leading_fields = range(len(fields)) if varbit is None else range(varbit)
         address = self._load_run(instance, address, leading_fields)
         if varbit is not None:
-            size = varbit_bytes or integer(32, fields[varbit].width // 8)
+            size = varbit_bytes or integer(32, fields[varbit].width // 8)  # of the type, if none is given
             self.b.store(size, self._length_slot(instance))
             size = self.b.zext(size, I64)
             self.copy_bytes(self._slot(instance, varbit), address, size)

@@ -85,7 +85,7 @@ class _ParserEmitter:
 
     def _to_bytes(self, bits: llvm.Value) -> llvm.Value:
         """Convert bits to bytes, or end with PARSER_INVALID_ARGUMENT if they are not whole bytes."""
-        width = max(bits.type.width, 8)
+        width = max(bits.type.width, 8)  # so that the constant 7 fits
         bits = resize(self.b, bits, width)
         remainder = self.b.and_(bits, integer(width, 7))  # bits modulo 8
         is_whole = self.b.icmp_unsigned("==", remainder, integer(width, 0))

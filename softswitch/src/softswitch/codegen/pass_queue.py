@@ -15,7 +15,7 @@ RUN_BYTES = 8
 
 
 class PassQueue:
-    """Snapshots of `packet`, each with its run: next replica << 32 | number left, or 0 for one packet."""
+    """Snapshots of `packet`, each with its run: next replica << 32 | replicas left, or 0 for one packet."""
 
     def __init__(self, packet: Packet, memory: llvm.Value) -> None:
         self.packet, self.b = packet, packet.b

@@ -34,7 +34,7 @@ class PlacedPrefetch(NamedTuple):
     buckets: int  # word offset of the table's buckets in the state
 
     def distance(self, previous: PlacedPrefetch) -> int | None:
-        """Return the words between the buckets; None unless `previous` is the same for the element before."""
+        """Return the words between the buckets, or None unless `previous` is this, one position before."""
         is_next = self.prefetch == previous.prefetch and self.position == previous.position + 1
         return self.buckets - previous.buckets if is_next else None
 
@@ -67,7 +67,7 @@ def _place_prefetch(program: ir.Program, layout: Layout, lookup: KnownLookup) ->
 
     def use_loop_position(part: KeySource) -> KeySource:
         match part.source:
-            case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
+            case ir.FieldRef(header, field) if header in elements and elements[header][1] == position:
                 element = ir.Element(elements[header][0], _LOOP_POSITION)
                 return part._replace(source=ir.ElementField(element, field))
         return part

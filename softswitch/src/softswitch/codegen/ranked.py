@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.loops import Variable, branch_unless, repeat_while
+from softswitch.codegen.loops import Variable, repeat_while, require
 from softswitch.codegen.wire import join
 from softswitch.llvmir import I64, integer, is_null, null, word
 from softswitch.memory.index import call_find, index_at, record_address
@@ -32,7 +32,7 @@ def _ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
 
 
 def _word_count(table: TableLayout) -> int:
-    return table.field_words + table.bound_words // 2
+    return table.field_words + table.bound_words // 2  # a range has a value, and two bounds of its size
 
 
 class _Search:
@@ -43,7 +43,7 @@ class _Search:
         self.b = llvm.IRBuilder(function.append_basic_block("entry"))
         self.state, *arguments = function.args
         words = receive_words(self.b, arguments, _word_count(table), preceding_count=1)
-        self.key, self.values = words[: table.field_words], words[table.field_words :]
+        self.key, self.range_values = words[: table.field_words], words[table.field_words :]
         pointer = self.state.type
         self.best, self.record = Variable(self.b, pointer), Variable(self.b, pointer)
         self.best_rank, self.index = Variable(self.b, I64), Variable(self.b, I64)
@@ -54,7 +54,7 @@ class _Search:
         with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), group_count)) as end_block:
             number, group = self._load_group()
             highest = b.load(word(b, group, table.group_rank), typ=I64)
-            branch_unless(b, self._beats_best(highest), end_block)
+            require(b, self._beats_best(highest), end_block)
             masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(self.key)]
             self.record.set(call_find(b, self.state, table, [*masked, number]))
             self._follow_chain()
@@ -77,7 +77,7 @@ class _Search:
         with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as end_block:
             record = self.record.get()
             rank = b.load(word(b, record, table.rank), typ=I64)
-            branch_unless(b, self._beats_best(rank), end_block)
+            require(b, self._beats_best(rank), end_block)
             with b.if_then(self._matches_ranges(record)):
                 self.best.set(record)
                 self.best_rank.set(rank)
@@ -97,7 +97,7 @@ class _Search:
         bounds_offset, value_offset = table.bounds, 0
         for position in table.ranges:
             words = words_of(table.table.key[position].width)
-            value = self._join(self.values[value_offset : value_offset + words])
+            value = self._join(self.range_values[value_offset : value_offset + words])
             low, high = (
                 self._join([b.load(word(b, record, first + i), typ=I64) for i in range(words)])
                 for first in (bounds_offset, bounds_offset + words)

@@ -48,7 +48,7 @@ class Storage:
         metadata = [h for h, header in enumerate(program.headers) if header.metadata]
         headers = [h for h, header in enumerate(program.headers) if not header.metadata]
         fields = {h: self._declare_fields(h, 1) for h in metadata}
-        self._metadata_slots = len(self._kinds)
+        self._first_header_slot = len(self._kinds)
         fields |= {h: self._declare_fields(h, 1) for h in headers if h not in self._stack_position}
         stacks = [self._declare_fields(s.headers[0], len(s.headers)) for s in program.stacks]
         cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
@@ -103,7 +103,7 @@ class Storage:
         self._zero(self.size())
 
     def clear_metadata(self) -> None:
-        self._zero(self._offset_of_slot(self._metadata_slots))
+        self._zero(self._offset_of_slot(self._first_header_slot))
 
     def _zero(self, size: llvm.Value) -> None:
         target_of(self.b.module).zero(self.b, self.memory, size)

@@ -45,7 +45,8 @@ def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
     packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())
     payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))
     cursor = b.zext(packet.get("cursor"), I64)
-    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # only the payload is read from it
+    # The address that a frame with this payload would have: its headers are not read again.
+    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))
     queueing_time = b.sub(resize(b, now, 32), resize(b, packet.load_standard(Standard.ENQ_TIMESTAMP), 32))
     packet.store_standard(Standard.DEQ_TIMEDELTA, queueing_time)
     for name in (Standard.ENQ_QDEPTH, Standard.DEQ_QDEPTH):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.hashing import GOLDEN, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
+from softswitch.hashing import GOLDEN_RATIO, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.interpreter.expressions import UINT64
 from softswitch.interpreter.meters import MeterCell
 from softswitch.pipeline import Notice
@@ -16,7 +16,7 @@ class RandomSequence:
         self.state = 0
 
     def draw(self, low: int, high: int) -> int:
-        self.state = (self.state + GOLDEN) & UINT64
+        self.state = (self.state + GOLDEN_RATIO) & UINT64
         z = self.state
         for shift, factor in SPLITMIX_STEPS:
             z = (z ^ z >> shift) * factor & UINT64

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from llvmlite import ir as llvm
 
-from softswitch.hashing import GOLDEN
+from softswitch.hashing import GOLDEN_RATIO
 from softswitch.llvmir import I1, I64, POINTER, integer, null, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import HALF, LOW_HALF_MASK, WORD
@@ -33,7 +33,7 @@ class SearchKey(Protocol):
 def _mix(b: llvm.IRBuilder, hash_value: llvm.Value, key_word: llvm.Value) -> llvm.Value:
     # Words are mixed from the last to the first: the last word holds the first field of a key, so look-ups of
     # a packet whose keys begin with the same field have the first step in common.
-    hash_value = b.mul(b.xor(hash_value, key_word), integer(WORD, GOLDEN))
+    hash_value = b.mul(b.xor(hash_value, key_word), integer(WORD, GOLDEN_RATIO))
     return b.xor(hash_value, b.lshr(hash_value, integer(WORD, HALF)))
 
 

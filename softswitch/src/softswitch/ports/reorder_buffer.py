@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled
 from nativekit.libc import memcpy
 from nativekit.records import Records
-from softswitch.hashing import GOLDEN, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
+from softswitch.hashing import GOLDEN_RATIO, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
 
@@ -38,7 +38,7 @@ def fill_reorder_buffer(
 @compiled
 def draw(buffer: ReorderBuffer) -> float:
     """Return the next random number in [0, 1) (splitmix64)."""
-    buffer.random += np.uint64(GOLDEN)
+    buffer.random += np.uint64(GOLDEN_RATIO)
     z = buffer.random
     for shift, factor in SPLITMIX_STEPS:
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)

@@ -21,7 +21,7 @@ from switch_harness.match_kinds import between, masked
 from switch_harness.state_programs import NARROW, PLAIN, WIDE, State, key_field, program, table
 
 SIZE = 6
-GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN_RATIO = 0x9E3779B97F4A7C15
 LOW = 0xFFFFFFFF
 FREE_RECORD = 2**64 - 1
 Key = tuple[ir.Match, ...]
@@ -133,7 +133,7 @@ def check_records(state: State, layout: TableLayout, count: int) -> list[int]:
 def hashed(words: Sequence[int]) -> int:
     value = 0
     for word in reversed(words):
-        value = (value ^ word) * GOLDEN % 2**64
+        value = (value ^ word) * GOLDEN_RATIO % 2**64
         value ^= value >> 32
     return value
 
