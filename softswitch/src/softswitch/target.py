@@ -80,9 +80,11 @@ class Target:
         """Emit `shl`, `lshr` or `ashr` by less than the width."""
         return getattr(b, operation)(value, amount)
 
-    def multiply_by_double(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-        """Return floor(number x factor), where `factor` is the address of a double."""
-        product = b.fmul(b.sitofp(number, DOUBLE), b.load(factor, typ=DOUBLE))
+    def multiply_by_double(
+        self, b: llvm.IRBuilder, number: llvm.Value, factor_address: llvm.Value
+    ) -> llvm.Value:
+        """Return floor(number x factor), where the factor is a double at an address."""
+        product = b.fmul(b.sitofp(number, DOUBLE), b.load(factor_address, typ=DOUBLE))
         return b.fptoui(product, I64)
 
     def clock(self, b: llvm.IRBuilder, now: llvm.Value) -> llvm.Value:

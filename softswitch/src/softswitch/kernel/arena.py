@@ -45,6 +45,7 @@ INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
 # Offsets of the words of a port's counters: numbers of frames, and the length of the last oversize arrival.
+# Unsent frames are those that the kernel refused to change or send.
 # Oversize frames are dropped: in, more than `MAX_FRAME_BYTES` or several segments; out, more than the MTU.
 RECEIVED, SENT, UNSENT, OVERSIZE_IN, LAST_OVERSIZE_BYTES, OVERSIZE_OUT = range(0, 48, 8)
 PROGRAM_RUNS, PROGRAM_RUNS_BYTES = 0, 8 * PORT_NUMBERS
@@ -54,6 +55,7 @@ CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + _PAGE - 1) // _PAGE * _PAGE
 
 _MAP_FIXED_NOREPLACE = 0x100000
+_MAP_FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [
@@ -94,7 +96,7 @@ class Arena:
         address = _libc.mmap(
             fixed_address or None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.descriptor, 0
         )
-        if address in (None, ctypes.c_void_p(-1).value):
+        if address in (None, _MAP_FAILED):
             bpf.close(self.descriptor)
             raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {os.strerror(ctypes.get_errno())}")
         self.address: int = address

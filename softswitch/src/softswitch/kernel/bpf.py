@@ -72,6 +72,7 @@ def create_map(
     map_type: int, key_bytes: int, value_bytes: int, max_entries: int, flags: int = 0, arena_address: int = 0
 ) -> int:
     """Return the file descriptor of a new map; `arena_address` is 0 if any will do."""
+    # The last field, after those that these maps do not need, is map_extra.
     attribute = struct.pack("IIIII44xQ", map_type, key_bytes, value_bytes, max_entries, flags, arena_address)
     return call(_MAP_CREATE, attribute, f"create a BPF map of type {map_type}")
 
@@ -144,6 +145,8 @@ class TestRun:
         else:
             # data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
             struct.pack_into("6I", self._context, 0, 0, size, 0, interface, 0, 0)
+        # prog_fd, retval, data_size_in, data_size_out, data_in, data_out, repeat, duration, ctx_size_in,
+        # ctx_size_out, ctx_in, ctx_out, flags, cpu, batch_size
         struct.pack_into(
             "IIIIQQIIIIQQIII", self._attribute, 0,
             self._program, 0, size, len(self._output_buffer),

@@ -4,7 +4,7 @@ This process must never hold that lock, since a packet on its CPU would wait for
 into a list in the mailbox, consistent reads are copied to the mailbox, and BPF_PROG_TEST_RUN runs the
 program. Its type is `XDP`, so that the kernel runs it with softirqs disabled, and no packet interrupts it.
 
-    count, first, words         number of changes; first word and number of words of the state to copy
+    header                      number of changes; first word and number of words of the state to copy
     changes                     (word of the state, mask, value) each, `MAX_CHANGES` at most
     copy                        `COPY_WORDS` at most
 
@@ -35,7 +35,7 @@ from softswitch.memory.words import WORD_BYTES, WORD_MASK
 from softswitch.messages import pluralize
 from softswitch.state.memory import Memory
 
-_COUNT, _FIRST, _WORDS = range(3)  # words of the mailbox
+_CHANGE_COUNT, _COPY_START, _COPY_COUNT = range(3)  # words of the mailbox's header
 _CHANGES = 8  # words from the mailbox's beginning
 _CHANGE_WORDS = 3
 MAX_CHANGES = 1 << 17
@@ -51,29 +51,31 @@ _NO_CHANGES = np.empty((0, _CHANGE_WORDS), dtype=np.uint64)
 def build_control_code() -> bytes:
     builder = Builder("control", _XDP_DROP, reads_clock=False)
     b = builder.b
-    work = _work_function(builder)
+    execute = _execute_function(builder)
     mailbox = byte_offset(b, builder.base, builder.word(MAILBOX))
     with builder.locked():
-        applied = b.call(work, [builder.address_at(STATE), mailbox])
+        applied = b.call(execute, [builder.address_at(STATE), mailbox])
         b.store(b.add(builder.word(APPLIED), applied), builder.address_at(APPLIED))
     b.ret(builder.drop_code)
     return builder.finish().instructions
 
 
-def _work_function(builder: Builder) -> llvm.Function:
-    """Return `work(state, mailbox)`, which executes requests and returns the number of changes."""
-    # If a loop exceeds the kernel's limit of iterations, the function around it returns. As that is not the
-    # caller, the lock is still released.
+def _execute_function(builder: Builder) -> llvm.Function:
+    """Return `execute(state, mailbox)`, which executes requests and returns the number of changes."""
+    # If a loop exceeds the kernel's limit of iterations, the function around it returns. So the loops have a
+    # function of their own, whose caller still releases the lock.
     pointer = builder.target.pointer
-    function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
+    function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "execute")
     function.linkage = "internal"
     function.attributes.add("noinline")
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     state, mailbox = function.args
     one = integer(64, 1)
-    count, first, words = (b.load(word(b, mailbox, n), typ=I64) for n in (_COUNT, _FIRST, _WORDS))
+    change_count, copy_start, copy_count = (
+        b.load(word(b, mailbox, n), typ=I64) for n in (_CHANGE_COUNT, _COPY_START, _COPY_COUNT)
+    )
     position = Variable(b, I64)
-    with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), count)):
+    with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), change_count)):
         change_offset = b.add(b.mul(position.get(), integer(64, _CHANGE_WORDS)), integer(64, _CHANGES))
         change = word(b, mailbox, change_offset)
         offset, mask, value = (b.load(word(b, change, n), typ=I64) for n in range(_CHANGE_WORDS))
@@ -82,11 +84,11 @@ def _work_function(builder: Builder) -> llvm.Function:
         b.store(b.or_(unchanged_bits, b.and_(value, mask)), target)
         position.set(b.add(position.get(), one))
     position.set(integer(64, 0))
-    with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), words)):
-        value = b.load(word(b, state, b.add(first, position.get())), typ=I64)
+    with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), copy_count)):
+        value = b.load(word(b, state, b.add(copy_start, position.get())), typ=I64)
         b.store(value, word(b, mailbox, b.add(position.get(), integer(64, _COPY))))
         position.set(b.add(position.get(), one))
-    b.ret(count)
+    b.ret(change_count)
     return function
 
 
@@ -146,9 +148,9 @@ class ArenaMemory(Memory):
         return np.concatenate(parts)
 
     def _read_words(self, first: int, count: int) -> Words:
-        self._mailbox[_COUNT : _WORDS + 1] = 0, first, count
+        self._mailbox[_CHANGE_COUNT : _COPY_COUNT + 1] = 0, first, count
         self._run(_FRAME)
-        self._mailbox[_WORDS] = 0
+        self._mailbox[_COPY_COUNT] = 0
         return self._mailbox[_COPY : _COPY + count].copy()
 
     def store(self, first_word: int, values: Sequence[int] | Words) -> None:
@@ -202,9 +204,9 @@ class ArenaMemory(Memory):
                 continue
             words = chunk.ravel()
             self._mailbox[_CHANGES : _CHANGES + len(words)] = words
-            self._mailbox[_COUNT] = len(chunk)
+            self._mailbox[_CHANGE_COUNT] = len(chunk)
             self._run(_FRAME)
-            self._mailbox[_COUNT] = 0
+            self._mailbox[_CHANGE_COUNT] = 0
 
     def _skip_replayed(self, count: int) -> None:
         """Skip changes that have been applied; a step is applied as a whole or not at all."""

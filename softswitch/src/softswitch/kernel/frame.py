@@ -123,8 +123,8 @@ class Frame(ABC):
     def load(self, target: llvm.Value, size: llvm.Value) -> None:
         b = self.b
 
-        def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
-            value = b.load(frames[0], typ=llvm.IntType(width), align=1)
+        def copy(addresses: list[llvm.Value], offset: llvm.Value, width: int) -> None:
+            value = b.load(addresses[0], typ=llvm.IntType(width), align=1)
             b.store(value, byte_offset(b, target, offset), align=1)
 
         self._emit_parts(size, [integer(64, 0)], copy)
@@ -132,9 +132,9 @@ class Frame(ABC):
     def store(self, source: llvm.Value, size: llvm.Value) -> None:
         b = self.b
 
-        def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
+        def copy(addresses: list[llvm.Value], offset: llvm.Value, width: int) -> None:
             value = b.load(byte_offset(b, source, offset), typ=llvm.IntType(width), align=1)
-            b.store(value, frames[0], align=1)
+            b.store(value, addresses[0], align=1)
 
         self._emit_parts(size, [integer(64, 0)], copy)
 
@@ -142,8 +142,8 @@ class Frame(ABC):
         """Move bytes towards the front; `target` and `source` are offsets in the frame."""
         b = self.b
 
-        def copy(frames: list[llvm.Value], _: llvm.Value, width: int) -> None:
-            b.store(b.load(frames[1], typ=llvm.IntType(width), align=1), frames[0], align=1)
+        def copy(addresses: list[llvm.Value], _: llvm.Value, width: int) -> None:
+            b.store(b.load(addresses[1], typ=llvm.IntType(width), align=1), addresses[0], align=1)
 
         self._emit_parts(size, [target, source], copy)
 
@@ -167,11 +167,11 @@ class Frame(ABC):
             data, end = (
                 b.inttoptr(self._load_address(field), KERNEL_POINTER) for field in (self.data, self.data_end)
             )
-            frames: list[llvm.Value] = []
+            part_addresses: list[llvm.Value] = []
             for start in starts:
                 frame_offset = b.and_(b.add(start, offset), integer(64, OFFSET_MASK))
-                frames.append(b.gep(data, [frame_offset], source_etype=I8))
-                part_end = b.gep(frames[-1], [integer(64, step)], source_etype=I8)
+                part_addresses.append(b.gep(data, [frame_offset], source_etype=I8))
+                part_end = b.gep(part_addresses[-1], [integer(64, step)], source_etype=I8)
                 within_frame = b.append_basic_block("fits")
                 b.cbranch(b.icmp_unsigned(">", part_end, end), loop_end, within_frame)
                 b.position_at_end(within_frame)
@@ -179,8 +179,8 @@ class Frame(ABC):
             b.position_at_end(body)
             width = min(step, _WORD_BYTES) * 8
             for part_offset in range(0, step, _WORD_BYTES):
-                parts = [b.gep(frame, [integer(64, part_offset)], source_etype=I8) for frame in frames]
-                emit(parts, b.add(offset, integer(64, part_offset)), width)
+                addresses = [b.gep(a, [integer(64, part_offset)], source_etype=I8) for a in part_addresses]
+                emit(addresses, b.add(offset, integer(64, part_offset)), width)
             self._offset.set(next_offset)
             b.branch(loop_head)
             b.position_at_end(loop_end)

@@ -29,12 +29,12 @@ from softswitch.memory.output import ALIGNMENT, HEAD_BYTES, LOG
 from softswitch.memory.words import WORD_BYTES
 from softswitch.v1model import PORT_NUMBERS
 
-FRAME_BYTES = 9216
+FRAME_BYTES = 9216  # the largest frame, with a VLAN tag
 MAX_FRAME_BYTES = FRAME_BYTES - VLAN_TAG_BYTES
 """Bytes of the largest frame without a VLAN tag: a jumbo frame."""
 _OUTPUT_BYTES = 1 << 16
 _RECORD_LENGTH_OFFSET = 4  # of the field `length` in the head of an output record (`memory.output`)
-_SLACK_BYTES = 64
+_MARGIN_BYTES = 64  # after each buffer in a CPU's area
 
 
 class FrontOutput(OutputWriter):
@@ -89,7 +89,8 @@ class _FrontEnd:
             program, layout, priority_queues, OutputWriter if self.max_parsed_bytes is None else front_output
         )
         frame, output = (
-            self.target.allocate(size) for size in (FRAME_BYTES + _SLACK_BYTES, _OUTPUT_BYTES + _SLACK_BYTES)
+            self.target.allocate(size)
+            for size in (FRAME_BYTES + _MARGIN_BYTES, _OUTPUT_BYTES + _MARGIN_BYTES)
         )
         area = self.target.area(self.b)
         self.frame, self.output, self.lengths = (

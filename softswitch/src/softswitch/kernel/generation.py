@@ -10,7 +10,7 @@ from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 
 OBJECTS = "bpf"
-# An arena has at most 4 GiB. After so many ranges, the addresses repeat.
+# An arena has at most 4 GiB. After `_ADDRESS_RANGES` generations, the addresses repeat.
 _FIRST_ADDRESS, _ADDRESS_SPAN, _ADDRESS_RANGES = 1 << 44, 1 << 32, 1 << 10
 
 

@@ -36,8 +36,8 @@ class Instruction:
     target: int | None = None
 
     @property
-    def kind(self) -> int:
-        return self.opcode & 7  # the class
+    def opcode_class(self) -> int:
+        return self.opcode & 7
 
     @property
     def dst(self) -> int:
@@ -81,7 +81,7 @@ def decode(code: bytes) -> list[Instruction]:
             continue
         if instruction.is_local_call or instruction.opcode == LONG_JUMP:
             instruction.target = position + 1 + instruction.immediate
-        elif instruction.kind in JUMP_CLASSES and instruction.opcode not in (CALL, EXIT):
+        elif instruction.opcode_class in JUMP_CLASSES and instruction.opcode not in (CALL, EXIT):
             instruction.target = position + 1 + instruction.offset
     return instructions
 
@@ -121,6 +121,6 @@ def _expand_jump(instruction: Instruction, position: int, starts: Sequence[int])
     long_jump = make_jump(LONG_JUMP, instruction.target)
     if instruction.opcode == JUMP:
         return [long_jump]
-    # A conditional jump jumps to the long jump, over the jump that skips the long jump.
+    # If the condition holds, the long jump is taken, else the jump that skips it.
     instruction.target, instruction.offset = None, 1
     return [instruction, make_instruction(JUMP, offset=1), long_jump]

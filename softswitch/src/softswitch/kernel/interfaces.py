@@ -37,6 +37,7 @@ class Interface:
             try:
                 if pins is None:
                     self._socket = resources.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+                    # struct packet_mreq: interface, type, and an address, which the type does not need
                     membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
                     self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
                     self._program = hook.load_entry_program(program_map)
@@ -107,6 +108,7 @@ def _bring_up(name: str) -> None:
     with contextlib.suppress(OSError):  # a kernel without IPv6
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        # struct ifreq: the name, and in a union the MTU
         fcntl.ioctl(any_socket, _SIOCSIFMTU, struct.pack("16si12x", name.encode(), _TAP_MTU))
     set_flag(name, UP)
 

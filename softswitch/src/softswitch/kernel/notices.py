@@ -52,6 +52,7 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     record_offset = offset.get()
     b.cbranch(b.icmp_unsigned("<", record_offset, size), body, copy_end)
     b.position_at_end(body)
+    # Unchanged by the mask, but the verifier requires a bound.
     bounded_offset = b.and_(record_offset, integer(64, MAX_RECORD_BYTES - _ALIGNMENT))
     value = b.load(byte_offset(b, record, record_offset), typ=I64, align=8)
     b.store(value, b.gep(buffer, [bounded_offset], source_etype=I8), align=8)

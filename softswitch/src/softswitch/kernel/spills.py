@@ -107,8 +107,8 @@ def _frame_offsets(instruction: Instruction) -> Iterator[int]:
 
 
 def _accesses_frame(instruction: Instruction) -> bool:
-    is_load = instruction.kind == _LDX and instruction.src == _FRAME_POINTER
-    return is_load or (instruction.kind in (_ST, _STX) and instruction.dst == _FRAME_POINTER)
+    is_load = instruction.opcode_class == _LDX and instruction.src == _FRAME_POINTER
+    return is_load or (instruction.opcode_class in (_ST, _STX) and instruction.dst == _FRAME_POINTER)
 
 
 def _slot_of(offset: int) -> int:
@@ -204,7 +204,7 @@ class _Function:
             instruction.offset = placement.stack[slot] + byte_in_slot
             return [*prologue, instruction]
         instruction.offset = placement.area[slot] + byte_in_slot
-        if instruction.kind == _LDX:
+        if instruction.opcode_class == _LDX:
             return [*prologue, *self._rewrite_load(position, instruction, placement)]
         return [*prologue, *self._rewrite_store(position, instruction, placement)]
 
@@ -219,7 +219,7 @@ class _Function:
     def _rewrite_store(
         self, position: int, instruction: Instruction, placement: _Placement
     ) -> list[Instruction]:
-        value = instruction.src if instruction.kind == _STX else None
+        value = instruction.src if instruction.opcode_class == _STX else None
         dead_registers = [r for r in range(10) if r != value and not self._live_registers[position] >> r & 1]
         # If all are live, r6 to r9 hold values; r0 to r5 may be unreadable, since calls clobber them.
         base = dead_registers[0] if dead_registers else next(r for r in range(6, 10) if r != value)
@@ -326,10 +326,10 @@ def _is_whole_slot(instruction: Instruction) -> bool:
 
 
 def _accessed_type(instruction: Instruction, state: _State) -> _Type:
-    if instruction.kind == _ST or not _is_whole_slot(instruction):
+    if instruction.opcode_class == _ST or not _is_whole_slot(instruction):
         return _Type.NUMBER
     return state.get(
-        _slot_of(instruction.offset) if instruction.kind == _LDX else instruction.src, _Type.NUMBER
+        _slot_of(instruction.offset) if instruction.opcode_class == _LDX else instruction.src, _Type.NUMBER
     )
 
 
@@ -345,19 +345,19 @@ def _widen(merged_state: _State, new_state: _State) -> bool:
 
 
 def _update_types(instruction: Instruction, state: _State) -> None:
-    kind = instruction.kind
-    if kind in (_ALU, _ALU64):
+    opcode_class = instruction.opcode_class
+    if opcode_class in (_ALU, _ALU64):
         state[instruction.dst] = _result_type(instruction, state)
-    elif kind == _LD:
+    elif opcode_class == _LD:
         state[instruction.dst] = _Type.OTHER if instruction.src == 1 else _Type.NUMBER  # 1: address of a map
-    elif kind == _LDX:
+    elif opcode_class == _LDX:
         base = state.get(instruction.src, _Type.NUMBER)
         state[instruction.dst] = _Type.OTHER if base is _Type.OTHER else _Type.NUMBER
         if instruction.src == _FRAME_POINTER:
             state[instruction.dst] = _accessed_type(instruction, state)
-    elif kind in (_ST, _STX) and instruction.dst == _FRAME_POINTER:
+    elif opcode_class in (_ST, _STX) and instruction.dst == _FRAME_POINTER:
         state[_slot_of(instruction.offset)] = _accessed_type(instruction, state)
-    elif kind == _STX and instruction.opcode & _MODE_MASK == _ATOMIC:
+    elif opcode_class == _STX and instruction.opcode & _MODE_MASK == _ATOMIC:
         state[instruction.src] = _Type.NUMBER
     elif instruction.opcode == CALL:
         for register in range(1, 6):  # the arguments
@@ -370,9 +370,9 @@ def _result_type(instruction: Instruction, state: _State) -> _Type:
     has_register_operand = bool(instruction.opcode & _REGISTER_OPERAND)
     source_type = state.get(instruction.src, _Type.NUMBER) if has_register_operand else _Type.NUMBER
     if operation == _MOVE:
-        if instruction.kind == _ALU64 and instruction.offset == _CAST_TO_ARENA:
+        if instruction.opcode_class == _ALU64 and instruction.offset == _CAST_TO_ARENA:
             return _Type.ARENA if instruction.immediate == _CAST_TO_ARENA else _Type.NUMBER
-        return source_type if instruction.kind == _ALU64 and instruction.offset == 0 else _Type.NUMBER
+        return source_type if instruction.opcode_class == _ALU64 and instruction.offset == 0 else _Type.NUMBER
     target_type = state.get(instruction.dst, _Type.NUMBER)
     if target_type is _Type.NUMBER and operation in (_ADD, _SUB):
         return source_type
@@ -381,23 +381,23 @@ def _result_type(instruction: Instruction, state: _State) -> _Type:
 
 def _accessed_registers(instruction: Instruction) -> tuple[int, int]:
     """Return the registers that an instruction reads and those that it writes, as bits."""
-    dst, src, kind = 1 << instruction.dst, 1 << instruction.src, instruction.kind
-    if kind in (_ALU, _ALU64):
+    dst, src, opcode_class = 1 << instruction.dst, 1 << instruction.src, instruction.opcode_class
+    if opcode_class in (_ALU, _ALU64):
         read = src if instruction.opcode & _REGISTER_OPERAND else 0
         return (read if instruction.opcode & _OPERATION_MASK == _MOVE else read | dst), dst
-    if kind == _LD:
+    if opcode_class == _LD:
         return 0, dst
-    if kind == _LDX:
+    if opcode_class == _LDX:
         return src, dst
-    if kind in (_ST, _STX):
-        is_atomic = kind == _STX and instruction.opcode & _MODE_MASK == _ATOMIC
+    if opcode_class in (_ST, _STX):
+        is_atomic = opcode_class == _STX and instruction.opcode & _MODE_MASK == _ATOMIC
         # A compare-and-exchange also reads r0.
-        return dst | (src if kind == _STX else 0) | (1 if is_atomic else 0), 0
+        return dst | (src if opcode_class == _STX else 0) | (1 if is_atomic else 0), 0
     if instruction.opcode == CALL:
         return 0b111110, 0b111111  # arguments are r1 to r5; r0 to r5 are clobbered
     if instruction.opcode == EXIT:
         return 1, 0  # r0 is the result
-    assert kind in JUMP_CLASSES
+    assert opcode_class in JUMP_CLASSES
     if instruction.opcode in (JUMP, LONG_JUMP):
         return 0, 0
     return dst | (src if instruction.opcode & _REGISTER_OPERAND else 0), 0

@@ -35,7 +35,7 @@ GET_SMP_PROCESSOR_ID = 8
 
 
 class Bpf(Target):
-    """Code for the kernel. Egress reads the kernel's clock with `reads_clock`; otherwise it gets the time."""
+    """Code for the kernel. Egress reads the kernel's clock, or without `reads_clock` takes the time `now`."""
 
     pointer = llvm.PointerType(addrspace=1)
     max_arguments = 5  # r1 to r5
@@ -199,8 +199,10 @@ class Bpf(Target):
             return getattr(b, operation)(value, amount)
         return wide_arithmetic.shift(b, operation, value, amount)
 
-    def multiply_by_double(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-        return wide_arithmetic.scale_by_double(b, number, b.load(factor, typ=I64))
+    def multiply_by_double(
+        self, b: llvm.IRBuilder, number: llvm.Value, factor_address: llvm.Value
+    ) -> llvm.Value:
+        return wide_arithmetic.scale_by_double(b, number, b.load(factor_address, typ=I64))
 
     # -- time
 
