@@ -209,7 +209,7 @@ def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
     depth = byte_depth(round(network.queue_kb * 1024))
     cable, uplink = (round(mbit * 1e6) for mbit in (network.rate_mbit, uplink_mbit(network)))
     worker_rates = [cable if network.rack is None else uplink] * workers
-    return [Shape(Rate(bits=bits), depth) for bits in (*worker_rates, *[cable] * servers)]
+    return [Shape(Rate(bits_per_s=bits), depth) for bits in (*worker_rates, *[cable] * servers)]
 
 
 def uplink_mbit(network: Network) -> float:

@@ -58,7 +58,7 @@ def both() -> Iterator[Both]:
         queues.set_rate(OUT, RATE)
         queues.set_depth(OUT, DEPTH)
         pipeline = CompiledPipeline(compiled("ecn"), priority_queues=PRIORITIES, buffered=True)
-        ours = QueuedSwitch(pipeline, Rate(packets=RATE), packet_depth(DEPTH))
+        ours = QueuedSwitch(pipeline, Rate(packets_per_s=RATE), packet_depth(DEPTH))
         reference = cast(ControlPlane, Bmv2(client, ports, config.p4info))  # as much of one as this needs
         for target in (reference, pipeline):
             ecn.mark_from(target, OUT, THRESHOLD)

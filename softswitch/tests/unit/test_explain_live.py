@@ -78,7 +78,7 @@ def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> No
     """Eight frames for a queue of four that lets one go in an hour."""
     live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
-    with PortLoop({}, CPU, shapes={CPU: Shape(Rate(bits=1), packet_depth(4))}) as loop:
+    with PortLoop({}, CPU, shapes={CPU: Shape(Rate(bits_per_s=1), packet_depth(4))}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for number in range(8):

@@ -31,7 +31,7 @@ CPU = 255
 PROGRAM = compiled("ecn")
 CODE = MachineCode(PROGRAM, buffered=True)
 LIBC = ctypes.CDLL(None)
-HOUR_LONG = Rate(bits=1)  # the second frame, that is: each takes minutes
+HOUR_LONG = Rate(bits_per_s=1)  # the second frame, that is: each takes minutes
 
 
 def pipeline() -> CompiledPipeline:

@@ -6,7 +6,7 @@ from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_r
 from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Rate, Shape, packet_depth
 
 PORTS = (1, 2, 3)
-FAST, SLOW = Rate(bits=10**9), Rate(packets=10)
+FAST, SLOW = Rate(bits_per_s=10**9), Rate(packets_per_s=10)
 
 
 def test_flags_are_read() -> None:

@@ -97,7 +97,7 @@ class Model:
         if len(queue) == depth.packets or sum(item.length for item in queue) + length > depth.bytes:
             self.dropped[port] += 1
             return None
-        gap = SECOND // rate.packets if rate.packets else 0
+        gap = SECOND // rate.packets_per_s if rate.packets_per_s else 0
         due = self.last_due[port][priority] = max(now, self.last_due[port][priority] + gap)
         queue.append(Item(number, length, due, len(queue)))
         return len(queue) - 1
@@ -116,7 +116,7 @@ class Model:
             return None
         ready = [k for k, queue in enumerate(self.waiting[port]) if queue and queue[0].due <= now]
         queue = self.waiting[port][max(ready)]
-        item, bits = queue.pop(0), self.shapes[port].rate.bits
+        item, bits = queue.pop(0), self.shapes[port].rate.bits_per_s
         if bits:
             wire = -(-(item.length + 24) * 8 * SECOND // bits)
             self.free_at[port] = max(item.due, self.free_at[port]) + wire
@@ -127,7 +127,7 @@ rates = st.one_of(
     st.just(UNLIMITED),
     st.builds(Rate, st.sampled_from([1, 3, 1000, 10**6, 10**9]), st.just(0)),
     st.builds(Rate, st.just(0), st.sampled_from([1, 8_000, 10**6, 10**10, 3 * 10**11])),
-    st.just(Rate(packets=1000, bits=10**6)),
+    st.just(Rate(packets_per_s=1000, bits_per_s=10**6)),
 )
 depths = st.one_of(st.builds(packet_depth, st.integers(1, 5)), st.builds(byte_depth, st.integers(1, 400)))
 shapes = st.lists(st.builds(Shape, rates, depths), min_size=1, max_size=4)
@@ -191,7 +191,7 @@ def one(rate: Rate = UNLIMITED, depth: Depth = DEFAULT_DEPTH, priorities: int = 
 
 
 def test_the_first_packet_goes_at_once_and_others_a_gap_apart() -> None:
-    queues = one(Rate(packets=1000))
+    queues = one(Rate(packets_per_s=1000))
     assert [_put(queues, 0, 0, 100, now) for now in (5, 5, 1_000_006)] == [0, 1, 2]
     assert _take(queues, 4) == NONE
     assert [now for now, _ in departures(queues)] == [5, 1_000_005, 2_000_005]
@@ -201,7 +201,8 @@ def test_the_first_packet_goes_at_once_and_others_a_gap_apart() -> None:
 
 def test_a_late_departure_holds_up_none_behind_it() -> None:
     """As in BMv2, a packet's departure time is computed when it arrives."""
-    for rate in (Rate(packets=1000), Rate(bits=992_000)):  # of which 100 B on the wire are a millisecond
+    # At 992 kbit/s, 100 B occupy the wire for a millisecond.
+    for rate in (Rate(packets_per_s=1000), Rate(bits_per_s=992_000)):
         queues = one(rate)
         for _ in range(3):
             _put(queues, 0, 0, 100, 0)
@@ -212,14 +213,14 @@ def test_a_late_departure_holds_up_none_behind_it() -> None:
 
 
 def test_a_frame_takes_a_link_its_bytes_and_those_around_it() -> None:
-    queues = one(Rate(bits=8_000_000))
+    queues = one(Rate(bits_per_s=8_000_000))
     for length in (76, 176, 60):
         _put(queues, 0, 0, length, 0)
     assert departures(queues) == [(0, 76), (100_000, 176), (300_000, 60)]
 
 
 def test_a_link_never_goes_faster_than_its_rate() -> None:
-    queues = one(Rate(bits=3 * 10**11))
+    queues = one(Rate(bits_per_s=3 * 10**11))
     for _ in range(64):
         _put(queues, 0, 0, 60, 0)
     times = [now for now, _ in departures(queues)]
@@ -227,7 +228,7 @@ def test_a_link_never_goes_faster_than_its_rate() -> None:
 
 
 def test_the_highest_priority_goes_first_and_each_has_its_own_packet_rate() -> None:
-    queues = one(Rate(packets=1000), priorities=3)
+    queues = one(Rate(packets_per_s=1000), priorities=3)
     for priority in (0, 0, 2, 1, 2):
         _put(queues, 0, priority, 60, 0)
     order = [int(queues.slots[_take(queues, 0)].priority) for _ in range(3)]
@@ -235,7 +236,7 @@ def test_the_highest_priority_goes_first_and_each_has_its_own_packet_rate() -> N
 
 
 def test_priorities_share_a_link() -> None:
-    queues = one(Rate(bits=8_000_000), priorities=2)
+    queues = one(Rate(bits_per_s=8_000_000), priorities=2)
     for priority in (0, 0, 1):
         _put(queues, 0, priority, 76, 0)
     order = []
@@ -245,7 +246,7 @@ def test_priorities_share_a_link() -> None:
 
 
 def test_a_full_queue_drops_and_has_room_again_for_each_that_leaves() -> None:
-    queues = one(Rate(packets=1), packet_depth(2))
+    queues = one(Rate(packets_per_s=1), packet_depth(2))
     assert [_put(queues, 0, 0, 60, 0) for _ in range(4)] == [0, 1, NONE, NONE]
     assert queues.queues[0, 0].dropped == 2
     assert _take(queues, 0) == 0
@@ -254,25 +255,25 @@ def test_a_full_queue_drops_and_has_room_again_for_each_that_leaves() -> None:
 
 
 def test_a_queue_of_bytes_takes_what_still_fits() -> None:
-    queues = one(Rate(packets=1), byte_depth(200))
+    queues = one(Rate(packets_per_s=1), byte_depth(200))
     assert [_put(queues, 0, 0, length, 0) != NONE for length in (100, 101, 100, 1)] == [
         True,
         False,
         True,
         False,
     ]
-    queues = one(Rate(packets=1), byte_depth(200))
+    queues = one(Rate(packets_per_s=1), byte_depth(200))
     assert sum(_put(queues, 0, 0, 1, 0) != NONE for _ in range(200)) == 3  # of 60 B at least
 
 
 @pytest.mark.parametrize(
     ("text", "rate"),
     [
-        ("1000pps", Rate(packets=1000)),
-        ("1bit", Rate(bits=1)),
-        ("64kbit", Rate(bits=64_000)),
-        ("10mbit", Rate(bits=10**7)),
-        ("1000gbit", Rate(bits=10**12)),
+        ("1000pps", Rate(packets_per_s=1000)),
+        ("1bit", Rate(bits_per_s=1)),
+        ("64kbit", Rate(bits_per_s=64_000)),
+        ("10mbit", Rate(bits_per_s=10**7)),
+        ("1000gbit", Rate(bits_per_s=10**12)),
     ],
 )
 def test_rates_are_read(text: str, rate: Rate) -> None:

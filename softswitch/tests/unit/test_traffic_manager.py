@@ -37,7 +37,7 @@ def test_a_burst_into_a_small_queue(make: Make) -> None:
     """Of eight packets the first leaves at once, four wait in the queue, and three find it full."""
     pipeline = make()
     ecn.mark_from(pipeline, OUT, 2)
-    switch = QueuedSwitch(pipeline, Rate(packets=1000), packet_depth(4))
+    switch = QueuedSwitch(pipeline, Rate(packets_per_s=1000), packet_depth(4))
     start = 5 * MS
     switch.send(start, *map(ecn.frame, range(8)))
     switch.run()
@@ -54,7 +54,7 @@ def test_a_burst_into_a_small_queue(make: Make) -> None:
 
 
 def test_a_queue_that_drains_takes_packets_again(make: Make) -> None:
-    switch = QueuedSwitch(make(), Rate(packets=1000), packet_depth(2))
+    switch = QueuedSwitch(make(), Rate(packets_per_s=1000), packet_depth(2))
     switch.send(0, *map(ecn.frame, range(4)))
     switch.send(1_500 * US, *map(ecn.frame, range(4, 6)))
     switch.send(9 * MS, ecn.frame(6))
@@ -77,7 +77,7 @@ def test_what_is_not_ecn_capable_is_not_marked_and_checksums_stay_right(make: Ma
 
 def test_a_link_spaces_frames_by_their_lengths(make: Make) -> None:
     """At 10 Mbit/s. A queue of 3,000 bytes has room for two of 1,500, and one that has left leaves some."""
-    switch = QueuedSwitch(make(), Rate(bits=10**7), byte_depth(3_000))
+    switch = QueuedSwitch(make(), Rate(bits_per_s=10**7), byte_depth(3_000))
     lengths = (1_500, 1_500, 1_500, 1_500, 100)
     switch.send(0, *(ecn.frame(number, body=length - ecn.MIN_BYTES) for number, length in enumerate(lengths)))
     switch.send(1_300 * US, ecn.frame(9))
@@ -90,7 +90,7 @@ def test_a_link_spaces_frames_by_their_lengths(make: Make) -> None:
 
 
 def test_a_priority_overtakes_and_has_its_own_depth(make: Make) -> None:
-    switch = QueuedSwitch(make(), Rate(bits=10**6), packet_depth(3))
+    switch = QueuedSwitch(make(), Rate(bits_per_s=10**6), packet_depth(3))
     switch.send(0, *map(ecn.frame, range(4)), ecn.frame(10, priority=7), ecn.frame(11, priority=5))
     switch.run()
     found = [(probe.number, probe.enq_qdepth, probe.deq_qdepth) for probe in switch.probes()]
@@ -100,7 +100,7 @@ def test_a_priority_overtakes_and_has_its_own_depth(make: Make) -> None:
 def test_copies_for_one_port_wait_for_each_other(make: Make) -> None:
     pipeline = make()
     ecn.CONSTRUCT.prepare(pipeline)
-    switch = QueuedSwitch(pipeline, Rate(packets=1000), DEFAULT_DEPTH)
+    switch = QueuedSwitch(pipeline, Rate(packets_per_s=1000), DEFAULT_DEPTH)
     switch.send(0, ecn.frame(1), port=ecn.COPIES)
     switch.run()
     found = [(probe.enq_qdepth, probe.deq_timedelta, probe.deq_qdepth) for probe in switch.probes()]

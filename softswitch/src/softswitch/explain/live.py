@@ -89,7 +89,7 @@ class TracedPipeline(InterpretedPipeline):
         """Waiting packets by port and priority, in order of arrival, each by the ID in its queue record."""
         self._ids = itertools.count()
         self._function = PROCESS_CTYPE(self._process)  # kept, as machine code has only its address
-        self._mutex_memory = Memory(size=0)  # for its mutex: the state is in Python objects
+        self._mutex_memory = Memory(size_bytes=0)  # for its mutex: the state is in Python objects
         self.process_address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
         self.state_address = self._mutex_memory.address
         self.mutex_address, self.waiting_address = (

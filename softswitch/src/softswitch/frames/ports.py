@@ -108,13 +108,13 @@ class FramePorts(AbstractContextManager["FramePorts"]):
         return _send_datagram(self._control.switch_end, frame)
 
     def _send_notice(self, record: bytes) -> None:
-        self._lost_notices += not _send_datagram(self._control.notice_end, record)
+        if not _send_datagram(self._control.notice_end, record):
+            self._lost_notices += 1
 
     def _serve_cpu_port(self) -> None:
         while True:
-            frame = self._control.switch_end.recv(
-                MAX_FRAME_BYTES + 1
-            )  # + 1: a frame that is cut off is too large
+            # One byte more, so that a larger frame, which is cut off, is still too large.
+            frame = self._control.switch_end.recv(MAX_FRAME_BYTES + 1)
             if self._closing:
                 return
             if self._cpu_port is not None:

@@ -98,9 +98,9 @@ class ArenaMemory(Memory):
     A batch of more than `MAX_CHANGES` words is applied in several steps, each atomic.
     """
 
-    def __init__(self, arena: Arena, size: int) -> None:
-        super().__init__(size=0)
-        self.attach(arena.view(STATE, size))
+    def __init__(self, arena: Arena, size_bytes: int) -> None:
+        super().__init__(size_bytes=0)
+        self.attach(arena.view(STATE, size_bytes))
         self._mailbox = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._written_state = np.zeros(len(self.words), dtype=np.uint64)
         """State as written by the control plane; words that packets write (such as counters) are stale."""
@@ -130,7 +130,7 @@ class ArenaMemory(Memory):
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Exclude other control-plane threads; packets continue, and see the changes at the end."""
-        with self.control:
+        with self.control_lock:
             try:
                 yield
             finally:
@@ -171,7 +171,7 @@ class ArenaMemory(Memory):
     @contextmanager
     def changing(self) -> Iterator[Words]:
         """Yield a copy for compiled code to change; packets see the changes at the end."""
-        with self.control:
+        with self.control_lock:
             self._log[0] = 0
             yield self._written_state
             changed_words = self._changed_words()

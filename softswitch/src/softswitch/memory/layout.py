@@ -23,7 +23,7 @@ action is a reference instead: 0 for none, the slot of a member + 1, or `SELECTO
 group of the action selector.
 
     members   action | run-time data
-    groups    of the selector: range of the pool of references to members: first << 32 | count
+    groups    of the selector: first << 32 | count of a group's references to members, in a pool
     meter     configured | for peak and committed rate: tokens/us (double) | burst | tokens | generated
 
 A token bucket's last word is the number of tokens that its rate had generated, from start to the last packet.
@@ -393,5 +393,5 @@ def make_layout(program: ir.Program) -> Layout:
     )
     return Layout(
         random, counters, meters, registers, value_sets, value_words, tables, tuple(profiles), replication,
-        replication.end,
+        work=replication.end,
     )  # fmt: skip

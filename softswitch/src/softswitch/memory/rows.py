@@ -44,5 +44,5 @@ class Row:
 
 def rows(tables: Iterable[TableLayout], log: int = 0) -> Records[Row]:
     *names, _log = Row.__annotations__  # in order of declaration: `log` is the last
-    columns = [(*(getattr(table, name) for name in names), log) for table in tables]
-    return records_from_rows(Row, columns)
+    values_by_table = [(*(getattr(table, name) for name in names), log) for table in tables]
+    return records_from_rows(Row, values_by_table)

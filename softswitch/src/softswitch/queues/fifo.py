@@ -65,9 +65,9 @@ def take_from(queues: Queues, p: int, now: int) -> int:
         if queue.packets and queues.slots[queue.first].due <= now:
             s = _dequeue_first(queues, queue)
             slot, port = queues.slots[s], queues.ports[p]
-            if port.bits:
+            if port.bits_per_s:
                 start_ns = max(int64(port.free_at), int64(slot.due))
-                port.free_at = start_ns + wire_time(int64(slot.length), int64(port.bits))
+                port.free_at = start_ns + wire_time(int64(slot.length), int64(port.bits_per_s))
             _schedule(queues, p)
             return s
     return NONE

@@ -16,10 +16,10 @@ _BYTE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
 
 
 class Rate(NamedTuple):
-    """Limits of each priority in packets/s, as in BMv2, and of a whole port in bit/s; 0 is no limit."""
+    """Limits of each priority, as in BMv2, and of a whole port; 0 is no limit."""
 
-    packets: int = 0
-    bits: int = 0
+    packets_per_s: int = 0
+    bits_per_s: int = 0
 
 
 class Depth(NamedTuple):
@@ -58,7 +58,7 @@ def parse_rate(text: str) -> Rate:
             f"rate {text!r}: expected a whole number with one of {', '.join(_RATE_UNITS)}, "
             f"up to {MAX_RATE // _RATE_UNITS['gbit']}gbit, as 1000pps or 10mbit"
         )
-    return Rate(packets=value) if unit == "pps" else Rate(bits=value)
+    return Rate(packets_per_s=value) if unit == "pps" else Rate(bits_per_s=value)
 
 
 def parse_depth(text: str) -> Depth:

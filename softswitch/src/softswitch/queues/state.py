@@ -22,7 +22,7 @@ class Pool:
 
 
 class Port:
-    bits: int  # rate of the link in bit/s; 0 means unlimited
+    bits_per_s: int  # rate of the link; 0 means unlimited
     free_at: int  # time at which the link is free again, in ns
     due: int  # earliest departure, in ns
     suspended: int  # whether departures are suspended (`fifo.suspend_departures`)
@@ -69,10 +69,10 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
         slots=records(slot_count, Slot),
     )
     for p, (rate, depth) in enumerate(shapes):
-        queues.ports[p].bits = rate.bits
+        queues.ports[p].bits_per_s = rate.bits_per_s
         port_queues = queues.queues[p]
         port_queues["max_packets"], port_queues["max_bytes"] = depth
-        port_queues["gap"] = _NS_PER_S // rate.packets if rate.packets else 0
+        port_queues["gap"] = _NS_PER_S // rate.packets_per_s if rate.packets_per_s else 0
     queues.ports["due"], queues.ports["free_at"], queues.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
     queues.queues["first"] = queues.queues["last"] = NONE
     queues.slots["following"] = np.arange(1, slot_count + 1)
@@ -83,6 +83,6 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
 
 def copy_settings(new_queues: Queues, old_queues: Queues, ports: Sequence[tuple[int, int]]) -> None:
     for new_port, old_port in ports:
-        new_queues.ports[new_port].bits = old_queues.ports[old_port].bits
+        new_queues.ports[new_port].bits_per_s = old_queues.ports[old_port].bits_per_s
         for field_name in ("max_packets", "max_bytes", "gap"):
             new_queues.queues[field_name][new_port] = old_queues.queues[field_name][old_port]

@@ -82,7 +82,7 @@ class Entries:
         """Apply operations on exact tables as a batch; if one is impossible, apply none and return False."""
         # A second operation on the same key is impossible, too.
         memory, count = self._memory, len(starts) - 1
-        with memory.control:
+        with memory.control_lock:
             entries = memory.words[self._count_offsets].astype(np.int64)
             seen_ops = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
             if not write.can_apply_all(memory.words, self._tables, ops, starts, entries, seen_ops):
@@ -243,13 +243,16 @@ class Entries:
         live_records = (
             records[records[:, layout.action] != np.uint64(FREE_RECORD)] if record_count else records
         )
-        rows = (record.tolist() for record in live_records)
-        action, group = layout.action, layout.field_words
+        entries = (record.tolist() for record in live_records)
+        action_word, group_word = layout.action, layout.field_words
         return (
             self._decode_entry(
-                layout, row, masks[row[group]].tolist() if layout.is_ranked else [], uses.get(row[action])
+                layout,
+                entry,
+                masks[entry[group_word]].tolist() if layout.is_ranked else [],
+                uses.get(entry[action_word]),
             )
-            for row in rows
+            for entry in entries
         )
 
     def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:  # the lock must be held

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from softswitch.memory.rows import Words
+from softswitch.memory.words import WORD_BYTES
 
 MUTEX_BYTES = 64
 
-_HUGE_PAGE = 1 << 21
+_HUGE_PAGE = 1 << 21  # bytes
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -26,11 +27,11 @@ class Memory:
     log_address = 0
     """Address of a log in which compiled code notes the words it changes (`memory.rows`), or 0."""
 
-    def __init__(self, size: int) -> None:
-        self.attach(_allocate_huge_pages(max(8, size)))
+    def __init__(self, size_bytes: int) -> None:
+        self.attach(_allocate_huge_pages(max(WORD_BYTES, size_bytes)))
 
     def attach(self, words: Words) -> None:
-        self.map = words.view(np.uint8).data
+        self.byte_view = words.view(np.uint8).data
         self.words = words
         """Current contents, for reading only; change them with `store`, `store_bytes` and `changing`."""
         self.address: int = self.words.ctypes.data
@@ -40,13 +41,13 @@ class Memory:
         self.mutex_address: int = lock.ctypes.data
         self.waiting_address: int = self.waiting.ctypes.data
         _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
-        self.control = threading.RLock()
+        self.control_lock = threading.RLock()
         """Lock that control-plane threads take before the mutex; it also guards their own copies of state."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the data plane out, for short reads and writes."""
-        with self.control:
+        with self.control_lock:
             self.waiting[0] = 1
             _libc.pthread_mutex_lock(ctypes.c_void_p(self.mutex_address))
             try:
@@ -65,22 +66,22 @@ class Memory:
 
     def store_bytes(self, first_byte: int, data: bytes) -> None:
         """Change bytes, under `locked`; in the kernel datapath, packets may change other bytes of words."""
-        self.map[first_byte : first_byte + len(data)] = data
+        self.byte_view[first_byte : first_byte + len(data)] = data
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
         """Yield the words to compiled code that changes them, which takes the mutex itself."""
-        with self.control:
+        with self.control_lock:
             yield self.words
 
 
-def _allocate_huge_pages(size: int) -> Words:
+def _allocate_huge_pages(size_bytes: int) -> Words:
     """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    mapping = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=flags)
+    mapping = mmap.mmap(-1, -(-size_bytes // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=flags)
     # Only Linux has the constant, and some kernels are built without huge pages.
     with contextlib.suppress(AttributeError, OSError):
         mapping.madvise(mmap.MADV_HUGEPAGE)
     # Bytes from the mapping's start to the next huge page.
     start = -np.frombuffer(mapping, dtype=np.uint8).ctypes.data % _HUGE_PAGE
-    return np.frombuffer(mapping, dtype=np.uint64, count=size // 8, offset=start)
+    return np.frombuffer(mapping, dtype=np.uint64, count=size_bytes // WORD_BYTES, offset=start)

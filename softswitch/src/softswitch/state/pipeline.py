@@ -161,4 +161,5 @@ def decode_notice(program: ir.Program, kind: int, data: bytes) -> Notice:
     if kind & DIGEST:
         return DigestMessage(kind ^ DIGEST, tuple(values))
     message = kind ^ LOG
-    return LogRecord(format_message(program.messages[message], values), message in program.assertions)
+    text = format_message(program.messages[message], values)
+    return LogRecord(text, failed=message in program.assertions)

@@ -43,10 +43,10 @@ class Profile:
         self._members, self._groups = Slots(), Slots()
         self._pool = RunPool(memory, layout.pool, layout.pool_size)
         self.uses: dict[int, MemberOrGroup] = {}
-        """Members and groups by the words of entries that refer to them; guarded by `Memory.control`."""
+        """Members and groups by the words of entries that refer to them; guarded by `Memory.control_lock`."""
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
-        with self._memory.control:
+        with self._memory.control_lock:
             if action is None:
                 slot = self._members.release(member)
                 if slot is not None:
@@ -61,7 +61,7 @@ class Profile:
                 self._memory.store(offset, words)
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
-        with self._memory.control:
+        with self._memory.control_lock:
             if members is None:
                 self._remove_group(group)
                 return

@@ -32,7 +32,7 @@ class Replication:
     def _write(self, offset: int, replicas: Sequence[Replica], *next_words: int) -> None:
         """Replace the run that the word at `offset` points to, and store `next_words` after this word."""
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
-        with self._memory.control:
+        with self._memory.control_lock:
             check_replicas(self._pool.used - self._pool.length(offset) + len(values))
             with self._memory.locked():
                 for key in self._pool.put(offset, values):

@@ -55,16 +55,16 @@ def test_meters(state: State, cells: Cells) -> None:
 def test_registers(state: State, cells: Cells, width: int, size: int) -> None:
     name, first = f"r{width}", state.layout.registers[WIDTHS.index(width)].first
     maximum = (1 << width) - 1
-    before = bytes(state.memory.map)
+    before = bytes(state.memory.byte_view)
     cells.write_register(name, 1, maximum)
-    after = bytes(state.memory.map)
+    after = bytes(state.memory.byte_view)
     assert after[first + size : first + 2 * size] == maximum.to_bytes(size, "little")
     assert after[: first + size] + bytes(size) + after[first + 2 * size :] == before
     assert cells.read_register(name, 0, 3) == [0, maximum, 0]
     assert cells.read_register(name, 1, 2) == [maximum]
     assert cells.read_register(name, 1, 99) == [maximum, 0]
     cells.write_register(name, 1, 0)
-    assert bytes(state.memory.map) == before
+    assert bytes(state.memory.byte_view) == before
 
 
 BESIDE = program(

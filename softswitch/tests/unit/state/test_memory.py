@@ -56,7 +56,7 @@ def test_it_is_zeroed_words(size: int, words: int) -> None:
     assert memory.words.tolist() == [0] * words
     memory.words[words - 1] = 5
     assert at(memory.address + 8 * (words - 1)) == 5
-    assert memory.map[8 * (words - 1)] == 5
+    assert memory.byte_view[8 * (words - 1)] == 5
     assert memory.words.dtype == np.uint64
 
 
@@ -129,7 +129,7 @@ def test_control_threads_take_turns_and_the_flag_is_down_after_the_last() -> Non
 
 def test_one_control_thread_may_hold_what_it_takes_first_twice() -> None:
     memory = Memory(8)
-    with memory.control, memory.locked():
+    with memory.control_lock, memory.locked():
         memory.words[0] = 1
     assert is_free(memory)
 
