@@ -15,7 +15,7 @@ from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
-from hosts.worker.operate import FULL, INTERRUPTED, Wire, make_wire, operate
+from hosts.worker.operate import INTERRUPTED, LOG_FULL, Wire, make_wire, operate
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000  # interval of reports
@@ -80,7 +80,7 @@ class JobSocket:
             if client.idle:
                 deadline_ns = min(deadline_ns, driver.deadline() or 0)
             reason = self._context.operate(client.state, self._context.udp, self._wire, deadline_ns)
-            if reason == FULL:
+            if reason == LOG_FULL:
                 swap()
             elif reason == INTERRUPTED:
                 self._handle_wakeup()

@@ -34,7 +34,7 @@ from nativekit.reference import as_ref
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
-ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
+ENDED, TIMED_OUT, LOG_FULL, INTERRUPTED = 0, 1, 2, 3
 """Why the loop returned: operation ended; deadline reached; log full; a signal or command came."""
 SEND_BURST = 8
 """Maximum size of a burst: small, so that answers wait briefly and requests leave soon after taking `t0`."""
@@ -75,7 +75,7 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, deadline_ns: int) -> int:
     is_running = header.pending != 0
     while True:
         if header.rows + BURST > len(calls.log):
-            return FULL
+            return LOG_FULL
         now = clock(udp, MONOTONIC)
         wake(calls, now)
         n_datagrams = send_burst(calls, udp, wire) + receive_burst(calls, udp, wire)

@@ -24,7 +24,7 @@ from softswitch.load import load_program
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig
 
-WORKER, EPOCH = 1, 1
+WORKER, PS, EPOCH = 1, 0, 1
 HOSTS = Hosts(workers=2, servers=1)
 FIRST_VALUE = 100  # of a push's first lane; each further lane has one more
 SLOT = 5  # of every hot key in its lane; any number does
@@ -39,13 +39,13 @@ def program() -> Program:
     return load_program(DESIGN.program.read_bytes())
 
 
-def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
+def explain_rpc(op: Op, lanes: int, cold_keys: int = 0) -> list[Event]:
     """Return the switch's events for a push or pull of worker 1, with a key in each of `lanes` lanes.
 
-    The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
+    The last `cold_keys` keys are not in the switch. A pull follows a push of the same keys, so that it reads
     values.
     """
-    pipeline, recorder = _make_switch(keys_of_lanes(lanes)[: lanes - cold])
+    pipeline, recorder = _make_switch(keys_of_lanes(lanes)[: lanes - cold_keys])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
     for rpc_number, rpc_op in enumerate(rpcs, start=1):
         recorder.take()
@@ -77,13 +77,13 @@ def _make_frame(op: Op, keys: Sequence[int], rpc_number: int) -> bytes:
         job=OFFLOAD_PROXY.job,
         worker=WORKER,
         epoch=EPOCH,
-        ps=0,
+        ps=PS,
         count=len(keys),
         seq=rpc_number << WINDOW_BITS,  # slot 0, in its turn `rpc_number`
         live=(1 << len(keys)) - 1,
     )
     values = np.arange(FIRST_VALUE, FIRST_VALUE + len(keys), dtype=np.uint32) if is_push else None
-    worker, service = addressing.worker(WORKER), addressing.service(1)
+    worker, service = addressing.worker(WORKER), addressing.service(PS + 1)  # numbered from 1
     source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(OFFLOAD_PROXY.job))
     destination = frames.UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
     datagram = codec.build(Message(header, np.array(keys, np.uint64), values))

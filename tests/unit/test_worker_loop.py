@@ -28,7 +28,7 @@ from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
 from hosts.worker.loop import JobSocket, LoopContext, make_operate
-from hosts.worker.operate import ENDED, FULL, INTERRUPTED, TIMED_OUT, make_wire, wait
+from hosts.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, wait
 from nativekit.libc import ppoll
 from nativekit.plain import plain
 from nativekit.records import records
@@ -180,7 +180,7 @@ def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
     bench.client = client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns, window=1)
     client.take_records(records(BURST + 2, ROW))
     client.pull(1, POSITIONS)
-    assert bench.run() == FULL
+    assert bench.run() == LOG_FULL
     assert len(client.take_records(records(BURST + 3, ROW))) == 3
     assert bench.run() == ENDED and len(client.records) == 4
 

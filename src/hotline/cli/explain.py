@@ -15,7 +15,7 @@ from softswitch.errors import SwitchError
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
 _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
 """CSS rules by which Rich has a browser download fonts."""
-PICTURE_WIDTH = 140
+PICTURE_WIDTH = 140  # columns
 
 
 @click.command()
@@ -73,7 +73,7 @@ def explain(
                 event_filter.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
-        events = explain_rpc(_OPS[rpc], keys, cold)
+        events = explain_rpc(_OPS[rpc], lanes=keys, cold_keys=cold)
         if svg is None:
             show(events, selected_filters, as_json, show_all)
             return

@@ -126,6 +126,7 @@ def overlap(
         page = into and write_overlap(loaded_models, network, schedules, into)
     if as_json:
         results = [each.model_dump() for each in times]
+        # Without --packets there are no comparisons.
         for result, model_comparisons in zip(results, comparisons, strict=False):
             result["packets_ms"] = {each.schedule.scheduler: each.packets_ms for each in model_comparisons}
             result["gradients_ms"] = {each.schedule.scheduler: each.model_ms for each in model_comparisons}

@@ -79,11 +79,11 @@ def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json:
     if (hosts_file is None) == (predictor is None):
         raise click.UsageError("give either --hosts FILE or --from DIRECTORY, which RUN is compared with")
     with one_line_errors():
-        prediction = (
-            _compare_with_simulation(run, hosts_file)
-            if hosts_file is not None
-            else _compare_with_run(run, predictor or run)
-        )
+        if hosts_file is not None:
+            prediction = _compare_with_simulation(run, hosts_file)
+        else:
+            assert predictor is not None
+            prediction = _compare_with_run(run, predictor)
     if as_json:
         print_json(_as_json(prediction))
     else:

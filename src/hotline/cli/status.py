@@ -8,7 +8,7 @@ from rich.console import Console
 
 from controller.controller import Controller
 from controller.status import LaneCounters, SwitchStatus
-from controller.tables import Job
+from controller.tables import CallerKind, Job
 from foundation.designs.arms import all_arms
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
@@ -114,8 +114,17 @@ def _print_details(status: SwitchStatus) -> None:
     columns = ["job", "PS", "address", "UDP port", "switch port", "service address"]
     print_table("servers", columns, servers)
     callers = [
-        [row.job, row.worker, row.epoch, row.row, row.addr, row.udp_port, row.port, "yes" if row.kind else ""]
-        for row in status.workers
+        [
+            caller.job,
+            caller.worker,
+            caller.epoch,
+            caller.row,
+            caller.addr,
+            caller.udp_port,
+            caller.port,
+            "yes" if caller.kind == CallerKind.PRIVILEGED else "",
+        ]
+        for caller in status.workers
     ]
     columns = ["job", "worker", "epoch", "row", "address", "UDP port", "switch port", "privileged"]
     print_table("callers", columns, callers)

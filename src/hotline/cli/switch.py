@@ -134,7 +134,9 @@ def quota(
 
     async def action(controller: Controller) -> SwitchStatus:
         if job is not None:
-            await controller.set_quota(job, round((share or 0) * CAPACITY) if keys is None else keys)
+            quota_keys = round(share * CAPACITY) if share is not None else keys
+            assert quota_keys is not None
+            await controller.set_quota(job, quota_keys)
         return await controller.status()
 
     status = run_on_switch(address, device_id, action, primary=job is not None)

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 _RUNS = Path("runs")
 _UNKNOWN = "–"
-_COLUMNS = [
-    "arm",
-    "round",
-    "load",
+_BLOCK_COLUMNS = ["arm", "round", "load"]
+_LATENCY_COLUMNS = [
     "pull p50",
     "pull p99",
     "push p50",
@@ -161,7 +159,7 @@ def _line_parts(view: View) -> Iterator[str]:
     for block in view.new_blocks:
         arm, round_number, load, *latencies = _format_cells(block)
         load_phrase = at_load(load)
-        texts = ", ".join(f"{name} {text}" for name, text in zip(_COLUMNS[3:], latencies, strict=True))
+        texts = ", ".join(f"{name} {text}" for name, text in zip(_LATENCY_COLUMNS, latencies, strict=True))
         yield f"{arm} in round {round_number} {load_phrase}, µs: {texts}"
 
 
@@ -177,7 +175,8 @@ def _make_tables(view: View) -> Iterator[Text | Table]:
     if view.blocks:
         yield Text("newest blocks, µs")
         rows = [_format_cells(block) for block in view.blocks]
-        yield plain_table(_COLUMNS, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
+        columns = [*_BLOCK_COLUMNS, *_LATENCY_COLUMNS]
+        yield plain_table(columns, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
 
 
 def _describe_interval(reading: Reading) -> str:
@@ -189,6 +188,7 @@ def _describe_interval(reading: Reading) -> str:
 def _counter_labels(reading: Reading) -> Iterator[tuple[str, str]]:
     for name, total in reading.totals.items():
         if total or not name.startswith("drops_"):
+            # Outcomes and reasons, after the first "_", keep the names that the program gives them.
             yield name, name.replace("rpcs", "RPCs").replace("_", " ", 1)
 
 

@@ -195,8 +195,8 @@ def _print_paper_table() -> None:
     low, high = CLAIMED_COMPRESSION
     click.echo(
         f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for a scaling factor of {TARGET:g} '
-        f"that holds for {_list_compressions(models, True)}, "
-        f"and not for {_list_compressions(models, False)}.\n"
+        f"that holds for {_list_compressions(models, as_claimed=True)}, "
+        f"and not for {_list_compressions(models, as_claimed=False)}.\n"
     )
 
 

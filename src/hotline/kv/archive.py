@@ -63,6 +63,6 @@ def _read_table(
             )
         table_arrays.append(array.astype(np.float32))
     steps = arrays.get(f"{table.name}.steps", np.array(0))
-    return SavedTable(
-        table_arrays[0], dict(zip(_STATE_FLAGS.values(), table_arrays[1:], strict=False)), int(steps)
-    )
+    # Without an optimiser there are only the values.
+    states = dict(zip(_STATE_FLAGS.values(), table_arrays[1:], strict=False))
+    return SavedTable(table_arrays[0], states, int(steps))

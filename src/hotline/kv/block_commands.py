@@ -54,6 +54,7 @@ class BlockCommandListener:
             return self._end_block()
         if name == "hint":
             return self._hint(**values)
+        # The command is "flush"; the log rows of a block are written at its end.
         return {"dropped_rows": self._recorder.dropped_rows}
 
     def _begin_block(self, start_ns: int, **block: Any) -> Message:

@@ -22,7 +22,7 @@ from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED
-from hosts.worker.operate import FULL, make_wire, operate
+from hosts.worker.operate import LOG_FULL, make_wire, operate
 from hosts.worker.window import WindowState
 from hotline.kv.calls import Operation
 from hotline.kv.connection import ClusterLost, release
@@ -34,7 +34,7 @@ SERVER_TIMEOUT_S = 5.0
 """Time without any answer after which servers count as lost."""
 _TICK_NS = 50_000_000
 """Interval at which the compiled loop returns to check for an error or `close`."""
-_PAST_DEADLINE_NS = 0
+_PAST_DEADLINE_NS = 0  # a deadline at which the loop returns at once
 _NO_FILE = -1  # instead of a file descriptor
 _STEP_MODULUS = 1 << 32  # the header's field has 32 bits
 
@@ -64,8 +64,8 @@ class Engine:
     ) -> None:  # fmt: skip
         self._max_chunk = min(MAX_CHUNK, parameters)
         self.recorder = recorder
-        # Open: not paused. Busy: an operation is under way.
-        self._is_open, self._is_busy = recorder is None, False
+        # While paused, no operation begins. Busy: an operation is under way.
+        self._is_paused, self._is_busy = recorder is not None, False
         self._pushes = 0
         self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
             caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, max_keys=self._max_chunk
@@ -73,7 +73,7 @@ class Engine:
         self._socket, self._servers = sock, servers
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)
         self._udp = make_udp(clock_offset())
-        self._wire = make_wire(sock.fileno(), servers, _NO_FILE, _NO_FILE)
+        self._wire = make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE)
         self._condition = threading.Condition()
         self._queue: deque[Operation] = deque()
         self._submitted_count = self._done_count = 0
@@ -91,7 +91,7 @@ class Engine:
         with self._condition:
             self._raise_if_ended()
             # Calls from a callback do not wait, because they are part of an operation under way.
-            while not self._is_open and threading.current_thread() is not self._thread:
+            while self._is_paused and threading.current_thread() is not self._thread:
                 self._condition.wait()
                 self._raise_if_ended()
             operation.submitted_ns = time.monotonic_ns()
@@ -129,9 +129,9 @@ class Engine:
         with self._condition:
             while self._done_count < self._submitted_count and timeout_s > 0:
                 self._raise_if_ended()
-                start_s, was_open = time.monotonic(), self._is_open
+                start_s, was_paused = time.monotonic(), self._is_paused
                 self._condition.wait(timeout_s)
-                if was_open:
+                if not was_paused:
                     timeout_s -= time.monotonic() - start_s
 
     @property
@@ -145,13 +145,13 @@ class Engine:
 
     def resume(self) -> None:
         with self._condition:
-            self._is_open = True
+            self._is_paused = False
             self._condition.notify_all()
 
     def pause(self) -> None:
         """Block new calls, and wait until no operation is under way."""
         with self._condition:
-            self._is_open = False
+            self._is_paused = True
             while self._is_busy:
                 self._condition.wait()
 
@@ -205,7 +205,7 @@ class Engine:
 
     def _take_next(self) -> Operation | None:
         with self._condition:
-            while not ((self._queue and self._is_open) or self._is_closing or self._error):
+            while not ((self._queue and not self._is_paused) or self._is_closing or self._error):
                 self._condition.wait()
             if self._is_closing or self._error:
                 return None
@@ -265,7 +265,7 @@ class Engine:
                 last_progress_ns = now_ns
             elif now_ns - last_progress_ns > SERVER_TIMEOUT_S * 1e9:
                 raise ServerTimeout(self._timeout_message())
-            if reason == FULL:
+            if reason == LOG_FULL:
                 self._swap_log()
         return client.rpcs_of_operation
 

@@ -37,9 +37,8 @@ class RunRecorder:
         self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job)
         self._rpc_writer = RpcWriter(self._logs.write_rpcs)
         self._on_steps, self._last_report_ns = on_steps, 0
-        self._origin = Origin(
-            self._worker, job, self._arm, round=-1, load=0.0, measured_from=0
-        )  # until the first block
+        # Until the first block.
+        self._origin = Origin(self._worker, job, self._arm, round=-1, load=0.0, measured_from=0)
         self._operations: list[OperationRecord] = []
         self._block_start_ns = 0
         self._first_pull: OperationRecord | None = None

@@ -97,7 +97,7 @@ class Worker:
         process_exit.add(self, handles_sigterm=not self._is_run)
 
     def _join(self, terms: Mapping[str, Any]) -> None:
-        self._is_run = terms["parts"] is not None
+        self._is_run = terms["parts"] is not None  # the folder of a run's logs
         self._engine = _make_engine(
             terms, self.tables.size, lambda steps: self._connection.send("steps", steps=steps)
         )
@@ -109,7 +109,7 @@ class Worker:
 
         Returns when the table is set. Call `init` before any push to the table.
         """
-        return self._init_table(self.tables.find_table(table), values, {})
+        return self._init_table(self.tables.find_table(table), values, states={})
 
     def load(self, path: str | os.PathLike[str]) -> bool:
         """Set all tables, and the states of their optimisers, to those of an archive that `save` wrote.

@@ -84,9 +84,8 @@ def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
     simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
 
     def make_series(name: str, x: list[int], y: list[float], dash_index: int = 0) -> Series:
-        return Series(
-            name, np.array(x, np.float64), np.array(y, np.float64), colour_of("", dash_index), dash_index
-        )
+        colour = colour_of("", dash_index)  # of no arm
+        return Series(name, np.array(x, np.float64), np.array(y, np.float64), colour, dash_index)
 
     series = [
         make_series("calculated", top_k, [size.capacity for size in sizes]),

@@ -69,7 +69,7 @@ def shut_before(running: RunningRendezvous, kv: hotline.Worker, joined: JoinedWo
     assert engine is not None
     with ThreadPoolExecutor() as pool:
         shutting = pool.submit(shut, running, joined)
-        wait_for(lambda: not engine._is_open)
+        wait_for(lambda: engine._is_paused)
         go_on.set()
         assert shutting.result(PATIENCE_S)["steps"] == 1
     return last
