@@ -49,14 +49,15 @@ def test_all_state_goes_over(state: dict[tuple[Any, ...], Any]) -> None:
     assert new.pipeline.meters == old.pipeline.meters
 
 
-# The state of a pipeline whose only entity is a register cell that no other pipeline has.
 class RegisterCell:
+    """The state of a pipeline whose only entity is a register cell that no other pipeline has."""
+
     def __init__(self, data: p4d.P4Data) -> None:
         cell = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=99, data=data))
         self.response = adopt(p4r.ReadResponse(entities=[cell]))
         self.tables: Any = None
 
-    def read(self, _request: object) -> tuple[Any, list[None]]:
+    def read(self, request: Any) -> tuple[Any, list[Any]]:
         return iter([self.response]), []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiment.designs import rows
+from experiment.designs import initial_rows
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
@@ -52,7 +52,7 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     found = design(name)
     arm, cables = found.arms[-1], Network.model_validate(faults)
     switch = SimulatedSwitch(found)
-    switch.install(rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
+    switch.install(initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
     network = SimulatedNetwork(
         found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed
     )
