@@ -146,3 +146,31 @@ def test_a_node_is_in_one_group(switch: ShellSwitch) -> None:
     )
     assert switch.refuses("mc_node_dissociate 2 0").startswith("Invalid PRE operation (ERROR): ")
     assert switch.refuses("mc_node_associate 4 0").startswith("Invalid PRE operation (INVALID_MGRP_HANDLE): ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mc_node_update 0 1 2 3",
+        "mc_node_associate 1 1",
+        "mc_set_lag_membership 1 4",
+        "mirroring_add 6 1",
+        "mirroring_add_mc 6 1",
+    ],
+)
+def test_a_refused_change_changes_nothing(
+    switch: ShellSwitch, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    switch.does("mc_mgrp_create 1", "mc_node_create 5 1 2 | 1", "mc_node_create 6 3", "mc_node_associate 1 0")
+    switch.does("mirroring_add_mc 5 1")
+    monkeypatch.setattr("softswitch.p4runtime.entities.replication.MAX_REPLICAS", 4)
+    before = switch.does("mc_dump")
+    assert "room for 4 replicas" in switch.refuses(line)
+    assert switch.does("mc_dump") == before
+    assert switch.does("mirroring_get 5") == ["MirroringSessionConfig(port=None, mgid=1)"]
+    assert switch.ports_of(frame(2, group=1)) == [1, 2]
+    assert sorted(switch.ports_of(frame(1, session=5))) == [1, 2, 9]
+    assert sorted(switch.ports_of(frame(1, session=6))) == [9]
+    switch.does("mc_node_update 0 1")
+    assert switch.ports_of(frame(2, group=1)) == [1]
+    assert switch.does("mc_node_destroy 1") == ["Destroying node 1"]

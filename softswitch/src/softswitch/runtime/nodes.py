@@ -7,8 +7,9 @@ nodes here, one for each `egress_rid`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from softswitch.p4runtime.entities.selection import NumberAllocator
@@ -35,6 +36,17 @@ class Nodes:
     lags: dict[int, list[int]] = field(default_factory=dict)  # ports by LAG
     group_of_session: dict[int, int] = field(default_factory=dict)  # multicast group by mirroring session
     _allocator: NumberAllocator = field(default_factory=NumberAllocator)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Copy the state; return a function that restores it (`p4runtime.batch.Restorable`)."""
+        state = {
+            "nodes": {handle: replace(node) for handle, node in self.nodes.items()},
+            "groups": {group: list(handles) for group, handles in self.groups.items()},
+            "lags": dict(self.lags),
+            "group_of_session": dict(self.group_of_session),
+            "_allocator": deepcopy(self._allocator),
+        }
+        return lambda: self.__dict__.update(state)
 
     def find_node(self, handle: int) -> _Node:
         if handle not in self.nodes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from softswitch.p4runtime.batch import DELETE
+from softswitch.p4runtime.batch import DELETE, Batch
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.replicas import MAX_INSTANCE
+from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
@@ -29,27 +32,25 @@ class Replication(RuntimeCalls[PL]):
     # -- multicast
 
     def mc_group_create(self, group: int) -> None:
-        control, nodes = self._update_nodes()
         if not 0 < group < MULTICAST_GROUPS:
             text = f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}"
             raise RuntimeRefusal(PRE, "INVALID_MGID", text)
-        if group in nodes.groups:
-            return  # as in BMv2
-        nodes.groups[group] = []
-        _write_group(control, nodes, group)
+        with self._change() as change:
+            if group in change.nodes.groups:
+                return  # as in BMv2
+            change.nodes.groups[group] = []
+            change.write_group(group)
 
     def mc_group_destroy(self, group: int) -> None:
         """Remove a group; do nothing if there is none, as in BMv2."""
-        control, nodes = self._update_nodes()
-        if group not in nodes.groups:
-            return
-        for handle in nodes.groups.pop(group):
-            nodes.nodes[handle].group = None
-        batch = control.batch()
-        message = p4r.MulticastGroupEntry(multicast_group_id=group)
-        control.replication.groups.write(DELETE, message, batch)
-        batch.apply()
-        _write_mirrors(control, nodes, group)
+        with self._change() as change:
+            if group not in change.nodes.groups:
+                return
+            for handle in change.nodes.groups.pop(group):
+                change.nodes.nodes[handle].group = None
+            message = p4r.MulticastGroupEntry(multicast_group_id=group)
+            change.replication.groups.write(DELETE, message, change.batch)
+            change.write_mirrors(group)
 
     def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
         _, nodes = self._update_nodes()
@@ -59,35 +60,35 @@ class Replication(RuntimeCalls[PL]):
         return nodes.create(rid, ports, lags)
 
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
-        control, nodes = self._update_nodes()
         _check_ports(ports)
-        stored_node = nodes.find_node(node)
-        stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
-        _write_group(control, nodes, stored_node.group)
+        with self._change() as change:
+            stored_node = change.nodes.find_node(node)
+            stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
+            change.write_group(stored_node.group)
 
     def mc_node_destroy(self, node: int) -> None:
-        control, nodes = self._update_nodes()
-        _write_group(control, nodes, nodes.destroy(node))
+        with self._change() as change:
+            change.write_group(change.nodes.destroy(node))
 
     def mc_node_associate(self, group: int, node: int) -> None:
-        control, nodes = self._update_nodes()
-        nodes.associate(group, node)
-        _write_group(control, nodes, group)
+        with self._change() as change:
+            change.nodes.associate(group, node)
+            change.write_group(group)
 
     def mc_node_dissociate(self, group: int, node: int) -> None:
-        control, nodes = self._update_nodes()
-        if node not in nodes.find_group(group):
-            nodes.find_node(node)  # raises if there is no such node
-            raise RuntimeRefusal(PRE, "ERROR", f"node {node} is not in multicast group {group}")
-        _write_group(control, nodes, nodes.dissociate(node))
+        with self._change() as change:
+            if node not in change.nodes.find_group(group):
+                change.nodes.find_node(node)  # raises if there is no such node
+                raise RuntimeRefusal(PRE, "ERROR", f"node {node} is not in multicast group {group}")
+            change.write_group(change.nodes.dissociate(node))
 
     def mc_set_lag(self, lag: int, ports: list[int]) -> None:
-        control, nodes = self._update_nodes()
         _check_ports(ports)
-        nodes.lags[lag] = sorted(ports)
-        for node in list(nodes.nodes.values()):
-            if lag in node.lags:
-                _write_group(control, nodes, node.group)
+        with self._change() as change:
+            change.nodes.lags[lag] = sorted(ports)
+            for node in change.nodes.nodes.values():
+                if lag in node.lags:
+                    change.write_group(node.group)
 
     def multicast(self) -> Multicast:
         _, nodes = self._update_nodes()
@@ -96,7 +97,6 @@ class Replication(RuntimeCalls[PL]):
     # -- mirroring
 
     def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
-        control, nodes = self._update_nodes()
         if not 0 < session < CLONE_SESSIONS:
             text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
             raise RuntimeRefusal(MIRRORING, "ERROR", text)
@@ -104,22 +104,23 @@ class Replication(RuntimeCalls[PL]):
             raise RuntimeRefusal(MIRRORING, "ERROR", "expected either a port or a multicast group")
         if port is not None:
             _check_ports([port])
-            nodes.group_of_session.pop(session, None)
-            _write_mirror(control, session, [Replica(port)])
-        else:
-            assert group is not None
-            nodes.group_of_session[session] = group
-            _write_mirror(control, session, nodes.replicas(group))
+        with self._change() as change:
+            if port is not None:
+                change.nodes.group_of_session.pop(session, None)
+                change.write_mirror(session, [Replica(port)])
+            else:
+                assert group is not None
+                change.nodes.group_of_session[session] = group
+                change.write_mirror(session, change.nodes.replicas(group))
 
     def mirror_delete(self, session: int) -> None:
-        control, nodes = self._update_nodes()
-        batch = control.batch()
-        try:
-            control.replication.sessions.write(DELETE, p4r.CloneSessionEntry(session_id=session), batch)
-        except Refusal as refusal:
-            raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", str(refusal)) from None
-        batch.apply()
-        nodes.group_of_session.pop(session, None)
+        with self._change() as change:
+            message = p4r.CloneSessionEntry(session_id=session)
+            try:
+                change.replication.sessions.write(DELETE, message, change.batch)
+            except Refusal as refusal:
+                raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", str(refusal)) from None
+            change.nodes.group_of_session.pop(session, None)
 
     def mirror(self, session: int) -> Mirror:
         """Return the destination of a session; if P4Runtime created it, the first port."""
@@ -146,30 +147,43 @@ class Replication(RuntimeCalls[PL]):
         )
         return control, nodes
 
-
-def _write_group(control: ControlledPipeline[PL], nodes: Nodes, group: int | None) -> None:
-    """Write the replicas of a group, and of the mirroring sessions to the group, to the pipeline."""
-    if group is None:
-        return
-    replicas = nodes.replicas(group)
-    message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_encode_replicas(replicas))
-    batch = control.batch()
-    control.replication.groups.put(message, replicas, batch)
-    batch.apply()
-    _write_mirrors(control, nodes, group)
-
-
-def _write_mirrors(control: ControlledPipeline[PL], nodes: Nodes, group: int) -> None:
-    for session, destination in nodes.group_of_session.items():
-        if destination == group:
-            _write_mirror(control, session, nodes.replicas(group))
+    @contextmanager
+    def _change(self) -> Iterator[_Change]:
+        """Apply a change of nodes, groups and sessions as a whole, or undo it if the caller raises."""
+        control, nodes = self._update_nodes()
+        change = _Change(nodes, control.replication, Batch(control.pipeline))
+        change.batch.snapshot(nodes)
+        try:
+            yield change
+        except BaseException:
+            change.batch.roll_back()
+            raise
+        change.batch.apply()
 
 
-def _write_mirror(control: ControlledPipeline[PL], session: int, replicas: list[Replica]) -> None:
-    message = p4r.CloneSessionEntry(session_id=session, replicas=_encode_replicas(replicas))
-    batch = control.batch()
-    control.replication.sessions.put(message, replicas, batch)
-    batch.apply()
+@dataclass(frozen=True)
+class _Change:
+    nodes: Nodes
+    replication: PacketReplication
+    batch: Batch
+
+    def write_group(self, group: int | None) -> None:
+        """Write the replicas of a group, and of the mirroring sessions to the group."""
+        if group is None:
+            return
+        replicas = self.nodes.replicas(group)
+        message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_encode_replicas(replicas))
+        self.replication.groups.put(message, replicas, self.batch)
+        self.write_mirrors(group)
+
+    def write_mirrors(self, group: int) -> None:
+        for session, destination in self.nodes.group_of_session.items():
+            if destination == group:
+                self.write_mirror(session, self.nodes.replicas(group))
+
+    def write_mirror(self, session: int, replicas: list[Replica]) -> None:
+        message = p4r.CloneSessionEntry(session_id=session, replicas=_encode_replicas(replicas))
+        self.replication.sessions.put(message, replicas, self.batch)
 
 
 def _encode_replicas(replicas: Sequence[Replica]) -> list[p4r.Replica]:
