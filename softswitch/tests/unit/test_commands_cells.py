@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from finsy.proto import p4r
 
+from softswitch.p4runtime.messages import adopt
 from softswitch.pipeline import CounterValue, MeterConfig
 from switch_harness import PROGRAMS
-from switch_harness.p4runtime import CONTROL, ENTITIES, read
+from switch_harness.p4runtime import CONTROL, ENTITIES, config, read
 from switch_harness.switch_runtime import ShellSwitch, shells
 
 entities = shells(ENTITIES, False, True)
@@ -130,3 +131,20 @@ def test_parts_of_a_value_set_are_one_behind_the_other() -> None:
 )
 def test_mistakes(entities: ShellSwitch, line: str, error: str) -> None:
     assert entities.refuses(line).startswith(error)
+
+
+def test_indices_of_commands_are_the_cells_not_a_controller_s() -> None:
+    """In `hop_t`, controllers know cell 510 as index 0xFFFFFFFD."""
+    names = PROGRAMS / "names"
+    request = config(program=names)
+    for arrays in (request.p4info.counters, request.p4info.meters, request.p4info.registers):
+        for array in arrays:
+            array.index_type_name.name = "hop_t"
+    with ShellSwitch(names, p4info=True) as switch:
+        switch.pipelines.load(adopt(request))
+        switch.does("counter_write seen 510 9 800")
+        assert switch.does("counter_read seen 510") == ["seen[510]= (800 bytes, 9 packets)"]
+        switch.does("register_write last_vrf 510 5")
+        assert switch.does("register_read last_vrf 510") == ["last_vrf[510]= 5"]
+        switch.does("meter_set_rates rate 510 0.000002:3 0.000004:5")
+        assert switch.does("meter_get_rates rate 510")[0] == "0: info rate = 2e-06, burst size = 3"

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
+from softswitch.p4runtime.entities.arrays import SizedArray
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key
 from softswitch.p4runtime.entities.value_sets import make_matches
@@ -61,7 +62,7 @@ class Cells(Tables[PL]):
     def register_write(self, register: str, index: int | None, value: str) -> None:
         control = self.control()
         array = _find_array(REGISTER, control.p4info.registers, register)
-        _select_indices(REGISTER, array, index)  # raises if there is no such cell
+        index = _find_controller_index(REGISTER, array, index)
         try:
             number = int(value, 0) & (1 << array.shape.width) - 1
         except ValueError:
@@ -82,7 +83,7 @@ class Cells(Tables[PL]):
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
         control = self.control()
         array = _find_array(COUNTER, control.p4info.counters, counter)
-        _select_indices(COUNTER, array, index)  # raises if there is no such cell
+        index = _find_controller_index(COUNTER, array, index)
         entry = p4r.CounterEntry(counter_id=array.id, data=_make_counter_data(packets, octets))
         if index is not None:
             entry.index.index = index
@@ -121,6 +122,7 @@ class Cells(Tables[PL]):
             control.meters.configure(array, cells, config, batch)
             batch.apply()
             return
+        index = _find_controller_index(METER, array, index)
         entry = p4r.MeterEntry(meter_id=array.id)
         encode_config(config, entry.config)
         if index is not None:
@@ -189,6 +191,18 @@ def _select_indices(kind: str, array: NamedArray, index: int | None) -> range:
         text = f"{kind} {array.name} has cells 0 to {array.size - 1}, not {index}"
         raise RuntimeRefusal(kind, "INVALID_INDEX", text)
     return range(index, index + 1)
+
+
+def _find_controller_index(kind: str, array: SizedArray, index: int | None) -> int | None:
+    """Return the index by which P4Runtime knows a cell; None, all cells, stays as it is."""
+    _select_indices(kind, array, index)  # raises if there is no such cell
+    if index is None or array.index_translation is None:
+        return index
+    controller_index = array.index_translation.controller_index(index)
+    if controller_index is None:
+        text = f"{kind} {array.name}: the type {array.index_translation.name} has no index of cell {index}"
+        raise RuntimeRefusal(kind, "ERROR", text)
+    return controller_index
 
 
 def _make_counter_data(packets: int, octets: int) -> p4r.CounterData:
