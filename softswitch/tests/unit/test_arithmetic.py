@@ -84,6 +84,11 @@ COMPARISONS = (ir.Op.EQ, ir.Op.NE, ir.Op.LT, ir.Op.GT, ir.Op.LE, ir.Op.GE, ir.Op
 AMOUNTS = st.one_of(
     st.builds(ir.Constant, st.integers(0, 130)),
     st.builds(lambda f: ir.Binary(ir.Op.AND, f, ir.Constant(0xFF)), LEAVES),
+    st.builds(  # may be negative
+        lambda f, n: ir.Binary(ir.Op.SUB, ir.Binary(ir.Op.AND, f, ir.Constant(0xFF)), ir.Constant(n)),
+        LEAVES,
+        st.integers(0, 300),
+    ),
 )
 
 

@@ -271,16 +271,16 @@ def _or_bounds(left: Interval, right: Interval) -> Interval:
 
 
 def _shl_bounds(left: Interval, right: Interval) -> Interval:
-    shift = min(right.high, MAX_EXPRESSION_BITS + 1)  # `interval` refuses wider results
-    # Shifted by more, a negative number decreases.
-    return Interval(min(left.low << shift, left.low), max(left.high << shift, left.high))
+    shift = min(max(right.high, 0), MAX_EXPRESSION_BITS + 1)  # `interval` refuses wider results
+    # Shifted by more, a negative number decreases; a shift by a negative amount yields 0.
+    return Interval(min(left.low << shift, left.low, 0), max(left.high << shift, left.high, 0))
 
 
 def _shr_bounds(left: Interval, right: Interval) -> Interval:
-    return Interval(
-        min(left.low >> right.low, left.low >> min(right.high, MAX_EXPRESSION_BITS)),
-        max(left.high >> right.low, 0),
-    )
+    least_shift = max(right.low, 0)
+    # A shift by a negative amount shifts out all bits.
+    largest_shift = MAX_EXPRESSION_BITS if right.low < 0 else min(right.high, MAX_EXPRESSION_BITS)
+    return Interval(min(left.low >> least_shift, left.low >> largest_shift), max(left.high >> least_shift, 0))
 
 
 def _quotient_bounds(dividend: Interval, _: Interval) -> Interval:
