@@ -111,7 +111,7 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
     # The driver has used the CPU until `at`. If no operation is pending, it is due again at `until`.
     agent, now = world.agents[w], int64(world.header.now)
     agent.phase = SENDS
-    is_idle = world.calls.header[w].pending == 0
+    is_idle = world.workers.header[w].pending == 0
     agent.driver_due = until if is_idle else now
     if is_idle and at == now:
         block(world, w, now, until)

@@ -18,7 +18,7 @@ def prefetch_departed(world: World, a: int, f: int) -> None:
     if s >= 0:
         request_index(row(world.servers, s), world.frames[f].rpc)
     else:
-        answer_index(row(world.calls, a), world.frames[f].rpc)
+        answer_index(row(world.workers, a), world.frames[f].rpc)
 
 
 @compiled
@@ -28,4 +28,4 @@ def prefetch_arrived(world: World, a: int, f: int) -> None:
     if s >= 0:
         request_values(row(world.servers, s), world.frames[f].rpc)
     else:
-        answer_values(row(world.calls, a), world.frames[f].rpc)
+        answer_values(row(world.workers, a), world.frames[f].rpc)

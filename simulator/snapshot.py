@@ -12,7 +12,7 @@ from simulator.state import WORLD_HEADER, World
 
 _NOT_IN_SNAPSHOTS = {
     "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
-    "calls", "servers",
+    "workers", "servers",
 }  # fmt: skip
 """Fields of a world that are written before they are read, do not change, or have their own code here."""
 _NOT_IN_SNAPSHOTS_OF_STATES = {"sent", "log", "connection_records", "journal", "requests"}
@@ -38,7 +38,7 @@ class WorldSnapshot:
 
 
 def _arrays_of(world: World) -> Iterator[NDArray[np.generic]]:
-    yield from _arrays_of_state(world.calls)
+    yield from _arrays_of_state(world.workers)
     yield from _arrays_of_state(world.servers)
     for name, array in world._asdict().items():
         if name not in _NOT_IN_SNAPSHOTS:

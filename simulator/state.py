@@ -223,14 +223,14 @@ class World(NamedTuple):
     burst: Ints  # int64[BURST]: frames that `send_burst` sends
     heads: Octets  # uint8[n, peers, HEAD_BYTES]: heads of the frames of each agent to each peer
     costs: Costs
-    calls: Any  # a design's state class, whose arrays have one more axis
+    workers: Any  # a design's state class, whose arrays have one more axis
     """States of all workers, of the class of their design's state: each array has one more axis in front,
     [workers], except read-only arrays, which all workers share."""
     servers: Any  # likewise
 
 
 def _states(world: World) -> list[tuple[Generic, type]]:
-    return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
+    return [(_TRANSMIT, type(world.workers)), (_HANDLE, type(world.servers))]
 
 
 _HERE = Path(__file__).parent

@@ -22,34 +22,34 @@ CONTINUED, NEEDS_DRIVER, AGENT_LOG_FULL = 0, 1, 2
 
 @compiled
 def step_worker(world: World, w: int, now: int) -> int:
-    agent, calls = world.agents[w], row(world.calls, w)
-    if calls.header.rows + BURST > len(calls.log):
+    agent, worker = world.agents[w], row(world.workers, w)
+    if worker.header.rows + BURST > len(worker.log):
         return AGENT_LOG_FULL
-    if calls.header.pending == 0:
-        return _step_idle(world, w, calls, now)
+    if worker.header.pending == 0:
+        return _step_idle(world, w, worker, now)
     if agent.phase == SENDS:
-        wake(calls, now)
+        wake(worker, now)
         agent.phase, agent.sent = RECEIVES, 0
-        until = _send_datagrams(world, w, calls, now)
+        until = _send_datagrams(world, w, worker, now)
         if agent.sent:
             occupy_core(world, w, now, until)
             return CONTINUED
-    until = _receive_burst(world, w, calls, now)
+    until = _receive_burst(world, w, worker, now)
     agent.phase = SENDS
     if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
-        block(world, w, now, int64(calls.header.due))
+        block(world, w, now, int64(worker.header.due))
     return CONTINUED
 
 
 @compiled
-def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
+def _step_idle(world: World, w: int, worker: WorkerState, now: int) -> int:
     """Receive late answers between operations, and send resulting frames; report when the driver is due."""
     agent = world.agents[w]
     if agent.driver_due <= now:
         return NEEDS_DRIVER
-    until = _send_datagrams(world, w, calls, _receive_burst(world, w, calls, now))
+    until = _send_datagrams(world, w, worker, _receive_burst(world, w, worker, now))
     if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
@@ -58,23 +58,23 @@ def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
 
 
 @compiled
-def _send_datagrams(world: World, w: int, calls: WorkerState, now: int) -> int:
+def _send_datagrams(world: World, w: int, worker: WorkerState, now: int) -> int:
     costs, n = world.costs, int64(0)
     while n < SEND_BURST:
-        s = transmit(calls, now)
+        s = transmit(worker, now)
         if s == NOTHING:
             break
         now += costs.encode
-        prefetch_next(calls)
-        datagram = int64(calls.sent.ctypes.data) + s * BUFFER_BYTES
-        world.burst[n] = build_frame(world, w, peer(calls, s), datagram, octets(calls, s))
+        prefetch_next(worker)
+        datagram = int64(worker.sent.ctypes.data) + s * BUFFER_BYTES
+        world.burst[n] = build_frame(world, w, peer(worker, s), datagram, octets(worker, s))
         n += 1
     world.agents[w].sent = n
     return send_burst(world, w, n, now, int64(costs.send))
 
 
 @compiled
-def _receive_burst(world: World, w: int, calls: WorkerState, now: int) -> int:
+def _receive_burst(world: World, w: int, worker: WorkerState, now: int) -> int:
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:
         return now
@@ -83,9 +83,9 @@ def _receive_burst(world: World, w: int, calls: WorkerState, now: int) -> int:
         f = take_frame(world, w)
         frame = world.frames[f]
         duration = draw_duration(world, world.costs.receive)
-        log_row = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read_at)
+        log_row = receive(worker, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read_at)
         if log_row != NOTHING:
-            calls.log[log_row].w_proc = duration
+            worker.log[log_row].w_proc = duration
         free_frame(world, f)
         read_at += duration
     return read_at

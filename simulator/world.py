@@ -151,7 +151,7 @@ class SimulatedNetwork:
             burst=np.zeros(BURST, np.int64),
             heads=heads,
             costs=costs_of(hosts, arm.name),
-            calls=_stack_states([client.state for client in self.clients]),
+            workers=_stack_states([client.state for client in self.clients]),
             servers=_stack_states(server_states),
         )
         self.pinned_ref = pinned_ref(self.world, write_world)
@@ -159,7 +159,7 @@ class SimulatedNetwork:
         for k, outage in enumerate(self.world.outages):
             push_event(self.world, int(outage.begin_ns), OUTAGE_BEGINS, k, ABSENT)
         for w, client in enumerate(self.clients):
-            client.adopt(row_of(self.world.calls, w))
+            client.adopt(row_of(self.world.workers, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
         for server in self.servers:
             agents.configure(server, settings or RunSettings())
@@ -214,7 +214,7 @@ class SimulatedNetwork:
         return dict(zip(names, self.world.agents.queued_ns.tolist(), strict=True))
 
     def retransmissions(self) -> list[int]:
-        counts: list[int] = self.world.calls.header.retransmissions.tolist()
+        counts: list[int] = self.world.workers.header.retransmissions.tolist()
         return counts
 
     def collect_connection_records(self, p: int) -> None:

@@ -115,7 +115,7 @@ class WorkerKilled(Fault):
         w = self._injection.target
         if self._testbed.world.agents.dead[w]:
             self._player.mark_recovered(self._answered_rpcs_before)
-        elif self._injection.after_previous_us is None and not self._testbed.world.calls.header.pending[w]:
+        elif self._injection.after_previous_us is None and not self._testbed.world.workers.header.pending[w]:
             # Wait for the middle of an operation.
             delay_ns = self._player.random.randrange(_MAX_WAIT_FOR_OPERATION_NS)
             self._player.call_later(delay_ns, self.inject)
@@ -180,7 +180,7 @@ class SwitchRestarted(Fault):
 
     def _kill(self) -> None:
         player, world = self._player, self._testbed.world
-        self._had_replay_log = bool(world.calls.replay_log[:, 0].any())
+        self._had_replay_log = bool(world.workers.replay_log[:, 0].any())
         self._refused_before = int(world.header.refused)
         player.blind_spans.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)

@@ -117,50 +117,50 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
 
 @compiled
 def _count_answered(world: World, operations: Operations, w: int) -> None:
-    calls = world.calls.header[w]
-    operations.header.answered += calls.rows  # the log has a row for each answered RPC
-    calls.rows = 0
+    client_header = world.workers.header[w]
+    operations.header.answered += client_header.rows  # the log has a row for each answered RPC
+    client_header.rows = 0
 
 
 @compiled
 def _drive_worker(world: World, operations: Operations, w: int) -> None:
     # Complete the operation that has ended, if any, and start the next once it is due.
-    header, worker, calls = operations.header, operations.progress[w], row(world.calls, w)
+    header, worker, client = operations.header, operations.progress[w], row(world.workers, w)
     now = int64(world.header.now)
-    if calls.header.pending == 0 and worker.state != IDLE:
+    if client.header.pending == 0 and worker.state != IDLE:
         if worker.state == IN_OPERATION:
-            _complete(operations, w, calls, now)
+            _complete(operations, w, client, now)
         worker.state = IDLE
         worker.due = now + int64(next_random(header) * header.think_ns)
     send_at, next_due = now, int64(NEVER)  # when the worker may send; when it is to be driven again
-    if calls.header.pending == 0:
-        if calls.header.unreplayed:
-            n = next_unreplayed(calls)
-            take_unreplayed(calls, n)
+    if client.header.pending == 0:
+        if client.header.unreplayed:
+            n = next_unreplayed(client)
+            take_unreplayed(client, n)
             worker.state = REPLAYING
             if n:
-                _start_operation(calls, PUSH, _REPLAY_ITERATION, n)
+                _start_operation(client, PUSH, _REPLAY_ITERATION, n)
                 send_at = now + int64(header.begin_ns)
             else:
                 worker.state, next_due = IDLE, now  # the rest of the replay log is empty
         elif not (header.is_closing or worker.operations == OPERATIONS):
             next_due = int64(worker.due)
             if next_due <= now:
-                _invoke(operations, w, calls, now)
+                _invoke(operations, w, client, now)
                 send_at = now + int64(header.begin_ns)
     resume_worker(world, w, send_at, max(next_due, send_at))
 
 
 @compiled
-def _invoke(operations: Operations, w: int, calls: ClientState, now: int) -> None:
+def _invoke(operations: Operations, w: int, client: ClientState, now: int) -> None:
     header, worker = operations.header, operations.progress[w]
     k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
     kind = PULL if next_random(header) < header.pull_probability else PUSH
     for key in range(KEYS):
         # An operation has at least one key: the last, if none was drawn.
         if next_random(header) < header.key_probability or (key == KEYS - 1 and n == 0):
-            calls.positions[n] = key
-            calls.deltas[n] = delta_of(header, w, k, key)
+            client.positions[n] = key
+            client.deltas[n] = delta_of(header, w, k, key)
             mask |= np.uint64(1) << np.uint64(key)
             n += 1
     operation = operations.history[w, k]
@@ -168,33 +168,33 @@ def _invoke(operations: Operations, w: int, calls: ClientState, now: int) -> Non
     operation.completed, operation.added = 0, np.uint64(0)
     worker.operations += 1
     worker.state = IN_OPERATION
-    _start_operation(calls, kind, k + 1, n)
+    _start_operation(client, kind, k + 1, n)
 
 
 @compiled
-def _start_operation(calls: ClientState, kind: int, iteration: int, n: int) -> None:
+def _start_operation(client: ClientState, kind: int, iteration: int, n: int) -> None:
     for i in range(n):
-        calls.answered[i] = False
-    start(calls, kind, iteration, n)
+        client.answered[i] = False
+    start(client, kind, iteration, n)
 
 
 @compiled
-def _complete(operations: Operations, w: int, calls: ClientState, now: int) -> None:
+def _complete(operations: Operations, w: int, client: ClientState, now: int) -> None:
     worker = operations.progress[w]
     k = int64(worker.operations) - 1
     operations.history[w, k].completed = now
     worker.completed += 1
-    _record_answers(operations, w, k, calls)
+    _record_answers(operations, w, k, client)
 
 
 @compiled
-def _record_answers(operations: Operations, w: int, k: int, calls: ClientState) -> None:
+def _record_answers(operations: Operations, w: int, k: int, client: ClientState) -> None:
     operation, added = operations.history[w, k], np.uint64(0)
-    for i in range(int64(calls.header.n_keys)):
-        key = int64(calls.positions[i])
+    for i in range(int64(client.header.n_keys)):
+        key = int64(client.positions[i])
         if operation.kind == PULL:
-            operations.pulled[w, k, key] = calls.values[i]
-        elif calls.answered[i]:
+            operations.pulled[w, k, key] = client.values[i]
+        elif client.answered[i]:
             added |= np.uint64(1) << np.uint64(key)
     operation.added = added
 
@@ -206,5 +206,5 @@ def abandon_operation(world: World, operations: Operations, w: int) -> None:
     _count_answered(world, operations, w)
     worker = operations.progress[w]
     if worker.state == IN_OPERATION:
-        _record_answers(operations, w, int64(worker.operations) - 1, row(world.calls, w))
+        _record_answers(operations, w, int64(worker.operations) - 1, row(world.workers, w))
     worker.state = IDLE

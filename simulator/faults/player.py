@@ -145,12 +145,12 @@ class Player:
             testbed.now = slice_end
 
     def _operations_ended(self) -> bool:
-        calls, progress = self.testbed.world.calls.header, self.testbed.operations.progress
+        client_headers, progress = self.testbed.world.workers.header, self.testbed.operations.progress
         return all(
             self._is_dead(w)
             or (
-                calls.pending[w] == 0
-                and not calls.unreplayed[w]
+                client_headers.pending[w] == 0
+                and not client_headers.unreplayed[w]
                 and (self.is_closing or progress.operations[w] == OPERATIONS)
             )
             for w in range(WORKERS)
@@ -232,7 +232,7 @@ class Player:
 
     def count_answered(self) -> int:
         # `answered` does not include RPCs that are still in the workers' logs.
-        rpcs_in_logs = int(self.testbed.world.calls.header.rows.sum())
+        rpcs_in_logs = int(self.testbed.world.workers.header.rows.sum())
         return int(self.testbed.operations.header.answered) + rpcs_in_logs
 
     def mark_recovered(self, answered_rpcs_before: int) -> None:
@@ -309,10 +309,10 @@ class Player:
     # -- the end
 
     def _has_ended(self) -> bool:
-        calls, progress = self.testbed.world.calls.header, self.testbed.operations.progress
+        client_headers, progress = self.testbed.world.workers.header, self.testbed.operations.progress
         is_idle = all(
             self._is_dead(w)
-            or (calls.pending[w] == 0 and not calls.unreplayed[w] and progress.state[w] == IDLE)
+            or (client_headers.pending[w] == 0 and not client_headers.unreplayed[w] and progress.state[w] == IDLE)
             for w in range(WORKERS)
         )
         tasks = self.tasks - {self._recovery}

@@ -71,7 +71,7 @@ class SimulatedTestbed:
         self._provisioned_image = self.switch.image()
         self._snapshot = WorldSnapshot(self.world)
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
-        replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
+        replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
         """(key, -delta) of acknowledged updates that may be missing: their worker died during replay."""
@@ -179,10 +179,10 @@ class SimulatedTestbed:
 
     def _record_unknown_updates(self, w: int) -> None:
         # Write to the log what a worker's `replay` would have written before it died.
-        calls, log = self.network.clients[w].state, self.logs[w]
-        n = int(calls.header["n_keys"])
-        answered = log.note(calls.positions[:n], calls.deltas[:n])
-        answered[:] = calls.answered[:n]
+        state, log = self.network.clients[w].state, self.logs[w]
+        n = int(state.header["n_keys"])
+        answered = log.note(state.positions[:n], state.deltas[:n])
+        answered[:] = state.answered[:n]
         log.mark_taken()
         # `unknown` does not depend on the switch number.
         unknown_sums = log.unacked(log.switch_number).unknown
@@ -198,12 +198,12 @@ class SimulatedTestbed:
         )
         new_state = new_client.state
         # Write the new state into the world's arrays, which the client uses from now on.
-        new_client.adopt(row_of(self.world.calls, w))
+        new_client.adopt(row_of(self.world.workers, w))
         for name, array in new_state._asdict().items():
             # The replay log persists, and all clients share the key space.
             if name not in ("replay_log", "space"):
                 array = np.asarray(array)
-                getattr(self.world.calls, name)[(w, *map(slice, array.shape))] = array
+                getattr(self.world.workers, name)[(w, *map(slice, array.shape))] = array
         self.network.clients[w] = new_client
         self._restart_agent(w)
 

@@ -93,7 +93,7 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     )  # fmt: skip
     if design.is_lockstep:
         # The number of workers that add up, as `set_worker_count` of a client sets it.
-        simulated_network.world.calls.header.workers = job.workers
+        simulated_network.world.workers.header.workers = job.workers
     hyperparameters = choose(trace)
     models = [
         LogisticRegression(hyperparameters.scale, hyperparameters.learning_rate)

@@ -57,14 +57,14 @@ def test_in_virtual_time(loss: float) -> None:
     )
     world = network.world
     for w in range(WORKERS):
-        world.calls.header[w].pending = NUMBERS
+        world.workers.header[w].pending = NUMBERS
         wake_agent(world, w)
     while (reason := run(world, NEVER)) == DRIVER_DUE:
         w = int(world.header.agent)
-        resume(world, w, network.now, network.now if world.calls.header[w].pending else NEVER)
-    assert reason == NO_EVENTS and not world.calls.header.pending.any()
-    asked, extras = int(world.servers.header.asked.sum()), int(world.calls.header.extras.sum())
-    greetings = int(world.calls.header.greetings.sum())
+        resume(world, w, network.now, network.now if world.workers.header[w].pending else NEVER)
+    assert reason == NO_EVENTS and not world.workers.header.pending.any()
+    asked, extras = int(world.servers.header.asked.sum()), int(world.workers.header.extras.sum())
+    greetings = int(world.workers.header.greetings.sum())
     if loss:
         assert asked > WORKERS * NUMBERS and extras > 0
     else:

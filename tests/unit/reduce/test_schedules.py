@@ -32,7 +32,7 @@ def test_faults_do_happen(subject: Subject) -> None:
     again = lost = doubled = late = 0
     for seed in range(5):
         world = play(subject, draw_all_reduces(RANGE, "everything", seed)).testbed.world
-        again += int(world.calls.header.retransmissions.sum())
+        again += int(world.workers.header.retransmissions.sum())
         for link in (world.up, world.down):
             lost += int(link.lost.sum())
             doubled += int(link.doubled.sum())

@@ -68,7 +68,7 @@ def operate_to_rest(testbed: RandomTestbed, count: int, lanes: int = 0) -> None:
 def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     testbed = RandomTestbed(arm, network=network, hot=HALF)
     operate_to_rest(testbed, 12, lanes=500)
-    again = int(testbed.network.world.calls.header.retransmissions.sum())
+    again = int(testbed.network.world.workers.header.retransmissions.sum())
     dropped = int(testbed.network.world.port_queues.queues.dropped.sum())
     assert (again > 0) == (network is FAULTY or dropped > 0)
     if network is MANAGED:
@@ -295,7 +295,7 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
     assert [h for h in world.host_at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
     operate_to_rest(testbed, 6, lanes=1_000)
-    assert (testbed.network.world.calls.header.retransmissions == 0).all()
+    assert (testbed.network.world.workers.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
     length = FRAME["head"].shape[0] + BUFFER_BYTES
     assert (world.racks_up.longest_queue[:2] > length).all() and (world.racks_up.waited > 0).all()
@@ -315,7 +315,7 @@ def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     operate_to_rest(testbed, 3)
     world = testbed.network.world
     assert (world.up.lost > 0).tolist() == [True, False, False, False, False]
-    assert (world.calls.header.retransmissions > 0).tolist() == [True, False, False]
+    assert (world.workers.header.retransmissions > 0).tolist() == [True, False, False]
     ended = [int(client.records.arrival.max()) for client in testbed.network.clients]
     assert ended[0] > 30_000_000 > max(ended[1:])
 
