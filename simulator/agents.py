@@ -22,8 +22,8 @@ def deliver(world: World, a: int, f: int, now: int) -> None:
         free_frame(world, f)
         return
     world.frames[f].arrival = now
-    # The length of a ring is a power of two, so `&` computes the remainder.
     prefetch_arrived(world, a, f)
+    # The length of a ring is a power of two, so `&` computes the remainder.
     ring[(agent.first + agent.waiting) & (len(ring) - 1)] = f
     agent.waiting += 1
     make_ready(world, a, now)
@@ -59,6 +59,7 @@ def send_burst(world: World, a: int, n: int, now: int, cost: int) -> int:
         now += cost
         f = int64(world.burst[k])
         if world.costs.program_runs_at_sender:
+            # The frame crosses no cable, but its sender's cable counts it as if it did.
             link = world.up[a]
             link.frames += 1
             link.bytes += world.frames[f].length

@@ -26,7 +26,7 @@ from simulator.costs import Hosts, Network
 
 log = logging.getLogger(__name__)
 
-_TRACE_PROFILES, _MIN_STEPS = 4, 24
+_PROFILES_PER_TRACE, _MIN_STEPS = 4, 24
 """A trace has this multiple of the lanes that the hot set is chosen from, so that other steps are measured,
 and at least this number of steps of each worker."""
 _UNLIMITED_S = 1e9
@@ -136,7 +136,7 @@ class SimulationConfig(Config):
         # Other values are left to the checks of fields. `isinstance` would accept booleans.
         if not all(type(each) is int and each > 0 for each in (workers, lanes, keys)):
             return given
-        steps = max(_MIN_STEPS, math.ceil(_TRACE_PROFILES * lanes / (workers * keys)))
+        steps = max(_MIN_STEPS, math.ceil(_PROFILES_PER_TRACE * lanes / (workers * keys)))
         return {**given, "trace_steps": steps}
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ def make_ready(world: World, a: int, now: int) -> None:
     _enqueue(world, a)
     agent.woke_idle_core = world.cores[agent.core].running == ABSENT
     if agent.woke_idle_core:
-        _run_next(world, int64(agent.core), now, int64(world.costs.idle))
+        _run_next(world, int64(agent.core), now, int64(world.costs.idle_ns))
 
 
 @compiled
@@ -34,7 +34,7 @@ def occupy_core(world: World, a: int, now: int, until: int) -> None:
     core = world.cores[agent.core]
     agent.used_ns += until - now
     until += _draw_interruption_ns(world, until - now)
-    is_slice_over = core.waiting > 0 and until - core.running_since >= world.costs.slice
+    is_slice_over = core.waiting > 0 and until - core.running_since >= world.costs.slice_ns
     push_event(world, until, STEP, a, YIELDS if is_slice_over else CONTINUES)
 
 
@@ -42,7 +42,7 @@ def occupy_core(world: World, a: int, now: int, until: int) -> None:
 def yield_core(world: World, a: int, now: int) -> None:
     world.agents[a].queued_at = now
     _enqueue(world, a)
-    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake))
+    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake_ns))
 
 
 @compiled
@@ -53,13 +53,14 @@ def block(world: World, a: int, now: int, until: int) -> None:
     if until < agent.alarm:
         agent.alarm = until
         push_event(world, max(until, now), ALARM, a, ABSENT)
-    _run_next(world, int64(agent.core), now, int64(world.costs.wake))
+    _run_next(world, int64(agent.core), now, int64(world.costs.wake_ns))
 
 
 @compiled
 def leave_core(world: World, a: int, now: int) -> None:
+    # Unlike `block`, this sets no alarm: agent `a` is dead.
     world.agents[a].state = BLOCKED
-    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake))
+    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake_ns))
 
 
 @compiled
@@ -73,12 +74,12 @@ def fire_alarm(world: World, a: int, now: int) -> None:
 
 @compiled
 def _draw_interruption_ns(world: World, busy_ns: int) -> int:
-    mean_interval_ns = int64(world.costs.noise_every)
+    mean_interval_ns = int64(world.costs.noise_every_ns)
     # At most one interruption, with a probability in proportion to the busy time.
     if mean_interval_ns == 0 or next_random(world.header) * mean_interval_ns >= busy_ns:
         return 0
     # The argument of the logarithm is never 0.
-    return int64(-np.log(1.0 - next_random(world.header)) * float(world.costs.noise))
+    return int64(-np.log(1.0 - next_random(world.header)) * float(world.costs.noise_ns))
 
 
 @compiled

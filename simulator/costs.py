@@ -109,7 +109,7 @@ class Hosts(Strict):
     idle_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
     """Time of waking an idle core and switching to the agent; about 50 µs in a virtual machine."""
     slice_ns: int = Field(default=3_000_000, ge=1, le=_MAX_NS)
-    encode_ns: int = Field(default=500, ge=0, le=_MAX_NS)
+    encode_ns: int = Field(default=500, ge=0, le=_MAX_NS)  # a worker's time to make a datagram
     send_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
     """Kernel time of each datagram sent."""
     take_ns: int = Field(default=1_000, ge=0, le=_MAX_NS)
@@ -148,21 +148,24 @@ class Hosts(Strict):
 
 def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
     costs = one_record(Costs)
-    costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
-    costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
+    costs.wake_ns, costs.idle_ns, costs.slice_ns = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
+    costs.encode_ns, costs.send_ns, costs.take_ns = hosts.encode_ns, hosts.send_ns, hosts.take_ns
     share = hosts.server_share
-    # A server polls the connections of all workers, of which there are 1 / share as many.
-    costs.connection = round(hosts.connection_ns / share**2)
-    costs.lane, costs.hit = round(hosts.lane_ns / share), hosts.hit_ns
-    costs.program_runs_at_sender, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
-    costs.answer = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
-    costs.noise_every, costs.noise = round((hosts.noise_every_us or 0) * 1e3), round(hosts.noise_us * 1e3)
-    costs.serve_burst, costs.serve_send = round(hosts.take_ns / share), round(hosts.send_ns / share)
+    # A server polls the connections of all workers, 1 / share as many, and takes 1 / share as long for each.
+    costs.connection_ns = round(hosts.connection_ns / share**2)
+    costs.lane_ns, costs.hit_ns = round(hosts.lane_ns / share), hosts.hit_ns
+    costs.program_runs_at_sender, costs.program_ns = hosts.program_ns is not None, hosts.program_ns or 0
+    costs.answer_ns = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
+    costs.noise_every_ns, costs.noise_ns = (
+        round((hosts.noise_every_us or 0) * 1e3),
+        round(hosts.noise_us * 1e3),
+    )
+    costs.serve_take_ns, costs.serve_send_ns = round(hosts.take_ns / share), round(hosts.send_ns / share)
     receive, serve = np.array(hosts.receive_ns), np.array(hosts.serve_ns)
     if hosts.measured is not None:
         receive, serve = measured_times(hosts.measured, arm)
-        costs.lane = 0
-    costs.receive[:], costs.serve[:] = receive, np.rint(serve / share).astype(np.int64)
+        costs.lane_ns = 0
+    costs.receive_ns[:], costs.serve_ns[:] = receive, np.rint(serve / share).astype(np.int64)
     return costs
 
 

@@ -107,5 +107,6 @@ def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
 
 
 def pass_time(network: SimulatedNetwork, until: int) -> None:
+    # No worker begins an operation: a driver that is due is put off until `drive` wakes it.
     run_network(network, lambda w: resume(network.pinned_ref, w, network.now, NEVER), None, until)
     network.world.header.now = max(until, network.now)

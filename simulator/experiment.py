@@ -73,7 +73,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     record.simulation = Simulation(
         rpcs=session.rpcs(),
         packet_passes=sum(int(arm.network.world.header.passes) for arm in session.arms.values()),
-        events=sum(int(arm.network.world.header.delivered) for arm in session.arms.values()),
+        events=sum(int(arm.network.world.header.handled_events) for arm in session.arms.values()),
         virtual_s=session.now_ns / 1e9,
         real_s=time.monotonic() - begin_s,
         loop_s=sum(arm.network.loop_ns for arm in session.arms.values()) / 1e9,

@@ -13,8 +13,8 @@ from simulator.events import push_event
 from simulator.state import ABSENT, OUTAGE_BEGINS, OUTAGE_ENDS, Frame, Link, Outage, World
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
-_IPV4, _TOS, _IPV4_LENGTH, _CHECKSUM, _SOURCE_IP, _DESTINATION_IP = 14, 15, 16, 24, 26, 30
-_UDP, _SOURCE_PORT, _DESTINATION_PORT, _UDP_LENGTH, _UDP_CHECKSUM = 34, 34, 36, 38, 40
+_IPV4, _TOS, _IPV4_LENGTH, _CHECKSUM, _SOURCE_IP, DESTINATION_IP = 14, 15, 16, 24, 26, 30
+_UDP, _SOURCE_PORT, DESTINATION_PORT, _UDP_LENGTH, _UDP_CHECKSUM = 34, 34, 36, 38, 40
 """Offsets in a frame: headers and their fields; `_TOS` has the ECN bits, `_CHECKSUM` is IPv4's."""
 _MAC_BYTES, _IP_BYTES, _PORT_BYTES = 6, 4, 2
 _IPV4_AND_UDP_BYTES, _UDP_BYTES = 28, 8
@@ -164,13 +164,13 @@ def swap_endpoints(head: Octets, request: Octets) -> None:
     for k in range(_MAC_BYTES):
         head[k], head[_MAC_BYTES + k] = request[_MAC_BYTES + k], request[k]
     for k in range(_IP_BYTES):
-        head[_SOURCE_IP + k], head[_DESTINATION_IP + k] = (
-            request[_DESTINATION_IP + k],
+        head[_SOURCE_IP + k], head[DESTINATION_IP + k] = (
+            request[DESTINATION_IP + k],
             request[_SOURCE_IP + k],
         )
     for k in range(_PORT_BYTES):
-        head[_SOURCE_PORT + k] = request[_DESTINATION_PORT + k]
-        head[_DESTINATION_PORT + k] = request[_SOURCE_PORT + k]
+        head[_SOURCE_PORT + k] = request[DESTINATION_PORT + k]
+        head[DESTINATION_PORT + k] = request[_SOURCE_PORT + k]
 
 
 @compiled

@@ -56,7 +56,7 @@ def run_until_needed(world: World, until: int) -> int:
             return OUT_OF_ROOM
         header.now = now
         pop_event(world)
-        header.delivered += 1
+        header.handled_events += 1
         if kind == AT_SWITCH:
             arrive_at_switch(world, target, f, now)
         elif kind == AT_HOST:
@@ -112,7 +112,7 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
     agent, now = world.agents[w], int64(world.header.now)
     agent.phase = SENDS
     is_idle = world.workers.header[w].pending == 0
-    agent.driver_due = until if is_idle else now
+    agent.driver_due = until if is_idle else now  # a pending operation: due as soon as it has ended
     if is_idle and at == now:
         block(world, w, now, until)
     else:

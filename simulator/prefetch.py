@@ -7,8 +7,8 @@ from nativekit.compile import compiled, int64
 from nativekit.reference import row
 from simulator.state import World
 
-request_index, request_values = SERVER_OPS.prefetch_index, SERVER_OPS.prefetch_values
-answer_index, answer_values = WORKER_OPS.prefetch_index, WORKER_OPS.prefetch_values
+prefetch_request_index, prefetch_request_values = SERVER_OPS.prefetch_index, SERVER_OPS.prefetch_values
+prefetch_answer_index, prefetch_answer_values = WORKER_OPS.prefetch_index, WORKER_OPS.prefetch_values
 
 
 @compiled
@@ -16,9 +16,9 @@ def prefetch_departed(world: World, a: int, f: int) -> None:
     """Prefetch the index of the keys of frame `f`, which has left the switch for agent `a`."""
     s = a - int64(world.header.workers)
     if s >= 0:
-        request_index(row(world.servers, s), world.frames[f].rpc)
+        prefetch_request_index(row(world.servers, s), world.frames[f].rpc)
     else:
-        answer_index(row(world.workers, a), world.frames[f].rpc)
+        prefetch_answer_index(row(world.workers, a), world.frames[f].rpc)
 
 
 @compiled
@@ -26,6 +26,6 @@ def prefetch_arrived(world: World, a: int, f: int) -> None:
     """Prefetch the values of the keys of frame `f`, which is in the inbox of agent `a`."""
     s = a - int64(world.header.workers)
     if s >= 0:
-        request_values(row(world.servers, s), world.frames[f].rpc)
+        prefetch_request_values(row(world.servers, s), world.frames[f].rpc)
     else:
-        answer_values(row(world.workers, a), world.frames[f].rpc)
+        prefetch_answer_values(row(world.workers, a), world.frames[f].rpc)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from foundation.protocol.addressing import HOSTS_PER_BLOCK
 from nativekit.compile import compiled, int64
-from simulator.links import free_frame, send_over_link
+from simulator.links import DESTINATION_IP, free_frame, send_over_link
 from simulator.prefetch import prefetch_departed
 from simulator.state import ABSENT, AT_HOST, AT_SWITCH, FROM_RACK, Frame, Link, World
-
-_DESTINATION_IP = 30  # offset in a frame
 
 
 @compiled
@@ -28,7 +26,7 @@ def forward_down(world: World, r: int, f: int, now: int) -> None:
     frame, workers_per_rack = world.frames[f], int64(world.header.workers_per_rack)
     count_delivery(world.racks_down[r], frame)
     # The second byte of the address is the block of workers, the fourth the number in it, from 1.
-    w = HOSTS_PER_BLOCK * int64(frame.head[_DESTINATION_IP + 1]) + int64(frame.head[_DESTINATION_IP + 3]) - 1
+    w = HOSTS_PER_BLOCK * int64(frame.head[DESTINATION_IP + 1]) + int64(frame.head[DESTINATION_IP + 3]) - 1
     if w // workers_per_rack == r and w < world.header.workers:
         send_over_link(world, world.down[w], f, now, AT_HOST, w)
     else:

@@ -10,20 +10,26 @@ from nativekit.records import Octets
 from nativekit.reference import row
 from simulator.agents import build_frame, draw_duration, send_burst, take_frame
 from simulator.cores import block, occupy_core
-from simulator.links import defer_to_python, fill_head, free_frame, new_frame, swap_endpoints
+from simulator.links import (
+    DESTINATION_PORT,
+    defer_to_python,
+    fill_head,
+    free_frame,
+    new_frame,
+    swap_endpoints,
+)
 from simulator.state import HEAD_BYTES, World
 from simulator.worker import AGENT_LOG_FULL, CONTINUED
 
 handle, lanes, stamp, wake = SERVER_OPS.handle, SERVER_OPS.lanes, SERVER_OPS.stamp, SERVER_OPS.wake
 share_cpu, needs_room, transmit = SERVER_OPS.share_cpu, SERVER_OPS.needs_room, SERVER_OPS.transmit
 address, octets, peer = SERVER_OPS.address, SERVER_OPS.octets, SERVER_OPS.peer
-_UDP_DESTINATION_OFFSET = 36  # in a frame
 
 
 @compiled
 def is_rpc_answer(head: Octets) -> bool:
     # The server itself sent the RPC, from this port, to the switch.
-    return int64(head[_UDP_DESTINATION_OFFSET]) << 8 | int64(head[_UDP_DESTINATION_OFFSET + 1]) == PS_RPC_PORT
+    return int64(head[DESTINATION_PORT]) << 8 | int64(head[DESTINATION_PORT + 1]) == PS_RPC_PORT
 
 
 @compiled
@@ -44,8 +50,8 @@ def step_server(world: World, a: int, now: int) -> int:
         else:
             block(world, a, now, int64(server.header.due))
         return CONTINUED
-    poll_ns = int64(costs.connection) * int64(world.header.connections)
-    burst_read_at, answers = now + poll_ns + int64(costs.serve_burst), int64(0)
+    poll_ns = int64(costs.connection_ns) * int64(world.header.connections)
+    burst_read_at, answers = now + poll_ns + int64(costs.serve_take_ns), int64(0)
     finished_at = burst_read_at
     for _ in range(n):
         f = take_frame(world, a)
@@ -55,9 +61,10 @@ def step_server(world: World, a: int, now: int) -> int:
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
         arrival = int64(frame.arrival)
-        duration = draw_duration(world, costs.serve) + int64(costs.lane) * lanes(server, frame.rpc)
+        duration = draw_duration(world, costs.serve_ns) + int64(costs.lane_ns) * lanes(server, frame.rpc)
         length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
+            # The frame has waited until the burst was read, and the frames before it were finished.
             stamp(server, answer.rpc, duration, finished_at - arrival)
             swap_endpoints(answer.head, frame.head)
             fill_head(answer.head, length)
@@ -72,7 +79,7 @@ def step_server(world: World, a: int, now: int) -> int:
             free_frame(world, f)
         finished_at += duration
     share_cpu(server, finished_at - burst_read_at)
-    until = send_burst(world, a, answers, finished_at, int64(costs.serve_send))
+    until = send_burst(world, a, answers, finished_at, int64(costs.serve_send_ns))
     occupy_core(world, a, now, _send_pending(world, a, server, until))
     return CONTINUED
 
@@ -86,4 +93,4 @@ def _send_pending(world: World, a: int, server: ServerState, now: int) -> int:
             break
         world.burst[n] = build_frame(world, a, peer(server, s), address(server, s), octets(server, s))
         n += 1
-    return send_burst(world, a, n, now, int64(world.costs.serve_send))
+    return send_burst(world, a, n, now, int64(world.costs.serve_send_ns))

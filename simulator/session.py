@@ -104,7 +104,8 @@ class SimulatedSession(Session):
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
         self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of simulated time")
-        if not period_ns:
+        is_closed_loop = not period_ns
+        if is_closed_loop:
             duration_ns = self.now_ns - begin_ns
             self._closed_loops[arm.name] = ClosedLoop(
                 rate=_steps_per_s(trainers),

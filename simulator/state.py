@@ -144,27 +144,27 @@ class Core:
 
 
 class Costs:
-    """Durations of agents, ns (`simulator.costs`); arrays have quantiles."""
+    """Durations of agents, as in `simulator.costs.Hosts`; servers have `serve_take_ns`, `serve_send_ns`."""
 
-    wake: int
-    idle: int
-    slice: int
-    encode: int
-    send: int
-    burst: int
-    serve_burst: int
-    serve_send: int
-    connection: int
-    lane: int
+    wake_ns: int
+    idle_ns: int
+    slice_ns: int
+    encode_ns: int
+    send_ns: int
+    take_ns: int
+    serve_take_ns: int
+    serve_send_ns: int
+    connection_ns: int
+    lane_ns: int
     program_runs_at_sender: int
     """Whether the program runs on the core of a frame's sender, whose cable the frame then does not cross."""
-    program: int
-    hit: int
-    answer: int
-    noise_every: int
-    noise: int
-    receive: Annotated[Ints, QUANTILES]
-    serve: Annotated[Ints, QUANTILES]
+    program_ns: int
+    hit_ns: int
+    answer_ns: int
+    noise_every_ns: int
+    noise_ns: int
+    receive_ns: Annotated[Ints, QUANTILES]  # quantiles, to draw from, as `serve_ns`
+    serve_ns: Annotated[Ints, QUANTILES]
 
 
 class WorldHeader:
@@ -182,7 +182,7 @@ class WorldHeader:
     out: int  # address of the program's output records
     out_bytes: int
     passes: int  # number of frames that the program has processed
-    delivered: int  # number of events that have been handled
+    handled_events: int
     is_switch_off: int
     refused: int  # number of frames that came to a switch that is off
     deferred: int  # number of frames deferred to Python

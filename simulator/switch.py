@@ -113,7 +113,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
             _enqueue(world, at, length, now)
         elif kind < PORT_NUMBERS:
             if costs.program_runs_at_sender:
-                departure = now + int64(costs.program) + _extra_ns(world, port, kind)
+                departure = now + int64(costs.program_ns) + _extra_ns(world, port, kind)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
@@ -129,9 +129,11 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
 @compiled
 def _extra_ns(world: World, port: int, out: int) -> int:
     """Return the program's extra time for a frame that came in at `port` and goes out at port `out`."""
+    # The switch answers an RPC at the port it came from.
+    is_answered = out == port
     is_from_server = port >= 0 and world.host_at_port[port] >= world.header.workers
-    return (int64(world.costs.hit) if out == port else 0) + (
-        int64(world.costs.answer) if is_from_server else 0
+    return (int64(world.costs.hit_ns) if is_answered else 0) + (
+        int64(world.costs.answer_ns) if is_from_server else 0
     )
 
 

@@ -36,6 +36,7 @@ def step_worker(world: World, w: int, now: int) -> int:
             return CONTINUED
     until = _receive_burst(world, w, worker, now)
     agent.phase = SENDS
+    # A worker that has sent or received frames does both again before it waits.
     if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
@@ -64,13 +65,13 @@ def _send_datagrams(world: World, w: int, worker: WorkerState, now: int) -> int:
         s = transmit(worker, now)
         if s == NOTHING:
             break
-        now += costs.encode
+        now += costs.encode_ns
         prefetch_next(worker)
         datagram = int64(worker.sent.ctypes.data) + s * BUFFER_BYTES
         world.burst[n] = build_frame(world, w, peer(worker, s), datagram, octets(worker, s))
         n += 1
     world.agents[w].sent = n
-    return send_burst(world, w, n, now, int64(costs.send))
+    return send_burst(world, w, n, now, int64(costs.send_ns))
 
 
 @compiled
@@ -78,11 +79,11 @@ def _receive_burst(world: World, w: int, worker: WorkerState, now: int) -> int:
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:
         return now
-    read_at = now + int64(world.costs.burst)
+    read_at = now + int64(world.costs.take_ns)
     for _ in range(n):
         f = take_frame(world, w)
         frame = world.frames[f]
-        duration = draw_duration(world, world.costs.receive)
+        duration = draw_duration(world, world.costs.receive_ns)
         log_row = receive(worker, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read_at)
         if log_row != NOTHING:
             worker.log[log_row].w_proc = duration

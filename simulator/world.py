@@ -125,7 +125,7 @@ class SimulatedNetwork:
         self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
         ports = _ports(workers, servers, workers_per_rack=network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
-        # Frames and events for a start: `make_room` doubles both if necessary.
+        # First capacity for frames and events; `make_room` doubles it if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
             header=_make_header(arm, workers, servers, network, switch, self._output_buffer, seed),
@@ -353,18 +353,20 @@ def _power_of_two(minimum: int) -> int:
 
 def _heads(design: Design, arms: Sequence[Arm], workers: int, servers: int) -> NDArray[np.uint8]:
     """Return heads of frames [agents, peers, bytes]: of agents workers come first, of peers servers."""
-    heads_by_job = [_heads_of_job(design, arm, job, workers, servers) for job, arm in enumerate(arms)]
+    heads_by_job = [
+        _heads_of_job(design, arm, job_index, workers, servers) for job_index, arm in enumerate(arms)
+    ]
     return np.concatenate(
         [*(heads[:workers] for heads in heads_by_job), *(heads[workers:] for heads in heads_by_job)]
     )
 
 
-def _heads_of_job(design: Design, arm: Arm, job: int, workers: int, servers: int) -> NDArray[np.uint8]:
+def _heads_of_job(design: Design, arm: Arm, job_index: int, workers: int, servers: int) -> NDArray[np.uint8]:
     worker_endpoints = [
         UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
-        for host in (addressing.worker(job * workers + number) for number in range(1, workers + 1))
+        for host in (addressing.worker(job_index * workers + number) for number in range(1, workers + 1))
     ]
-    numbers = range(job * servers + 1, (job + 1) * servers + 1)
+    numbers = range(job_index * servers + 1, (job_index + 1) * servers + 1)
     server_endpoints, service_endpoints = (
         [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(host_of, numbers)]
         for host_of in (addressing.server, addressing.service if design.has_services else addressing.server)

@@ -60,8 +60,8 @@ class CapacityModel:
         costs, cores = costs_of(config.hosts), cores_of(config)
         share = config.hosts.server_share
         self._workers, self._servers = cores["workers"] / share, cores["servers"]
-        self._rpc_us = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
-        self._lane_us = share * int(costs.lane) / 1e3  # `costs_of` has divided it by the share
+        self._rpc_us = (int(costs.encode_ns) + int(costs.send_ns) + float(costs.receive_ns.mean())) / 1e3
+        self._lane_us = share * int(costs.lane_ns) / 1e3  # `costs_of` has divided it by the share
         self._uplinks_mbit = _uplinks_mbit(config)
         baseline_costs = self._derive_costs(baseline, baseline_counts)
         offload_costs = self._derive_costs(offload, offload_counts)

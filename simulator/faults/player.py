@@ -312,7 +312,11 @@ class Player:
         client_headers, progress = self.testbed.world.workers.header, self.testbed.operations.progress
         is_idle = all(
             self._is_dead(w)
-            or (client_headers.pending[w] == 0 and not client_headers.unreplayed[w] and progress.state[w] == IDLE)
+            or (
+                client_headers.pending[w] == 0
+                and not client_headers.unreplayed[w]
+                and progress.state[w] == IDLE
+            )
             for w in range(WORKERS)
         )
         tasks = self.tasks - {self._recovery}

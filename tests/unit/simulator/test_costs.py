@@ -46,10 +46,10 @@ def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
 
 def test_given_costs_are_the_same_for_every_rpc() -> None:
     costs = costs_of(Hosts(receive_ns=7, serve_ns=9, lane_ns=2, take_ns=3, send_ns=4, program_ns=5, hit_ns=6))
-    assert set(costs.receive) == {7} and set(costs.serve) == {9}
-    assert (costs.lane, costs.burst, costs.serve_burst) == (2, 3, 3)
-    assert (costs.send, costs.serve_send) == (4, 4)
-    assert (costs.program_runs_at_sender, costs.program, costs.hit) == (1, 5, 6)
+    assert set(costs.receive_ns) == {7} and set(costs.serve_ns) == {9}
+    assert (costs.lane_ns, costs.take_ns, costs.serve_take_ns) == (2, 3, 3)
+    assert (costs.send_ns, costs.serve_send_ns) == (4, 4)
+    assert (costs.program_runs_at_sender, costs.program_ns, costs.hit_ns) == (1, 5, 6)
     assert costs_of(Hosts()).program_runs_at_sender == 0
 
 
@@ -60,16 +60,16 @@ def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
     rows.write_parquet(tmp_path / "rpc.parquet")
     costs = costs_of(Hosts(measured=tmp_path, lane_ns=35))
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    assert costs.receive == pytest.approx(1000 + 1000 * at, abs=1.5)
-    assert costs.serve == pytest.approx(4000 * at, abs=8)
-    assert costs.lane == 0
+    assert costs.receive_ns == pytest.approx(1000 + 1000 * at, abs=1.5)
+    assert costs.serve_ns == pytest.approx(4000 * at, abs=8)
+    assert costs.lane_ns == 0
 
 
 def test_measured_costs_are_those_of_an_arm_that_the_run_has(tmp_path: Path) -> None:
     rows = {"arm": ["baseline", "offload"], "w_proc_us": [1.0, 2.0], "ps_proc_us": [3.0, 5.0]}
     pl.DataFrame({**rows, "measured": True}).write_parquet(tmp_path / "rpc.parquet")
     found = [
-        (costs.receive.mean(), costs.serve.mean())
+        (costs.receive_ns.mean(), costs.serve_ns.mean())
         for costs in map(partial(costs_of, Hosts(measured=tmp_path)), ("baseline", "offload", "proxy", None))
     ]
     assert found == [(1000, 3000), (2000, 5000), *[pytest.approx((1500, 4000), abs=1)] * 2]
