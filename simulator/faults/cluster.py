@@ -136,6 +136,7 @@ class SimulatedCluster:
         await self._player.retry(settle_once)
 
     def _is_worker_lost(self) -> bool:
+        # While the schedule is closing, no fault is left that would restart a worker.
         dead_agents, permanent_kill = self._testbed.dead, WORKER_KILLED.name
         return (self._player.is_closing and bool(dead_agents[:WORKERS].any())) or any(
             injection.kind == permanent_kill and dead_agents[injection.target]

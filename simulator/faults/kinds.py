@@ -17,6 +17,7 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import NEVER, Design
+from hosts.worker.replay import ACKNOWLEDGED
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Outcome, Player
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
@@ -116,7 +117,7 @@ class WorkerKilled(Fault):
         if self._testbed.world.agents.dead[w]:
             self._player.mark_recovered(self._answered_rpcs_before)
         elif self._injection.after_previous_us is None and not self._testbed.world.workers.header.pending[w]:
-            # Wait for the middle of an operation.
+            # Wait for the middle of an operation; a kill that follows another has its time instead.
             delay_ns = self._player.random.randrange(_MAX_WAIT_FOR_OPERATION_NS)
             self._player.call_later(delay_ns, self.inject)
         else:
@@ -165,6 +166,7 @@ class ServerRestarted(Fault):
         self._player.send_frames_of_server(self._injection.target)
 
     def took_effect(self) -> bool:
+        # A kill that follows another is to hit its recovery, and need not cost a frame.
         return self._has_missed_frames or self._injection.after_previous_us is not None
 
     def _received_frames(self) -> int:
@@ -180,8 +182,9 @@ class SwitchRestarted(Fault):
 
     def _kill(self) -> None:
         player, world = self._player, self._testbed.world
-        self._had_replay_log = bool(world.workers.replay_log[:, 0].any())
+        self._had_replay_log = bool(world.workers.replay_log[:, ACKNOWLEDGED].any())
         self._refused_before = int(world.header.refused)
+        # Until the end of the schedule, although all workers may have replayed their updates before.
         player.blind_spans.append([self._testbed.now, NEVER])
         player.cluster.kill_switch(self._duration_ns)
         restore_task = player.start_task(player.wait_until_restored(player.cluster.restarts + 1))
@@ -191,6 +194,7 @@ class SwitchRestarted(Fault):
         has_missed_frames = (
             self._had_replay_log and int(self._testbed.world.header.refused) > self._refused_before
         )
+        # As in `ServerRestarted.took_effect`.
         return has_missed_frames or self._injection.after_previous_us is not None
 
 

@@ -56,9 +56,9 @@ def judge(
     """Judge a history by the keys' values after it, `final_values` [KEYS].
 
     `uncertain_pushes` are further (key, delta) pairs that may or may not have been added.
-    `blind_spans` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes: from the death of
-    a switch until its updates have been replayed. If `servers_publish`, servers publish values: then a pull
-    in such an interval has no bounds, because a value may contain an unanswered push twice until settled.
+    `blind_spans` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes, because
+    workers replay what a dead switch had. If `servers_publish`, servers publish values: then a pull in such
+    an interval has no bounds, because a value may contain an unanswered push twice until settled.
     """
     sums, unknown_deltas, sent = _sums_by_key(operations)
     for key, delta in uncertain_pushes:

@@ -116,6 +116,7 @@ class Player:
             elif reason == OUT_OF_ROOM:
                 return False
             elif reason == NO_EVENTS and until == _TIMEOUT_NS:
+                # Workers have no operation left, so the RPC target is never reached.
                 # Without an injection to come, nothing can happen any more in a run that is closing or that
                 # waits for a fault to end.
                 if self.is_closing or (self.active_faults and not self.injections):
@@ -302,6 +303,7 @@ class Player:
                 pause_s = min(_RETRY_BACKOFF * pause_s, _MAX_RETRY_PAUSE_S)
 
     async def wait_until_restored(self, restarts: int) -> None:
+        # The switch is started again when its death has been counted.
         while self.cluster.restarts < restarts:
             await self.cluster.liveness.wait_for_death(self.cluster.liveness.deaths)
         await self.cluster.liveness.wait_until_all_up()

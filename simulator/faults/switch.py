@@ -67,7 +67,7 @@ class RestartableSwitch(SimulatedSwitch):
         self.is_off = False
         self.restarts = 0
         self.primary: ControllerSession | None = None
-        self.sessions = 0  # number of epochs given to controllers
+        self.controller_epochs = 0  # number of epochs given to controllers
         self._empty_image = self.image()
 
     def image(self) -> Words:
@@ -124,8 +124,8 @@ class ControllerSession(SwitchClient):
             self._simulated_switch.primary = None
 
     def new_epoch(self) -> int:
-        self._simulated_switch.sessions += 1
-        return self._simulated_switch.sessions
+        self._simulated_switch.controller_epochs += 1
+        return self._simulated_switch.controller_epochs
 
     async def commit_pipeline(self) -> bool:
         """Return False: a switch that is on has its pipeline."""

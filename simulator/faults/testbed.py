@@ -54,8 +54,8 @@ class SimulatedTestbed:
         self.design = design(arm.design)
         self.switch = RestartableSwitch(arm.design, compiled)
         self.network = SimulatedNetwork(
-            self.design, arm, self.switch, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, seed=1,
-            journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
+            self.design, arm, self.switch, self.space, largest_batch=KEYS, workers=WORKERS, servers=SERVERS,
+            network=Network(), hosts=_COSTS, seed=1, journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
         )  # fmt: skip
         self.world = self.network.world
         self._pinned_world = self.network.pinned_ref
@@ -120,7 +120,7 @@ class SimulatedTestbed:
     def _reset_switch(self, hot_keys: Sequence[int]) -> None:
         switch = self.switch
         switch.restart()
-        switch.restarts = switch.sessions = 0
+        switch.restarts = switch.controller_epochs = 0
         switch.pipeline.load_image(self._provisioned_image)
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
