@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, NO_VALUES, OVERFLOW, RESEND, AtpPacket
 
-MASK, HALF = 2**32 - 1, 2**31  # largest 32-bit word; lowest word that is a negative integer
+MASK, SIGN_BIT = 2**32 - 1, 2**31  # largest 32-bit word; set in words that are negative integers
 MAX_INT32 = 2**31 - 1
 _MAX_COUNT = 0xFF  # the count of a cell has 8 bits
 
@@ -69,7 +69,8 @@ class SwitchModel:
             return None
         cell = self.memory[packet.cell]
         if packet.has(ACK):
-            if self._is_owner(cell, packet) and not (packet.has(OVERFLOW) and not packet.has(RESEND)):
+            is_float_request = packet.has(OVERFLOW) and not packet.has(RESEND)
+            if self._is_owner(cell, packet) and not is_float_request:
                 cell.free()
             return Output(is_multicast=True, packet=packet)
         if packet.has(OVERFLOW):
@@ -89,7 +90,7 @@ class SwitchModel:
         if not self.check or cell.owner != owner_of(packet):
             return 0
         difference = (packet.key - cell.key) & MASK
-        return difference - ((difference & HALF) << 1)  # as a signed integer
+        return difference - ((difference & SIGN_BIT) << 1)  # as a signed integer
 
     def _is_owner(self, cell: Cell, packet: AtpPacket) -> bool:
         return cell.owner == owner_of(packet) and self._tensor_lead(cell, packet) == 0
@@ -118,6 +119,7 @@ class SwitchModel:
             cell.bitmap |= packet.bitmap
             cell.count = (cell.count + is_fresh) & _MAX_COUNT
             is_complete = cell.count == packet.workers
+        # With two workers or more, the first packet does not complete its cell.
         if is_fresh and not is_complete and seen_before == 0:
             cell.values = packet.values
         elif is_fresh:
@@ -134,10 +136,11 @@ def owner_of(packet: AtpPacket) -> int:
 
 def add(stored: int, value: int) -> int:
     """Return the sum of two 32-bit words, saturated; a cell at an end of the range stays there."""
-    signed_sum = stored - ((stored & HALF) << 1)  # two's complement
+    signed_sum = stored - ((stored & SIGN_BIT) << 1)  # two's complement
+    # As in the published code, `-MAX_INT32` counts as an end, too.
     if not -MAX_INT32 < signed_sum < MAX_INT32:
         return stored
-    return max(-HALF, min(MAX_INT32, signed_sum + value - ((value & HALF) << 1))) & MASK
+    return max(-SIGN_BIT, min(MAX_INT32, signed_sum + value - ((value & SIGN_BIT) << 1))) & MASK
 
 
 def _with_flag(packet: AtpPacket, flag: int) -> AtpPacket:

@@ -25,10 +25,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hosts.atp.packet import ACK, COLLISION, NO_VALUES, OVERFLOW, RESEND, VALUES, AtpPacket
-from simulator.atp.rules import HALF, MASK
+from simulator.atp.rules import MASK, MAX_INT32, SIGN_BIT
 
-SATURATED_VALUES = {HALF - 1, HALF}
+SATURATED_VALUES = {MAX_INT32, SIGN_BIT}
 """The largest and the smallest 32-bit integer, as words."""
+_ANSWER_BITMAP = 1  # workers do not read it
 
 
 @dataclass
@@ -92,10 +93,11 @@ class ServerModel:
         is_overflow = is_float or not SATURATED_VALUES.isdisjoint(packet.values)
         if is_overflow and not chunk.is_float:
             chunk.is_float, chunk.bitmap = True, 0
-        if (is_overflow and not (is_float and is_resent)) or (
-            chunk.is_float and is_resent and not is_overflow
-        ):
-            return packet._replace(bitmap=1, flags=(packet.flags | ACK | OVERFLOW) & ~RESEND)
+        # Only resent floats are added. A resent integer shows that the request for floats may be lost.
+        needs_floats = not (is_float and is_resent) if is_overflow else chunk.is_float and is_resent
+        if needs_floats:
+            flags = (packet.flags | ACK | OVERFLOW) & ~RESEND
+            return packet._replace(bitmap=_ANSWER_BITMAP, flags=flags)
         self._count_packet(tensor, chunk, packet)
         return self._acknowledge(chunk, packet) if tensor.is_chunk_complete(chunk) else None
 
@@ -123,7 +125,7 @@ class ServerModel:
         if chunk.is_collided:
             # An acknowledgement needs no length, so the field names the new cell.
             flags, length = flags | COLLISION, self._replacement_of(packet.cell)
-        return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)
+        return packet._replace(bitmap=_ANSWER_BITMAP, flags=flags, length=length, values=chunk.values)
 
     def _replacement_of(self, cell: int) -> int:
         """Return the cell that replaces the collided `cell`; `cell` itself if no spare cell is left."""

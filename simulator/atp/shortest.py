@@ -61,9 +61,9 @@ class Step(NamedTuple):
 @dataclass(frozen=True)
 class Setting:
     workers: int = 2
-    window: int = 1
-    chunks: int = 1
-    tensors: int = 2
+    window: int = 1  # packets
+    chunks: int = 1  # packets of a tensor
+    tensors: int = 2  # of each worker
     check: bool = False
     faults: frozenset[Fault] = frozenset(Fault)
 

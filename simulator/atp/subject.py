@@ -39,7 +39,7 @@ def subject_of(arm: Arm) -> Subject:
             raise ValueError(f"expected chunks of {VALUES} values, got {chunk_size}")
         assert isinstance(client, AtpClient)
         header = client.state.header
-        header.window = header.free = window
+        header.window = header.free = window  # all places of an idle client's window are free
         header.published_timers = settings_of(arm).published_timers
 
     stall_timeout_ns = PUBLISHED_TIMERS_STALL_NS if settings_of(arm).published_timers else STALL_TIMEOUT_NS
@@ -87,6 +87,7 @@ def error_bound(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
     workers = len(magnitudes)
     integer_magnitudes = np.minimum(magnitudes, MAX_MAGNITUDE)
     rounding = _ROUNDING * (integer_magnitudes.sum(axis=0) + workers * magnitudes.sum(axis=0))
+    # The factor 2 covers products of these errors.
     bound: NDArray[np.float64] = workers * 0.5 / SCALE + 2 * rounding
     return bound
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from hosts.atp.packet import COLLISION, ECN, OVERFLOW, RESEND, AtpPacket
 
-FRAME, GROWTH = 308, 1_500
-"""Size of a frame in the published code, and growth of a window, in bytes."""
+FRAME_BYTES, GROWTH_BYTES = 308, 1_500
+"""Size of a frame in the published code, and growth of a window."""
 
 
 @dataclass
@@ -31,13 +31,13 @@ class WindowModel:
     last_resent: int = 0  # the last sequence number that was resent because of a gap
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)
     floats: set[int] = field(default_factory=set)  # sequence numbers that are sent as floats
-    declared: set[int] = field(default_factory=set)  # the initial cells
+    initial_cells: set[int] = field(default_factory=set)
     end_of_window: int = 0  # the sequence number after which the window's size changes
 
     def __post_init__(self) -> None:
         self.window = self.window or len(self.places)
         self.end_of_window = self.end_of_window or self.window
-        self.declared = self.declared or set(self.places)
+        self.initial_cells = self.initial_cells or set(self.places)
 
     @property
     def is_done(self) -> bool:
@@ -63,7 +63,8 @@ class WindowModel:
             return []
         if sequence in self.results:
             return []
-        if packet.has(COLLISION) and packet.length not in self.declared:
+        # An initial cell is not adopted, as it may be another place's.
+        if packet.has(COLLISION) and packet.length not in self.initial_cells:
             self.places[(sequence - 1) % len(self.places)] = packet.length
         self.results[sequence] = packet.values
         while self.last_in_order + 1 in self.results:
@@ -82,5 +83,5 @@ class WindowModel:
 
 
 def next_window(window: int, is_congested: bool, max_window: int) -> int:
-    window_bytes = window * FRAME // 2 if is_congested else window * FRAME + GROWTH
-    return max(1, min(window_bytes // FRAME, max_window))
+    window_bytes = window * FRAME_BYTES // 2 if is_congested else window * FRAME_BYTES + GROWTH_BYTES
+    return max(1, min(window_bytes // FRAME_BYTES, max_window))

@@ -103,6 +103,7 @@ def all_reduce_once(
     def start_next(w: int) -> None:
         client = clients[w]
         client.take_records()
+        # Before the all-reduce there are no RPCs.
         if client.rpcs_of_operation:
             end_ns[w] = max(simulated.now, 1)  # 0 means that the worker has no sum
         else:

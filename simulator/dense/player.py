@@ -45,14 +45,14 @@ class PlayedSchedule:
                 worker_results[number] for worker_results in self.results if number < len(worker_results)
             ]
             are_identical = all(each.tobytes() == results[0].tobytes() for each in results)
-            # The others are checked by checking the first.
+            # If all are identical, the first stands for all.
             if not (are_identical and all(self.subject.is_sum(each, vectors) for each in results[:1])):
                 return Verdict.WRONG
         incomplete_workers = [
             w for w, worker_results in enumerate(self.results) if len(worker_results) < len(self.vectors)
         ]
-        live_workers = [w for w in incomplete_workers if not self.testbed.world.agents[w].dead]
-        if all(self._has_reported(w) for w in live_workers):
+        live_incomplete_workers = [w for w in incomplete_workers if not self.testbed.world.agents[w].dead]
+        if all(self._has_reported(w) for w in live_incomplete_workers):
             return Verdict.STALLED if incomplete_workers else Verdict.EQUAL
         return Verdict.SILENT
 

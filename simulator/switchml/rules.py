@@ -24,7 +24,7 @@ from typing import NamedTuple
 from hosts.switchml.packet import NO_VALUES, SIZE, SwitchMLPacket
 
 MASK = 2**32 - 1  # largest 32-bit word
-HALF = 2**31  # differences of chunk numbers from here on are negative
+SIGN_BIT = 2**31  # set in differences of chunk numbers that are negative
 
 
 class Answer(NamedTuple):
@@ -67,7 +67,7 @@ class SwitchModel:
         is_new_chunk = False
         if self.check:
             chunks_ahead = (packet.chunk + 1 - entry.number) & MASK
-            if chunks_ahead >= HALF:
+            if chunks_ahead >= SIGN_BIT:
                 return None
             is_new_chunk = chunks_ahead > 0
             entry.number = (packet.chunk + 1) & MASK
@@ -88,6 +88,7 @@ class SwitchModel:
             return Answer(is_multicast=True, packet=_with_sums(entry, packet))
         if not is_retransmit:
             entry.missing_workers = (missing_before or self.workers) - 1  # 0 begins again
+        # A single worker's packet is the first and the last.
         is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
         if is_last or (is_retransmit and missing_before == 0):
             return Answer(is_multicast=is_last, packet=_with_sums(entry, packet))

@@ -38,7 +38,7 @@ from hosts.dense.vector import STALL_TIMEOUT_NS
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from nativekit.plain import plain
-from simulator.atp.rules import HALF, MASK, SwitchModel
+from simulator.atp.rules import MASK, SIGN_BIT, SwitchModel
 from simulator.atp.server import ServerModel
 from simulator.atp.subject import error_bound
 from simulator.atp.window import WindowModel
@@ -203,7 +203,7 @@ packets = st.builds(
     AtpPacket,
     bitmap=st.sampled_from([1, 2, 4, 3, 7]), workers=st.just(3), app=st.just(13),
     sequence=st.integers(1, 3), cell=st.integers(0, 3),
-    values=st.sampled_from([0, 5, MASK, HALF - 1, 0x3FC00000]).map(lambda value: (value,) * VALUES),
+    values=st.sampled_from([0, 5, MASK, SIGN_BIT - 1, 0x3FC00000]).map(lambda value: (value,) * VALUES),
     key=st.integers(1, 4), length=st.sampled_from([60, 2 * VALUES]),
     flags=st.sampled_from([0, 0, 0, COLLISION, RESEND, OVERFLOW, OVERFLOW | RESEND, ECN]),
 )  # fmt: skip
@@ -234,7 +234,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     declared = set(client.state.places.tolist())
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(small(random, n, 2), 2)
-        model = WindowModel(number, -(-n // VALUES), places, adaptive, declared=declared)
+        model = WindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=declared)
         resent: list[int] = []
         while not model.is_done:
             expected = [(at, False) for at in model.send()]

@@ -16,7 +16,7 @@ from foundation.designs.atp import DESIGN
 from foundation.designs.interface import Hosts
 from foundation.errors import HotlineError
 from hosts.atp.packet import ACK, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket, parse
-from simulator.atp.rules import HALF, MASK, SwitchModel
+from simulator.atp.rules import MASK, SIGN_BIT, SwitchModel
 from switch_harness.effort import examples
 from tests.harness.atp import SERVER, SwitchUnderTest, arm_with
 from tests.harness.programs import broken, described
@@ -58,7 +58,7 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
             flags=flags,
             job=st.sampled_from(JOBS),
             sequence=st.integers(1, 2),
-            value=st.one_of(st.integers(0, MASK), st.sampled_from([HALF - 1, HALF, HALF + 1])),
+            value=st.one_of(st.integers(0, MASK), st.sampled_from([SIGN_BIT - 1, SIGN_BIT, SIGN_BIT + 1])),
             key=st.sampled_from([1, 2, 3, 2**31, 2**32 + 1]),
             more=st.sampled_from([0, 0, 0, 1, 2, MASK]),
             is_marked=st.booleans(),

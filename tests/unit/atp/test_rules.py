@@ -9,7 +9,7 @@ import pytest
 
 from hosts.atp.cells import cells_of
 from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket
-from simulator.atp.rules import HALF, MASK, Output, SwitchModel, add
+from simulator.atp.rules import MASK, SIGN_BIT, Output, SwitchModel, add
 from simulator.atp.server import ServerModel
 from simulator.atp.shortest import SEARCHES, Violation, shortest
 from simulator.atp.window import WindowModel, next_window
@@ -80,13 +80,13 @@ def test_congestion_is_remembered_until_the_acknowledgement() -> None:
     ("held", "value", "total"),
     [
         (1, NEGATIVE, 0),
-        (HALF - 2, 1, HALF - 1),
-        (HALF - 2, 9, HALF - 1),
-        (HALF - 1, NEGATIVE, HALF - 1),  # an end is not left
-        (HALF + 2, NEGATIVE, HALF + 1),
-        (HALF + 1, 5, HALF + 1),
-        (HALF, 5, HALF),
-        (HALF + 5, HALF + 5, HALF),
+        (SIGN_BIT - 2, 1, SIGN_BIT - 1),
+        (SIGN_BIT - 2, 9, SIGN_BIT - 1),
+        (SIGN_BIT - 1, NEGATIVE, SIGN_BIT - 1),  # an end is not left
+        (SIGN_BIT + 2, NEGATIVE, SIGN_BIT + 1),
+        (SIGN_BIT + 1, 5, SIGN_BIT + 1),
+        (SIGN_BIT, 5, SIGN_BIT),
+        (SIGN_BIT + 5, SIGN_BIT + 5, SIGN_BIT),
     ],
 )
 def test_sums_stop_at_the_ends(held: int, value: int, total: int) -> None:
@@ -119,7 +119,7 @@ def word(value: float) -> int:
 
 def test_a_sum_at_an_end_has_all_workers_send_floats() -> None:
     server = ServerModel()
-    asked = server.take(packet(1, HALF - 1)._replace(bitmap=0b11))
+    asked = server.take(packet(1, SIGN_BIT - 1)._replace(bitmap=0b11))
     assert asked is not None and asked.flags == ACK | OVERFLOW
     window = WindowModel(1, 2, [0, 1])
     assert window.take(asked) == [] and window.floats == {1} and not window.results
