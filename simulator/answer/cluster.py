@@ -24,7 +24,7 @@ from simulator.answer.devices import DEVICES, Device, DeviceName
 from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts, Network
 
-SWITCH = DEVICES["ideal"].network
+DEDICATED_SWITCH_NETWORK = DEVICES["ideal"].network
 """Settings of [network] for a dedicated switch: about one pipe of a switch ASIC."""
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""

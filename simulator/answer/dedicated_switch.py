@@ -13,7 +13,7 @@ from experiment.phases.workload import generate_trace, read_data
 from experiment.session import HOT_SET_FILE
 from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
-from simulator.answer.cluster import SWITCH, with_dedicated_cores
+from simulator.answer.cluster import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
@@ -35,7 +35,9 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
     with simulate(shared_config) as simulated:
         hosts = correct_costs(hosts, baseline_costs(run, record, summary), baseline_costs(*simulated))
     shared_config = _config_like(record, load, hosts, _ROUNDS)
-    dedicated_config = _config_like(record, load, with_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
+    dedicated_config = _config_like(
+        record, load, with_dedicated_cores(hosts), _ROUNDS, network=DEDICATED_SWITCH_NETWORK
+    )
     # Simulations release the GIL.
     with ThreadPoolExecutor(2) as pool:
         (shared_differences, shared_capacity), (dedicated_differences, dedicated_capacity) = pool.map(
@@ -47,7 +49,7 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         shared=shared_differences,
         own_capacity=dedicated_capacity,
         shared_capacity=shared_capacity,
-        network=Network.model_validate(SWITCH).model_dump(mode="json"),
+        network=Network.model_validate(DEDICATED_SWITCH_NETWORK).model_dump(mode="json"),
     )
 
 

@@ -17,6 +17,7 @@ from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
 
 _GAP_BYTES = 24  # preamble, frame check sequence and interframe gap
 _IDEAL_MPPS = 1_000.0
+_FRAME_US = 1.0  # assumed for every switch
 
 
 class Device(NamedTuple):
@@ -54,12 +55,12 @@ class Device(NamedTuple):
 def _make_chip(description: str, callers: int, port_gbit: int) -> Device:
     lanes = 16
     hot_keys = MAX_TOP_K * lanes // LANES  # a lane has as many slots as in the simulated program
-    return Device(description, 1.0, lanes, hot_keys, callers, ports=64, port_gbit=port_gbit)
+    return Device(description, _FRAME_US, lanes, hot_keys, callers, ports=64, port_gbit=port_gbit)
 
 
 DeviceName = Literal["ideal", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
-    "ideal": Device("a device", 1.0, lanes=LANES, hot_keys=MAX_TOP_K, callers=ROWS, ports=PORTS),
+    "ideal": Device("a device", _FRAME_US, lanes=LANES, hot_keys=MAX_TOP_K, callers=ROWS, ports=PORTS),
     "tofino": _make_chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
     "tofino2": _make_chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
 }

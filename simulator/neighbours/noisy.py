@@ -59,14 +59,14 @@ def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     limits = {QUIET: QUOTA, NOISY: KEYS}
     jobs = {job: HotSetState(each, np.empty(0, np.uint64), Rule(limits[job])) for job, each in rates.items()}
     if case == "with a quota":
-        return _choose_hot_sets(jobs, {}, {QUIET: QUOTA, NOISY: 0})
+        return _choose_hot_sets(jobs, occupied={}, quotas={QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":
         # The noisy job has loaded its hot set first, and `hotline follow` does not change it.
-        noisy_hot_set = _choose_hot_sets({NOISY: jobs[NOISY]}, {}, {})
+        noisy_hot_set = _choose_hot_sets({NOISY: jobs[NOISY]}, occupied={}, quotas={})
         return noisy_hot_set | _choose_hot_sets(
-            {QUIET: jobs[QUIET]}, {NOISY: slots_of(noisy_hot_set[NOISY])}, {}
+            {QUIET: jobs[QUIET]}, occupied={NOISY: slots_of(noisy_hot_set[NOISY])}, quotas={}
         )
-    return {NOISY: []} | _choose_hot_sets({QUIET: jobs[QUIET]}, {}, {})
+    return {NOISY: []} | _choose_hot_sets({QUIET: jobs[QUIET]}, occupied={}, quotas={})
 
 
 def _choose_hot_sets(

@@ -27,7 +27,7 @@ HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
 """Parameters of a job of `hotset`, parameters that a worker pushes in a step, and servers of the job."""
 MAX_SLOTS = CELLS
 """Maximum number of slots that the jobs share, in each design."""
-_JOB_STEP = 100  # between the numbers of two jobs
+_JOB_STRIDE = 100  # between the numbers of two jobs
 _SEED = 1
 _PACKET_OUTCOMES = 8  # counter cells of the enum `PacketOutcome` of p4src/atp
 
@@ -64,7 +64,7 @@ def share(
     are in the same rack.
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
-    arms = [replace(subject.arm, job=subject.arm.job + _JOB_STEP * k) for k in range(jobs)]
+    arms = [replace(subject.arm, job=subject.arm.job + _JOB_STRIDE * k) for k in range(jobs)]
     switch = switch_of(subject.design, Hosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
@@ -109,6 +109,7 @@ def _sharing_result(
 
 def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
     if subject.design.name != ATP:
+        # SwitchML's switch adds up everything; that of the other designs only forwards.
         return float(subject.design.has_services)
     cells = switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
     consumed, completed, _, _, collided, flushed, passed, _ = (cell.packets for cell in cells)

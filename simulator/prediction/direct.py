@@ -37,7 +37,7 @@ class ArmCosts(NamedTuple):
     worker_us: float
     server_us: float
     rpcs: float
-    packets: float = 0.0  # packets that servers receive
+    server_packets: float = 0.0  # packets that servers receive
     program_us: tuple[float, float] | None = None  # for frames of workers, of servers; None if not measured
 
 
@@ -78,7 +78,7 @@ def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> ArmC
         if len(program_times) == len(blocks)
         else None,
         rpcs=load.arms[arm].rpcs_per_step,
-        packets=load.arms[arm].ps_packets_per_step,
+        server_packets=load.arms[arm].ps_packets_per_step,
     )
 
 
@@ -95,11 +95,11 @@ def _program_costs(baseline: ArmCosts, lead: ArmCosts) -> dict[str, int]:
     """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns."""
     if baseline.program_us is None or lead.program_us is None:
         return {}
-    frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.packets)
-    hits = lead.rpcs - lead.packets
+    frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.server_packets)
+    hits = lead.rpcs - lead.server_packets
     worker_frames_us, server_frames_us = lead.program_us
     hit_us = (worker_frames_us - frame_us * lead.rpcs) / hits if hits > 0 else 0.0
-    answer_us = server_frames_us / lead.packets - frame_us if lead.packets > 0 else 0.0
+    answer_us = server_frames_us / lead.server_packets - frame_us if lead.server_packets > 0 else 0.0
     times_us = {"program_ns": frame_us, "hit_ns": max(0.0, hit_us), "answer_ns": max(0.0, answer_us)}
     return {name: round(1e3 * us) for name, us in times_us.items()}
 
@@ -110,12 +110,13 @@ def baseline_costs(run: Path, record: RunRecord, summary: Summary) -> ArmCosts:
 
 def correct_costs(hosts: Hosts, measured: ArmCosts, simulated: ArmCosts) -> Hosts:
     """Return costs that change the CPU time of the baseline's step from `simulated` to `measured`."""
-    # The servers' difference is the cost of sending; sending a request costs a worker the same. The workers'
-    # remaining difference is the cost of beginning operations.
+    # The servers' difference is the cost of sending an answer to each RPC; sending a request costs a worker
+    # the same. The workers' remaining difference is the cost of beginning operations.
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
     send_ns = max(_MIN_NS, send_ns)
     sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3
     remaining_us = measured.worker_us - simulated.worker_us - sending_us
-    begin_ns = hosts.begin_ns + 1e3 * remaining_us / len(TRANSFERS)
+    operations_per_step = len(TRANSFERS)
+    begin_ns = hosts.begin_ns + 1e3 * remaining_us / operations_per_step
     changes = {"send_ns": round(send_ns), "begin_ns": round(max(_MIN_NS, begin_ns))}
     return Hosts.model_validate({**hosts.model_dump(), **changes})

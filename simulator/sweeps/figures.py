@@ -23,7 +23,7 @@ METRICS: dict[str, Metric] = {
     "servers' CPU a step, µs": lambda arm: arm.ps_cpu_us_per_step,
 }
 _BASE_WORKERS = 16
-_BLACK, _DOTTED = "#000000", 2
+_BLACK, _DOTTED = "#000000", 2  # colour, and number of the dash pattern, of an ideal
 _LOOP_COLOUR, _RUN_COLOUR = 7, 0  # numbers of colours of series that are not arms
 
 
