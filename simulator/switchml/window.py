@@ -26,7 +26,7 @@ class WindowModel:
     window: int
     base: int = 0  # first slot
     batch: int = 0
-    """Packets in flight, up to `window`; 0 for the maximum. For floats `total` includes one of exponents."""
+    """Packets in flight, up to `window`; 0: the maximum. For floats, the first batch has exponents only."""
     results: dict[int, SwitchMLPacket] = field(default_factory=dict)
     outstanding: set[int] = field(default_factory=set)
 
