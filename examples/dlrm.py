@@ -19,7 +19,8 @@ import hotline
 NUMBERS, CATEGORIES, DIM = 13, 26, 8
 ROWS = [round(4 * 1.3**k) for k in range(CATEGORIES)]
 """Number of rows of each category: from 4 to 2,822."""
-BATCH, SCALE = 128, 2.0**20
+BATCH = 128  # samples of a mini-batch
+SCALE = 2.0**20  # servers add fixed-point values, in units of 1 / SCALE
 RATE, RATE_OF_ROWS, SPREAD = 0.4, 6.0, 0.3
 """Learning rates of the dense part and of rows, and standard deviation of initial rows. A row is in few
 samples of a mini-batch, so its gradients are small."""
@@ -30,8 +31,8 @@ def clicks(number: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return numbers [n, 13], categories [n, 26] and clicks [n]; a few rows are in most samples."""
     random = np.random.default_rng(1)
     numbers = random.normal(size=(number, NUMBERS))
-    popular = [1 / np.arange(1, rows + 1) for rows in ROWS]
-    categories = np.stack([random.choice(len(p), number, p=p / p.sum()) for p in popular], 1)
+    popularities = [1 / np.arange(1, rows + 1) for rows in ROWS]
+    categories = np.stack([random.choice(len(p), number, p=p / p.sum()) for p in popularities], 1)
     logit = numbers @ random.normal(0, 0.5, NUMBERS) - 1
     for k, rows in enumerate(ROWS):
         logit += random.normal(0, 0.4, rows)[categories[:, k]]
@@ -55,9 +56,9 @@ class Dense(torch.nn.Module):
         torch.nn.utils.vector_to_parameters(self.flat, self.parameters())  # which are views of it now
 
     def gradient(self) -> Tensor:
-        found = torch.cat([parameter.grad.reshape(-1) for parameter in self.parameters()])
+        gradient = torch.cat([parameter.grad.reshape(-1) for parameter in self.parameters()])
         self.zero_grad()
-        return found
+        return gradient
 
 
 class Model:
@@ -74,13 +75,13 @@ class Model:
         kv.barrier()
 
     def prefetch(self, categories: Tensor) -> None:
-        self.pulled = self.kv.pull(self.keys, self.dense.flat.numpy(), "dense")
+        self.dense_pull = self.kv.pull(self.keys, self.dense.flat.numpy(), "dense")
         for k, bag in enumerate(self.bags):
             bag.prefetch(categories[:, k : k + 1])
 
     def logits(self, numbers: Tensor, categories: Tensor) -> Tensor:
         """Return the logits [n] of samples that were prefetched."""
-        self.kv.wait(self.pulled)
+        self.kv.wait(self.dense_pull)
         bottom = self.dense.bottom(numbers)
         rows = [bag(categories[:, k : k + 1]) for k, bag in enumerate(self.bags)]
         vectors = torch.stack([bottom, *rows], 1)
@@ -100,21 +101,21 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--optimiser", help='such as "adagrad(lr=0.05)", with design none')
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    data = clicks(given.samples)
-    held_out = torch.arange(given.samples) % 10 == 9
+    data = clicks(options.samples)
+    held_out = torch.arange(options.samples) % 10 == 9
     dense = Dense()
     tables = {f"category {k}": (rows, DIM) for k, rows in enumerate(ROWS)}
     tables["dense"] = len(dense.flat), 1
-    with hotline.Worker(tables, scale=SCALE, optimiser=given.optimiser) as kv:
-        model = Model(kv, dense, given.optimiser is not None)
+    with hotline.Worker(tables, scale=SCALE, optimiser=options.optimiser) as kv:
+        model = Model(kv, dense, options.optimiser is not None)
         share = torch.nonzero(~held_out)[kv.rank :: kv.size, 0]
         batches = [
-            [each[at] for each in data]
-            for _ in range(given.epochs)
-            for at in share[torch.randperm(len(share))].split(BATCH)
+            [each[samples] for each in data]
+            for _ in range(options.epochs)
+            for samples in share[torch.randperm(len(share))].split(BATCH)
         ]
         model.prefetch(batches[0][1])
         losses = []

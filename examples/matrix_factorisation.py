@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 import hotline
 
 USERS, FILMS, DIM = 943, 1682, 8
-BATCH, RATE, DECAY, MEAN = 500, 0.08, 0.02, 3.5
+BATCH, RATE, DECAY = 500, 0.08, 0.02  # ratings of a mini-batch, learning rate, weight decay
+MEAN = 3.5  # of all ratings
 
 Floats = NDArray[np.float32]
 
@@ -21,11 +22,11 @@ def ratings(number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Return users, films and ratings from 1 to 5, each [number]; a few films have most of the ratings."""
     random = np.random.default_rng(1)
     users, films = random.normal(size=(USERS, 3)), random.normal(size=(FILMS, 3))
-    popular = 1 / np.arange(1, FILMS + 1) ** 0.8
+    popularity = 1 / np.arange(1, FILMS + 1) ** 0.8
     user = random.integers(0, USERS, number)
-    film = random.choice(FILMS, number, p=popular / popular.sum())
-    liked = MEAN + 0.6 * np.einsum("nd,nd->n", users[user], films[film]) + random.normal(0, 0.3, number)
-    return user, film, np.clip(liked, 1, 5).astype(np.float32)
+    film = random.choice(FILMS, number, p=popularity / popularity.sum())
+    rated = MEAN + 0.6 * np.einsum("nd,nd->n", users[user], films[film]) + random.normal(0, 0.3, number)
+    return user, film, np.clip(rated, 1, 5).astype(np.float32)
 
 
 def error(users: Floats, films: Floats, rated: Floats) -> Floats:
@@ -43,13 +44,14 @@ def step(kv: hotline.Worker, user: NDArray[np.int64], film: NDArray[np.int64], r
     kv.pull(user_keys, users, "users")
     kv.wait(kv.pull(film_keys, films, "films"))
     errors = error(users[of_user], films[of_film], rated)
-    for name, keys, at, rows, others in (
+    for name, keys, row_of_rating, rows, factors in (
         ("users", user_keys, of_user, users, films[of_film]),
         ("films", film_keys, of_film, films, users[of_user]),
     ):
         gradient = np.zeros_like(rows)
-        np.add.at(gradient, at, errors[:, None] * others + DECAY * rows[at])
-        count = np.bincount(at, minlength=len(keys)).astype(np.float32)[:, None]
+        np.add.at(gradient, row_of_rating, errors[:, None] * factors + DECAY * rows[row_of_rating])
+        # A row with n ratings in the mini-batch takes a step of sqrt(n) times its mean gradient.
+        count = np.bincount(row_of_rating, minlength=len(keys)).astype(np.float32)[:, None]
         kv.push(keys, -RATE * gradient / np.sqrt(count), name)
     return float((errors**2).mean())
 
@@ -58,16 +60,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--ratings", type=int, default=100_000)
-    given = parser.parse_args()
-    user, film, rated = ratings(given.ratings)
-    held_out = np.arange(given.ratings) % 10 == 9
+    options = parser.parse_args()
+    user, film, rated = ratings(options.ratings)
+    held_out = np.arange(options.ratings) % 10 == 9
     with hotline.Worker(tables={"users": (USERS, DIM), "films": (FILMS, DIM)}) as kv:
         random = np.random.default_rng(kv.rank)
         kv.init(random.normal(0, 0.1, (USERS, DIM)).astype(np.float32), "users")
         kv.init(random.normal(0, 0.1, (FILMS, DIM)).astype(np.float32), "films")
         kv.barrier()
         share = np.flatnonzero(~held_out)[kv.rank :: kv.size]
-        for epoch in range(given.epochs):
+        for epoch in range(options.epochs):
             random.shuffle(share)
             losses = [
                 step(kv, user[at], film[at], rated[at])

@@ -113,11 +113,11 @@ def read_sources(text: str) -> list[Source]:
     return sources
 
 
-def sources_of(release: str, codename: str, configured_sources: Iterable[Source]) -> list[Source]:
-    suites = [codename, f"{codename}-updates", f"{codename}-security"]
+def sources_of(release: str, machine_codename: str, configured_sources: Iterable[Source]) -> list[Source]:
+    suites = [machine_codename, f"{machine_codename}-updates", f"{machine_codename}-security"]
     codename_sources = [source for source in configured_sources if source.suite in suites]
     return [
-        source._replace(suite=release + source.suite.removeprefix(codename))
+        source._replace(suite=release + source.suite.removeprefix(machine_codename))
         for source in sorted(codename_sources, key=lambda source: suites.index(source.suite))
     ]
 
@@ -142,6 +142,7 @@ def apt_settings() -> str:
 def local_indexes(pip_settings: str) -> list[str]:
     # A local index has links to files in its parent folder, so that folder is returned.
     indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
+    # Other absolute paths are folders of packages (find-links), certificates and constraints.
     paths = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
     return list(dict.fromkeys(path for path in paths if Path(path).exists()))
 

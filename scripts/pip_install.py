@@ -31,7 +31,7 @@ _STEPS = {
 class Output:
     def __init__(self) -> None:
         self.step = "starting pip"
-        self.packages = 0
+        self.package_count = 0
         self.last_lines: deque[str] = deque(maxlen=_SHOWN_LINES)
 
     def read(self, lines: Iterable[str]) -> None:
@@ -46,8 +46,8 @@ class Output:
         if verb == "Installing" and rest.startswith("collected packages:"):
             self.step = f"installing {rest.count(',') + 1} packages"
             return
-        self.packages += verb == "Collecting"
-        self.step = f"{self.packages} packages, {_STEPS[verb]} {rest}"
+        self.package_count += verb == "Collecting"
+        self.step = f"{self.package_count} packages, {_STEPS[verb]} {rest}"
 
 
 def install(python: str, arguments: list[str], is_terminal: bool) -> int:

@@ -52,7 +52,7 @@ def test_a_part_that_fails_is_named_with_its_error() -> None:
 def test_lines_of_pip_become_a_step(line: str, packages: int, step: str) -> None:
     output = Output()
     output.add(line)
-    assert (output.packages, output.step) == (packages, step)
+    assert (output.package_count, output.step) == (packages, step)
 
 
 def test_an_error_of_pip_is_shown_and_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
