@@ -220,9 +220,9 @@ class SimulatedNetwork:
     def collect_connection_records(self, p: int) -> None:
         server = self.servers[p]
         self._connection_records[p].append(
-            np.array(server.connection_records[: server.header.connection_records])
+            np.array(server.connection_records[: server.header.n_connection_records])
         )
-        server.header.connection_records = 0
+        server.header.n_connection_records = 0
 
     def drain_log(self, a: int) -> None:
         """Discard the log rows of a worker, or keep those of a server for `pop_connection_records`."""

@@ -141,7 +141,7 @@ class WorkerOps(NamedTuple, Generic[S]):
 
 class ServerHeader(Protocol):
     ps: int
-    callers: int
+    n_callers: int
     """Number of known callers; it grows with the first RPC of each."""
     journal_length: int
     """Bytes of journal entries that must be written before an answer leaves; 0 if there are none."""

@@ -30,8 +30,8 @@ class PsHeader:
     malformed: int
     foreign: int  # number of datagrams of another protocol version
     misdirected: int
-    connection_records: int  # number of rows used in the array `connection_records`
-    callers: int  # number of rows used in the table `callers`
+    n_connection_records: int  # number of rows used in the array `connection_records`
+    n_callers: int  # number of rows used in the table `callers`
     journal_length: int  # number of bytes used in the journal
     due: int  # when `wake` is due next, in ns; 0 for at once
 
@@ -54,7 +54,7 @@ class Job:
 
 
 class CallerRow:
-    known: int  # whether the row is in use
+    in_use: int
     job: int
     worker: int
     epoch: int
@@ -84,7 +84,7 @@ class JobsState(ServerState, Protocol):
 
     @property
     def connection_records(self) -> Records[ConnectionRecord]:
-        """The connection log [n], of which the first `header.connection_records` rows are in use."""
+        """The connection log [n], of which the first `header.n_connection_records` rows are in use."""
 
 
 class PsState(JobsState, Protocol):
@@ -141,9 +141,9 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     last_turn = int64(server.callers[c].turns[h.seq & SLOT_MASK])
     job.packets += 1
     job.bytes += length
-    connection = server.connection_records[header.connection_records]
+    connection = server.connection_records[header.n_connection_records]
     connection.arrival, connection.worker, connection.job = arrival, h.worker, h.job
-    header.connection_records += 1
+    header.n_connection_records += 1
     if turn < last_turn or turn == 0:  # turns count from 1
         job.stale += 1
         return j, c, STALE
@@ -204,11 +204,11 @@ def share_cpu(server: JobsState, ns: int) -> None:
 
 @compiled
 def needs_room(server: PsState, datagrams: int) -> bool:
-    # Each datagram may come from a new caller, and close a turn of another (`hosts.hotset.ps.rpc`).
+    # Each datagram may add two callers: its own, and in a query about a push the one that pushed.
     header = server.header
-    if header.connection_records + datagrams > len(server.connection_records):
+    if header.n_connection_records + datagrams > len(server.connection_records):
         return True
-    return is_full(int64(header.callers) + 2 * datagrams, len(server.callers))
+    return is_full(int64(header.n_callers) + 2 * datagrams, len(server.callers))
 
 
 @compiled
@@ -234,7 +234,7 @@ def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> in
     index = hash_index_of(callers, job, worker, epoch)
     while True:
         row = callers[index]
-        if not row.known or (row.worker == worker and row.job == job and row.epoch == epoch):
+        if not row.in_use or (row.worker == worker and row.job == job and row.epoch == epoch):
             return index
         index = (index + 1) & len(callers) - 1
 
@@ -243,9 +243,9 @@ def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> in
 def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
     index = row_of(server.callers, job, worker, epoch)
     row = server.callers[index]
-    if not row.known:
-        row.known, row.job, row.worker, row.epoch = 1, job, worker, epoch
-        server.header.callers += 1
+    if not row.in_use:
+        row.in_use, row.job, row.worker, row.epoch = 1, job, worker, epoch
+        server.header.n_callers += 1
     return index
 
 
@@ -263,17 +263,17 @@ _is_full = plain(is_full)
 
 def grow_state(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]:
     """Return a state with room for `datagrams` more, and the connection records [n] removed from it."""
-    connection_records = server.connection_records[: server.header.connection_records]
-    server.header.connection_records = 0
+    connection_records = server.connection_records[: server.header.n_connection_records]
+    server.header.n_connection_records = 0
     empty_log = records(max(CONNECTION_RECORDS, datagrams), ConnectionRecord)
     server = with_arrays(server, connection_records=empty_log)
-    while _is_full(int(server.header.callers) + 2 * datagrams, len(server.callers)):
+    while _is_full(int(server.header.n_callers) + 2 * datagrams, len(server.callers)):
         server = with_arrays(server, callers=_rehash(server.callers))
     return server, connection_records
 
 
 def _rehash(callers: Records[CallerRow]) -> Records[CallerRow]:
     larger_table = records(2 * len(callers), CallerRow)
-    for row in callers[callers.known == 1]:
+    for row in callers[callers.in_use == 1]:
         larger_table[_row_of(larger_table, row.job, row.worker, row.epoch)] = row
     return larger_table

@@ -153,7 +153,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
 
 @compiled
 def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None:
-    """Send the answers to a persisted burst; the commit counts as processing time."""
+    """Send the answers to a persisted burst; without emulated service time, add the commit to `ps_proc`."""
     state = sources.state
     n_received, commit_ns = int64(state.n_received), clock(udp, MONOTONIC) - int64(state.persist_start_ns)
     state.n_delayed += n_received
@@ -209,14 +209,14 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
     read_ns = clock(udp, MONOTONIC)
     for k in range(n):
         prefetch_next_datagrams(server, udp.inbox, k, n)
-        callers = int64(server.header.callers)
+        n_callers_before = int64(server.header.n_callers)
         outcome = answer_datagram(server, service, udp, fd, k, read_ns)
         mark = ANSWERED
         if outcome == COMMAND_OUTCOME:
             mark = FOR_CONTROL
         elif outcome == FOREIGN_OUTCOME:
             mark = FOREIGN
-        if server.header.callers > callers:  # `handle` has added this caller to the table
+        if server.header.n_callers > n_callers_before:  # `handle` has added this caller to the table
             mark = NEW_CALLER
         sources.marks[k] = mark
         has_marks |= mark != ANSWERED

@@ -111,6 +111,6 @@ class RpcServer:
         return logs
 
     def collect_connection_records(self) -> list[NDArray[np.void]]:
-        current_records = np.array(self.state.connection_records[: self.state.header.connection_records])
-        self.state.header.connection_records = 0
+        current_records = np.array(self.state.connection_records[: self.state.header.n_connection_records])
+        self.state.header.n_connection_records = 0
         return [*self.take_full_logs(), current_records]

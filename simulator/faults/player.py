@@ -159,7 +159,7 @@ class Player:
 
     def _empty_server_log(self, p: int) -> None:
         server = self.testbed.servers[p]
-        server.state.header.connection_records = 0
+        server.state.header.n_connection_records = 0
         if int(server.state.header.journal_length) and not server.checkpoint():
             self.testbed.world.agents.stalled_until[WORKERS + p] = self.testbed.now + _CHECKPOINT_PAUSE_NS
 

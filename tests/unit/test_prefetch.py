@@ -82,9 +82,9 @@ def test_a_server_has_its_cells_and_its_caller_fetched(
     else:  # some keys are not at home in the table
         assert len(lines(own) & lines(first)) > 0.6 * len(lines(own)) and not then
     plain(find_caller)(server, JOB, FIRST_WORKER, EPOCH)
-    [caller] = np.flatnonzero(server.callers.known)
+    [caller] = np.flatnonzero(server.callers.in_use)
     assert server.callers[caller : caller + 1].ctypes.data in first
-    server.callers[caller].known = server.header.callers = 0
+    server.callers[caller].in_use = server.header.n_callers = 0
     server.callers[caller].job = server.callers[caller].worker = server.callers[caller].epoch = 0
     assert contents(server) == before
 

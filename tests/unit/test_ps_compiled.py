@@ -204,5 +204,5 @@ def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
     for _ in range(2):
         for worker in range(first, 2**16, rows):
             twins.handle(rpc(Op.PUSH, key, [worker], job=4, worker=worker, epoch=1, ps=PS, seq=64), 0, 0)
-    assert twins.server.state.header.callers == 2**16 // rows
+    assert twins.server.state.header.n_callers == 2**16 // rows
     twins.check()

@@ -80,7 +80,7 @@ class Kept:
         state = self.core.server.state
         turns = {
             (int(c.job), int(c.worker), int(c.epoch), slot): turn
-            for c in state.callers[state.callers.known == 1]
+            for c in state.callers[state.callers.in_use == 1]
             for slot, turn in enumerate(zip(c.turns.tolist(), c.added.tolist(), strict=True))
         }
         return [state.cells.tobytes(), state.at_switch.tobytes(), turns]

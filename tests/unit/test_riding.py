@@ -195,7 +195,7 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
 
 
 def connection_records(network: SteppedTestbed) -> int:
-    return sum(int(server.server.state.header.connection_records) for server in network.servers)
+    return sum(int(server.server.state.header.n_connection_records) for server in network.servers)
 
 
 def test_no_ps_adds_what_is_not_of_its_share(network: SteppedTestbed) -> None:

@@ -69,7 +69,7 @@ def us_per_rpc(server: Server, requests: Requests) -> list[float]:
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
         first = int(server.jobs[0].rpcs)  # sequence numbers continue those of the previous repeat
-        server.header.connection_records = 0  # empty the connection log, which would fill up
+        server.header.n_connection_records = 0  # empty the connection log, which would fill up
         answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, udp)
         if answered != count:
             raise BenchError(f"{answered} of {count} RPCs were answered")

@@ -22,7 +22,7 @@ def take_checkpoint(
 ) -> Iterator[tuple[str, bytes]]:  # `server` is the state of any design with movers
     """Yield the names and contents of parts; every mover must be idle. Parts with only zeros are left out."""
     yield "jobs", server.jobs.tobytes()
-    yield "callers", server.callers[server.callers.known == 1].tobytes()
+    yield "callers", server.callers[server.callers.in_use == 1].tobytes()
     yield _SNAPSHOTS_PART, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
     for name in arrays:
         for j, array in enumerate(np.atleast_2d(getattr(server, name))):

@@ -11,7 +11,7 @@ from nativekit.records import record, records
 from tests.designs.echo.worker import ANSWER, ASKED, EXTRA, OCTETS
 
 LATER_NS = 1_000_000
-ME = record("ps", "n_ps", "workers", "callers", "journal_length", "due", "asked", "extra", "next", "ns")
+ME = record("ps", "n_ps", "workers", "n_callers", "journal_length", "due", "asked", "extra", "next", "ns")
 
 
 class Mirror(NamedTuple):

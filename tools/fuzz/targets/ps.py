@@ -62,7 +62,7 @@ class Bench:
         state = ps.server.state
         return (
             reply, [*self.outstanding], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
-            state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
+            state.jobs.tobytes(), state.callers[state.callers.in_use == 1].tobytes(),
             int(state.header.misdirected), state.journal[: state.header.journal_length].tobytes(),
         )  # fmt: skip
 
