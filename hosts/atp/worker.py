@@ -41,11 +41,11 @@ FRAME_BYTES, GROWTH_BYTES = 308, 1_500
 def start(state: AtpWorker, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin_operation(state, op, iteration, n_keys)
-    header.calls = header.pending = (n + VALUES - 1) // VALUES
+    header.n_calls = header.pending = (n + VALUES - 1) // VALUES
     header.first_missing = header.gap_end = header.has_received = 0
     header.window_size = header.end_of_window = header.window
     state.done[:] = 0
-    for chunk in range(int64(header.calls) if header.is_float else 0):
+    for chunk in range(int64(header.n_calls) if header.is_float else 0):
         state.float_chunks[chunk] = not fit_integer_sums(state.floats, chunk * VALUES, VALUES)
 
 
@@ -59,7 +59,7 @@ def transmit(state: AtpWorker, now: int) -> int:
         _encode_chunk(state, s, RESEND)
         return s
     limit = header.first_missing + header.window_size
-    if header.unsent == header.calls or header.unsent >= limit or header.free == 0:
+    if header.unsent == header.n_calls or header.unsent >= limit or header.n_free == 0:
         return NOTHING
     s = take_next_slot(state, now)
     _encode_chunk(state, s, _NO_FLAGS)
@@ -133,7 +133,7 @@ def _resend_chunk(state: AtpWorker, chunk: int, now: int) -> None:
     if s == NOTHING:
         return
     slot = state.slots[s]
-    slot.sent, slot.deadline = now, now + header.timeout
+    slot.last_sent, slot.deadline = now, now + header.timeout
     slot.attempts += 1
     header.retransmissions += 1
     if not slot.queued:
@@ -150,7 +150,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     header.due = min(int64(header.due), deadline(state))
     flags, chunk = flags_of(rpc), sequence_of(rpc) - 1
     is_current = header.pending and flags & ACK and key_of(rpc) == header.number
-    if not is_current or app_of(rpc) != header.job or not 0 <= chunk < header.calls:
+    if not is_current or app_of(rpc) != header.job or not 0 <= chunk < header.n_calls:
         header.unexpected += 1
         return NOTHING
     if flags & OVERFLOW and not flags & RESEND:  # a request for floats; a sum of floats has both flags
@@ -163,7 +163,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     _adopt_cell(state, chunk, flags, length_of(rpc))
     _store_sums(state, rpc, chunk, flags)
     state.done[chunk] = 1
-    while header.first_missing < header.calls and state.done[header.first_missing]:
+    while header.first_missing < header.n_calls and state.done[header.first_missing]:
         header.first_missing += 1
     _adapt_window(state, chunk, flags)
     row = finish_chunk(state, s, peer(state, s), length, VALUES, arrival, read)

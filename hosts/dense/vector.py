@@ -45,7 +45,7 @@ class VectorHeader(WindowHeader):
     chunk_size: int  # number of values of a full chunk
     is_float: int
     number: int  # number of the all-reduce, from 1 on
-    calls: int  # number of packets that this worker sends in the operation
+    n_calls: int  # number of packets that this worker sends in the operation
     pending: int  # number of packets that have not come or are not acknowledged
     unsent: int  # the first packet that has not been sent
     last_arrival: int  # time of the first transmission or of the last arrival; 0 before
@@ -102,7 +102,7 @@ def begin_operation(state: VectorState, op: int, iteration: int, n_keys: int) ->
     """
     header = state.header
     header.op, header.iteration, header.n_keys, header.n = op, iteration, n_keys, n_keys
-    header.calls = header.unsent = 0
+    header.n_calls = header.unsent = 0
     if op == PULL:
         for i in range(n_keys):
             state.values[i] = state.model[state.positions[i]]

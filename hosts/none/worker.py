@@ -86,7 +86,7 @@ def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, win
 @compiled
 def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
-    header.op, header.iteration, header.calls, header.unsent = op, iteration, 0, 0
+    header.op, header.iteration, header.n_calls, header.unsent = op, iteration, 0, 0
     if op == EMPTY:
         header.n_keys, header.pending = 0, 1
         _add_call(state, n_keys, 0, 0)  # no keys: `n_keys` is the number of the PS that an EMPTY goes to
@@ -130,15 +130,15 @@ def _sort_by_ps(state: Requests, n_keys: int) -> None:
 
 @compiled
 def _add_call(state: Requests, ps: int, first: int, count: int) -> None:
-    call = state.calls[state.header.calls]
+    call = state.calls[state.header.n_calls]
     call.ps, call.first, call.count = ps, first, count
-    state.header.calls += 1
+    state.header.n_calls += 1
 
 
 @compiled
 def transmit(state: Requests, now: int) -> int:
     header, s = state.header, next_resend(state)
-    if s != NOTHING or header.unsent == header.calls or header.free == 0:
+    if s != NOTHING or header.unsent == header.n_calls or header.n_free == 0:
         return s
     c = int64(header.unsent)
     header.unsent += 1

@@ -64,7 +64,7 @@ def make_pusher(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, windo
 def start(state: Pusher, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin_operation(state, op, iteration, n_keys)
-    header.calls = header.pending = (n + header.chunk_size - 1) // header.chunk_size
+    header.n_calls = header.pending = (n + header.chunk_size - 1) // header.chunk_size
 
 
 @compiled
@@ -73,7 +73,7 @@ def transmit(state: Pusher, now: int) -> int:
     if header.stalled:
         return NOTHING
     s = next_resend(state)
-    if s != NOTHING or header.unsent == header.calls or header.free == 0:
+    if s != NOTHING or header.unsent == header.n_calls or header.n_free == 0:
         return s
     s = take_next_slot(state, now)
     chunk = int64(state.slots[s].call)

@@ -55,13 +55,13 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     header.part_size = (n + workers - 1) // workers
     header.chunks_per_part = (header.part_size + header.chunk_size - 1) // header.chunk_size
     # Chunks to send, and as many to receive; each is pending until it is acknowledged, or has come.
-    header.calls = 2 * (workers - 1) * header.chunks_per_part
-    header.pending = 2 * header.calls
-    if n and header.calls == 0:  # a single worker has the sum already
+    header.n_calls = 2 * (workers - 1) * header.chunks_per_part
+    header.pending = 2 * header.n_calls
+    if n and header.n_calls == 0:  # a single worker has the sum already
         end_operation(state)
     if n == 0:
         return
-    state.chunk_received[: int64(header.calls)] = 0
+    state.chunk_received[: int64(header.n_calls)] = 0
     for e in range(WINDOW):
         length = int64(state.early_lengths[e].length)
         state.early_lengths[e].length = 0
@@ -78,7 +78,7 @@ def transmit(state: Member, now: int) -> int:
         return NOTHING
     s = next_resend(state)
     chunk = int64(header.unsent)
-    if s != NOTHING or chunk == header.calls or header.free == 0:
+    if s != NOTHING or chunk == header.n_calls or header.n_free == 0:
         return s
     if chunk >= header.chunks_per_part and not state.chunk_received[chunk - int64(header.chunks_per_part)]:
         return NOTHING
@@ -184,7 +184,7 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or store a chunk of the sum; return False for a duplicate or an unexpected chunk."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), value_count(length)
-    if chunk >= header.calls or packet.worker != _worker_at(state, -1):
+    if chunk >= header.n_calls or packet.worker != _worker_at(state, -1):
         header.unexpected += 1
         return False
     step = chunk // int64(header.chunks_per_part)

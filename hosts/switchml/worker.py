@@ -50,7 +50,7 @@ def _begin_all_reduce(state: Reducer, size: int) -> None:
     header.chunks = (size + VALUES - 1) // VALUES
     header.batch = min(int64(header.window), int64(header.chunks))
     header.n_packets = header.chunks + (header.batch if header.is_float else 0)
-    header.calls = header.pending = header.n_packets
+    header.n_calls = header.pending = header.n_packets
     if header.published_timers:
         header.timeout = TIMEOUT_NS
     header.first_resend = header.queued_resends = 0
@@ -78,7 +78,7 @@ def transmit(state: Reducer, now: int) -> int:
     slot = state.slots[s]
     if slot.attempts == 0:
         _encode_packet(state, int64(slot.call), state.sent[s])
-        slot.t0 = slot.sent = now
+        slot.t0 = slot.last_sent = now
         slot.attempts = 1
         slot.deadline = now + header.timeout
         header.due = min(int64(header.due), int64(slot.deadline))
@@ -134,8 +134,8 @@ def wake(state: Reducer, now: int) -> None:
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
             if not header.published_timers:
-                back_off(header, int64(slot.sent), now)
-            slot.sent = now
+                back_off(header, int64(slot.last_sent), now)
+            slot.last_sent = now
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:

@@ -25,7 +25,7 @@ NO_ITERATION = 0  # iteration of an operation that is not part of a step
 
 class ClientHeader(WorkerHeader, Protocol):
     n_keys: int
-    calls: int  # number of RPCs of the operation so far
+    n_calls: int  # number of RPCs of the operation so far
     retransmissions: int
     malformed: int
     unexpected: int
@@ -79,7 +79,7 @@ class BaseClient:
     @property
     def rpcs_of_operation(self) -> int:
         """Number of RPCs of the current or last operation, including new ones for refused keys."""
-        return int(self._header.calls)
+        return int(self._header.n_calls)
 
     @property
     def malformed(self) -> int:

@@ -21,7 +21,7 @@ class RpcsHeader(WindowHeader):
     iteration: int
     n_keys: int
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
-    calls: int  # number of RPCs of the operation so far
+    n_calls: int  # number of RPCs of the operation so far
     push_number: int
     """Number of earlier pushes to the table. If servers have optimisers, it is the `iteration` of a push."""
     word_flags: int  # the header's flags `SET` and `STATE`, for a pull or push of words that are not values

@@ -32,7 +32,7 @@ class WindowHeader:
     epoch: int
     window: int  # number of slots in use
     n_issued: int  # number of RPCs issued so far
-    free: int  # number of entries in the array `free`
+    n_free: int  # number of entries in the array `free`
     first_resend: int  # index of the first slot in the ring `resends`
     queued_resends: int  # number of slots in that ring
     backed_off_at: int  # time of the last back-off
@@ -51,10 +51,10 @@ class Slot:
     """A slot of the window, in one cache line; times in ns."""
 
     seq: int
-    number: int  # number of RPCs issued before this RPC
+    issue_index: int  # number of RPCs issued before this RPC
     call: int  # index of the RPC in the operation
     t0: int  # time of the first transmission
-    sent: int  # time of the last transmission
+    last_sent: int  # time of the last transmission
     deadline: int  # time at which the RPC is to be retransmitted
     busy: Int32  # whether its RPC is outstanding
     queued: Int32  # whether it is in the ring of retransmissions
@@ -78,7 +78,7 @@ class WindowState(Protocol):
 
     @property
     def free(self) -> Ints:
-        """int64[WINDOW]: a stack of the next sequence numbers of free slots, header.free long."""
+        """int64[WINDOW]: a stack of the next sequence numbers of free slots, header.n_free long."""
 
     @property
     def resends(self) -> Ints:
@@ -93,7 +93,7 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header.job, header.worker, header.epoch = caller
-    header.window = header.free = window
+    header.window = header.n_free = window
     header.timeout, header.due = INITIAL_TIMEOUT_NS, NEVER
     free = np.zeros(WINDOW, np.int64)
     # A slot's sequence numbers are slot + turn * WINDOW. Turn 1 is first, and slot 0 is on top of the stack.
@@ -119,13 +119,13 @@ def next_resend(state: WindowState) -> int:
 def take_slot(state: WindowState, call: int, now: int) -> int:
     """Take a free slot, which must exist, for call number `call`, sent now; return its index."""
     header = state.header
-    header.free -= 1
-    seq = int64(state.free[header.free])
+    header.n_free -= 1
+    seq = int64(state.free[header.n_free])
     s = seq & SLOT_MASK
     slot = state.slots[s]
     slot.busy, slot.seq, slot.call, slot.attempts = 1, seq, call, 1
-    slot.t0 = slot.sent = now
-    slot.number = header.n_issued
+    slot.t0 = slot.last_sent = now
+    slot.issue_index = header.n_issued
     header.n_issued += 1
     slot.deadline = now + header.timeout
     header.due = min(int64(header.due), int64(slot.deadline))
@@ -141,8 +141,8 @@ def octets(state: WindowState, s: int) -> int:
 def free_slot(state: WindowState, slot: Slot) -> None:
     header = state.header
     slot.busy = 0
-    state.free[header.free] = slot.seq + WINDOW  # the next turn of the slot
-    header.free += 1
+    state.free[header.n_free] = slot.seq + WINDOW  # the next turn of the slot
+    header.n_free += 1
 
 
 @compiled
@@ -152,8 +152,8 @@ def retransmit(state: WindowState, now: int) -> None:
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
-            back_off(header, int64(slot.sent), now)
-            slot.sent = now
+            back_off(header, int64(slot.last_sent), now)
+            slot.last_sent = now
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
@@ -172,7 +172,7 @@ def queue_resend(state: WindowState, s: int, n_waiting: int) -> None:
     k = int64(header.queued_resends)
     while k > n_waiting:
         previous_slot = int64(state.resends[(header.first_resend + k - 1) % WINDOW])
-        if state.slots[previous_slot].number < state.slots[s].number:
+        if state.slots[previous_slot].issue_index < state.slots[s].issue_index:
             break
         state.resends[(header.first_resend + k) % WINDOW] = previous_slot
         k -= 1

@@ -39,7 +39,7 @@ def subject_of(arm: Arm) -> Subject:
             raise ValueError(f"expected chunks of {VALUES} values, got {chunk_size}")
         assert isinstance(client, AtpClient)
         header = client.state.header
-        header.window = header.free = window  # all places of an idle client's window are free
+        header.window = header.n_free = window  # all places of an idle client's window are free
         header.published_timers = settings_of(arm).published_timers
 
     stall_timeout_ns = PUBLISHED_TIMERS_STALL_NS if settings_of(arm).published_timers else STALL_TIMEOUT_NS

@@ -50,7 +50,7 @@ class Subject:
 def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
     assert isinstance(client, DenseClient)
     # All places of an idle client's window are free.
-    client.state.header.window = client.state.header.free = window
+    client.state.header.window = client.state.header.n_free = window
     client.chunk_size = chunk_size
 
 

@@ -43,4 +43,4 @@ def queue_call(state: Calls, c: int) -> None:
     else:
         state.calls[header.last_unsent].next = c
     header.last_unsent = c
-    header.calls += 1
+    header.n_calls += 1

@@ -89,13 +89,13 @@ class HotsetClient(BaseClient):
 
     def transmit(self) -> tuple[memoryview, int] | None:
         header = self._header
-        if not header.queued_resends and (header.first_unsent == NOTHING or not header.free):
+        if not header.queued_resends and (header.first_unsent == NOTHING or not header.n_free):
             return None
         return super().transmit()
 
     def free_numbers(self) -> list[int]:
         """Return the next sequence numbers of the free slots; the last one is used next."""
-        numbers: list[int] = self.state.free[: self._header.free].tolist()
+        numbers: list[int] = self.state.free[: self._header.n_free].tolist()
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:

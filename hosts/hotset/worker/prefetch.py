@@ -31,8 +31,8 @@ def prefetch_next(state: Calls) -> None:
         prefetch(keys + i * KEY_BYTES)
         if is_push:
             prefetch(deltas + i * VALUE_BYTES)
-    if header.free:
-        s = int64(state.free[header.free - 1]) & SLOT_MASK
+    if header.n_free:
+        s = int64(state.free[header.n_free - 1]) & SLOT_MASK
         n_bytes = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
         prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, n_bytes)
     if call.next != NOTHING:

@@ -41,7 +41,7 @@ def renew(state: Calls, epoch: int) -> None:
             state.replay_log[UNREPLAYED, position] = total & MAX_U32
             state.replay_log[ACKNOWLEDGED, position] = 0
         header.unreplayed = 1
-    header.first_resend = header.queued_resends = header.free = 0
+    header.first_resend = header.queued_resends = header.n_free = 0
     for s in range(int64(header.window)):
         slot = state.slots[s]
         if slot.busy:
@@ -52,8 +52,8 @@ def renew(state: Calls, epoch: int) -> None:
             slot.busy = 0
         slot.queued = 0
         # As in `open_window`: all slots begin with turn 1, and slot 0 is on top of the stack.
-        state.free[header.free] = WINDOW + header.window - 1 - s
-        header.free += 1
+        state.free[header.n_free] = WINDOW + header.window - 1 - s
+        header.n_free += 1
 
 
 @compiled

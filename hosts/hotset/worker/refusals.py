@@ -33,22 +33,22 @@ def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
 @compiled
 def _group_index(state: Calls, refusals: int, now: int) -> int:
     header = state.header
-    for g in range(int64(header.groups)):
+    for g in range(int64(header.n_groups)):
         if state.groups[g].refusals == refusals:
             return g
-    g = int64(header.groups)
+    g = int64(header.n_groups)
     group = state.groups[g]
     group.refusals, group.first, group.last = refusals, NOTHING, NOTHING
     group.due = now + (FIRST_BACKOFF_NS << min(refusals - 1, MAX_DOUBLINGS) if refusals else 0)
     header.due = min(int64(header.due), int64(group.due))
-    header.groups += 1
+    header.n_groups += 1
     return g
 
 
 @compiled
 def resend_refused_keys(state: Calls, now: int) -> None:
     header, n_waiting = state.header, int64(0)
-    for g in range(int64(header.groups)):
+    for g in range(int64(header.n_groups)):
         group = state.groups[g]
         if group.due > now:
             target = state.groups[n_waiting]
@@ -61,7 +61,7 @@ def resend_refused_keys(state: Calls, now: int) -> None:
             _resend_in_hash_lanes(state, int64(group.first), int64(group.refusals))
         else:
             _resend_missed_keys(state, int64(group.first))
-    header.groups = n_waiting
+    header.n_groups = n_waiting
 
 
 @compiled
@@ -87,6 +87,6 @@ def _resend_missed_keys(state: Calls, first: int) -> None:
 
 @compiled
 def next_resend_time(state: Calls, due: int) -> int:
-    for g in range(int64(state.header.groups)):
+    for g in range(int64(state.header.n_groups)):
         due = min(due, int64(state.groups[g].due))
     return due

@@ -21,11 +21,11 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     """Begin an operation on the first `n_keys` positions; with EMPTY `n_keys` is the number of a PS."""
     header = state.header
     if op == EMPTY:
-        header.op, header.iteration, header.calls = EMPTY, iteration, 0
+        header.op, header.iteration, header.n_calls = EMPTY, iteration, 0
         header.n_keys, header.pending = 0, 1
         queue_call(state, new_call(state, n_keys, NOT_REFUSED))
         return
-    header.op, header.iteration, header.calls = op, iteration, 0
+    header.op, header.iteration, header.n_calls = op, iteration, 0
     header.n_keys = header.pending = n_keys
     header.word_flags = int64(header.word_flags) & ~REPLAY
     if header.is_replay and header.servers_own_parameters:
@@ -48,7 +48,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
 @compiled
 def transmit(state: Calls, now: int) -> int:
     header, s = state.header, next_resend(state)
-    if s != NOTHING or header.first_unsent == NOTHING or header.free == 0:
+    if s != NOTHING or header.first_unsent == NOTHING or header.n_free == 0:
         return s
     c = int64(header.first_unsent)
     header.first_unsent = state.calls[c].next

@@ -31,7 +31,7 @@ class CallsHeader(RpcsHeader):
     first_unsent: int  # first call of the queue, or NOTHING
     last_unsent: int  # last call of the queue, undefined while `first_unsent` is NOTHING
     n_spare_calls: int  # number of unused calls in the array `spare_calls`
-    groups: int  # number of groups in use in the array `groups`
+    n_groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
     """Whether there is a replay log; `unreplayed` is 1 + the position from which to search the log, or 0."""
     servers_own_parameters: int
@@ -103,7 +103,7 @@ class Calls(NamedTuple):
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
-    groups: Records[Group]  # [B], of which the first `header.groups` are in use, oldest first
+    groups: Records[Group]  # [B], of which the first `header.n_groups` are in use, oldest first
     next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
     log: Records[Row]
 
