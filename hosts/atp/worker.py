@@ -59,7 +59,7 @@ def transmit(state: AtpWorker, now: int) -> int:
         _encode_chunk(state, s, RESEND)
         return s
     limit = header.first_missing + header.window_size
-    if header.unsent == header.n_calls or header.unsent >= limit or header.n_free == 0:
+    if header.first_unsent == header.n_calls or header.first_unsent >= limit or header.n_free == 0:
         return NOTHING
     s = take_next_slot(state, now)
     _encode_chunk(state, s, _NO_FLAGS)
@@ -79,7 +79,7 @@ def _encode_chunk(state: AtpWorker, s: int, flags: int) -> None:
     flags |= peer(state, s) << SERVER_SHIFT
     write_head(
         rpc, 1 << int64(header.worker) - 1, int64(header.workers), flags, int64(header.job), chunk + 1,
-        int64(state.places[chunk % int64(header.window)]), int64(header.number), int64(header.n),
+        int64(state.places[chunk % int64(header.window)]), int64(header.round_number), int64(header.n_values),
     )  # fmt: skip
     first = chunk * VALUES
     words = state.floats.view(np.uint32) if is_float else state.vector
@@ -94,7 +94,7 @@ def _encode_chunk(state: AtpWorker, s: int, flags: int) -> None:
 @compiled
 def peer(state: AtpWorker, _s: int) -> int:
     """Return the server of the current all-reduce; servers take all-reduces in turn."""
-    return int64(state.header.number % state.header.n_ps)
+    return int64(state.header.round_number % state.header.n_ps)
 
 
 @compiled
@@ -149,7 +149,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     header.has_received, header.last_activity = 1, read
     header.due = min(int64(header.due), deadline(state))
     flags, chunk = flags_of(rpc), sequence_of(rpc) - 1
-    is_current = header.pending and flags & ACK and key_of(rpc) == header.number
+    is_current = header.pending and flags & ACK and key_of(rpc) == header.round_number
     if not is_current or app_of(rpc) != header.job or not 0 <= chunk < header.n_calls:
         header.unexpected += 1
         return NOTHING
@@ -211,9 +211,9 @@ def _resend_gap(state: AtpWorker, now: int) -> None:
     """Resend the chunks of the first gap, which ends at the next chunk that has its sum."""
     header = state.header
     end = int64(header.first_missing)
-    while end < header.unsent and not state.done[end]:
+    while end < header.first_unsent and not state.done[end]:
         end += 1
-    if end < header.unsent:
+    if end < header.first_unsent:
         for chunk in range(int64(header.first_missing), end):
             _resend_chunk(state, chunk, now)
         header.gap_end = end

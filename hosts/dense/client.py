@@ -56,7 +56,7 @@ class VectorClient(DesignClient):
     def stall_message(self, waited_s: float) -> str:
         """Return the error message after `waited_s` seconds without any arrival."""
         return (
-            f"nothing has come for {waited_s:.1f} s in all-reduce {self._header.number}, with "
+            f"nothing has come for {waited_s:.1f} s in all-reduce {self._header.round_number}, with "
             f"{self._header.pending} packets to go: {self.stall_causes}"
         )
 

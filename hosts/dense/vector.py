@@ -41,13 +41,13 @@ class VectorHeader(WindowHeader):
     op: int
     iteration: int
     n_keys: int
-    n: int  # number of values of the vector of the current operation
+    n_values: int  # number of values of the vector of the current operation
     chunk_size: int  # number of values of a full chunk
     is_float: int
-    number: int  # number of the all-reduce, from 1 on
+    round_number: int  # number of the all-reduce, from 1 on
     n_calls: int  # number of packets that this worker sends in the operation
     pending: int  # number of packets that have not come or are not acknowledged
-    unsent: int  # the first packet that has not been sent
+    first_unsent: int  # the first packet that has not been sent
     last_arrival: int  # time of the first transmission or of the last arrival; 0 before
     stall_timeout: int  # time without an arrival after which an operation has stalled
     stalled: int  # whether the operation has stalled
@@ -101,24 +101,24 @@ def begin_operation(state: VectorState, op: int, iteration: int, n_keys: int) ->
     single 0; other operations add up the first `n_keys` values of the vector.
     """
     header = state.header
-    header.op, header.iteration, header.n_keys, header.n = op, iteration, n_keys, n_keys
-    header.n_calls = header.unsent = 0
+    header.op, header.iteration, header.n_keys, header.n_values = op, iteration, n_keys, n_keys
+    header.n_calls = header.first_unsent = 0
     if op == PULL:
         for i in range(n_keys):
             state.values[i] = state.model[state.positions[i]]
         return 0
     if op == PUSH:
-        header.n = len(state.vector)
+        header.n_values = len(state.vector)
         state.vector[:] = 0
         for i in range(n_keys):
             state.vector[state.positions[i]] = state.deltas[i]
     elif op == EMPTY:
-        header.n, header.n_keys = 1, 0
+        header.n_values, header.n_keys = 1, 0
         state.vector[0] = 0
     header.is_float = op == FLOATS
-    header.number += 1
+    header.round_number += 1
     header.last_arrival = header.stalled = 0
-    return int64(header.n)
+    return int64(header.n_values)
 
 
 @compiled
@@ -148,9 +148,9 @@ def belongs_to_job(state: VectorState, rpc: Rpc, length: int) -> bool:
 def belongs_to_vector(state: VectorState, rpc: Rpc) -> bool:
     header, packet = state.header, as_packet(rpc)
     return bool(
-        swap32(packet.number) == header.number & MAX_U32
+        swap32(packet.round_number) == header.round_number & MAX_U32
         and packet.workers == header.workers
-        and swap16(packet.full) == header.chunk_size
+        and swap16(packet.full_size) == header.chunk_size
         and packet.form == header.is_float
     )
 
@@ -210,8 +210,8 @@ def deadline(state: VectorState) -> int:
 def take_next_slot(state: VectorState, now: int) -> int:
     """Take a slot for the next chunk, whose number is its `call`; return its index. A slot must be free."""
     header = state.header
-    s = take_slot(state, int64(header.unsent), now)
-    header.unsent += 1
+    s = take_slot(state, int64(header.first_unsent), now)
+    header.first_unsent += 1
     if header.last_arrival == 0:
         header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
         header.due = min(int64(header.due), int64(header.last_arrival + header.stall_timeout))
@@ -223,7 +223,7 @@ def encode(state: VectorState, s: int, first: int, count: int) -> None:
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
     write_head(
         rpc, ADDEND, int64(header.is_float), int64(header.job), int64(header.worker) - 1,
-        int64(header.workers), int64(header.chunk_size), int64(header.number), int64(slot.call),
+        int64(header.workers), int64(header.chunk_size), int64(header.round_number), int64(slot.call),
     )  # fmt: skip
     slot.length = write_words(rpc, state.vector, first, count)
 

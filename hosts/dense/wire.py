@@ -24,8 +24,8 @@ class PacketRecord:
     worker: int
     workers: int
     job: int
-    full: int
-    number: int
+    full_size: int  # number of values of a full chunk
+    round_number: int  # number of the all-reduce
     chunk: int
     words: Words
 
@@ -40,7 +40,7 @@ PACKET = check_field_names(
         }
     )
 )
-"""Fields in network order. `full` is `size` and `number` is `round`, which are numpy's own attributes."""
+"""Fields in network order, without the format's names `size` and `round`: numpy's records have these, too."""
 as_packet = view_as(PacketRecord, PACKET)
 
 
@@ -75,13 +75,13 @@ def write_head(
     worker: int,
     workers: int,
     size: int,
-    number: int,
+    round_number: int,
     chunk: int,
 ) -> None:
     packet = as_packet(rpc)
     packet.kind, packet.form, packet.job = kind, is_float, swap16(job)
-    packet.worker, packet.workers, packet.full = worker, workers, swap16(size)
-    packet.number, packet.chunk = swap32(number), swap32(chunk)
+    packet.worker, packet.workers, packet.full_size = worker, workers, swap16(size)
+    packet.round_number, packet.chunk = swap32(round_number), swap32(chunk)
 
 
 @compiled
@@ -96,7 +96,7 @@ def value_count(length: int) -> int:
 @compiled
 def is_valid(rpc: Rpc, length: int) -> bool:
     count, packet = value_count(length), as_packet(rpc)
-    size = swap16(packet.full)
+    size = swap16(packet.full_size)
     return bool(
         0 <= count <= size
         and MIN_SIZE <= size <= MAX_SIZE

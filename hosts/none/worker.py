@@ -32,7 +32,7 @@ from nativekit.records import Ints, Records, Words, one_record, records
 
 
 class RequestsHeader(RpcsHeader):
-    unsent: int  # the first call of the operation that has not been sent
+    first_unsent: int  # the first call of the operation that has not been sent
 
 
 class PsCall(RpcCall):
@@ -86,7 +86,7 @@ def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, win
 @compiled
 def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
-    header.op, header.iteration, header.n_calls, header.unsent = op, iteration, 0, 0
+    header.op, header.iteration, header.n_calls, header.first_unsent = op, iteration, 0, 0
     if op == EMPTY:
         header.n_keys, header.pending = 0, 1
         _add_call(state, n_keys, 0, 0)  # no keys: `n_keys` is the number of the PS that an EMPTY goes to
@@ -138,10 +138,10 @@ def _add_call(state: Requests, ps: int, first: int, count: int) -> None:
 @compiled
 def transmit(state: Requests, now: int) -> int:
     header, s = state.header, next_resend(state)
-    if s != NOTHING or header.unsent == header.n_calls or header.n_free == 0:
+    if s != NOTHING or header.first_unsent == header.n_calls or header.n_free == 0:
         return s
-    c = int64(header.unsent)
-    header.unsent += 1
+    c = int64(header.first_unsent)
+    header.first_unsent += 1
     s = take_slot(state, c, now)
     slot = state.slots[s]
     slot.length = _encode(state, state.calls[c], state.sent[s], int64(slot.seq), now)

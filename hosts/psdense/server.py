@@ -62,10 +62,10 @@ class AdderHeader(PsHeader):
 
 
 class ChunkRow:
-    number: UInt32  # the round
+    round_number: UInt32
     seen: UInt32  # bitmap of the workers that have pushed
     unsent: UInt32  # bitmap of the workers that the sum must be sent to
-    full: UInt16  # number of values of a full chunk
+    full_size: UInt16  # number of values of a full chunk
     count: UInt16  # number of values of this chunk
     form: UInt8  # type of the values: 0 int32, 1 float32
     workers: UInt8
@@ -130,7 +130,7 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
     job.packets += 1
     job.bytes += length
     job.in_burst += 1
-    age = rounds_between(swap32(packet.number), int64(row.number))
+    age = rounds_between(swap32(packet.round_number), int64(row.round_number))
     bit = 1 << int64(packet.worker)
     if age < 0:
         job.stale += 1
@@ -159,13 +159,13 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
 def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
-    rows_per_set = len(server.rows) // len(server.sums)
+    rows_per_set = _rows_per_set(server)
     row_in_set = chunk // int64(header.n_ps)
     is_for_this_server = j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps
-    end = row_in_set * swap16(packet.full) + count  # end of the chunk's values in its set
+    end = row_in_set * swap16(packet.full_size) + count  # end of the chunk's values in its set
     if not is_for_this_server or count <= 0 or row_in_set >= rows_per_set or end > server.sums.shape[1]:
         return NOTHING
-    return int64((_SETS_PER_JOB * j + (swap32(packet.number) & 1)) * rows_per_set + row_in_set)
+    return int64((_SETS_PER_JOB * j + (swap32(packet.round_number) & 1)) * rows_per_set + row_in_set)
 
 
 @compiled
@@ -173,7 +173,7 @@ def _fits_round(row: ChunkRow, rpc: Rpc, count: int) -> bool:
     packet = as_packet(rpc)
     return bool(
         row.count == count
-        and row.full == swap16(packet.full)
+        and row.full_size == swap16(packet.full_size)
         and row.form == packet.form
         and row.workers == packet.workers
     )
@@ -182,19 +182,25 @@ def _fits_round(row: ChunkRow, rpc: Rpc, count: int) -> bool:
 @compiled
 def _start_round(server: Adder, r: int, rpc: Rpc, count: int) -> None:
     packet, row = as_packet(rpc), server.rows[r]
-    row.number, row.seen, row.unsent = swap32(packet.number), 0, 0
-    row.full, row.count, row.form, row.workers = swap16(packet.full), count, packet.form, packet.workers
+    row.round_number, row.seen, row.unsent = swap32(packet.round_number), 0, 0
+    row.full_size, row.count = swap16(packet.full_size), count  # `_first_value` reads the size
+    row.form, row.workers = packet.form, packet.workers
     read_words(rpc, server.sums[_set_of(server, r)], _first_value(server, r), count)
 
 
 @compiled
+def _rows_per_set(server: Adder) -> int:
+    return len(server.rows) // len(server.sums)
+
+
+@compiled
 def _set_of(server: Adder, r: int) -> int:
-    return r // (len(server.rows) // len(server.sums))
+    return r // _rows_per_set(server)
 
 
 @compiled
 def _first_value(server: Adder, r: int) -> int:
-    return r % (len(server.rows) // len(server.sums)) * int64(server.rows[r].full)
+    return r % _rows_per_set(server) * int64(server.rows[r].full_size)
 
 
 @compiled
@@ -209,12 +215,11 @@ def _write_sum(server: Adder, r: int, worker: int, answer: Rpc) -> int:
     if not _is_complete(row):
         return NO_REPLY
     row.unsent = int64(row.unsent) & ~(1 << worker)
-    rows_per_set = len(server.rows) // len(server.sums)
     job = int64(server.jobs[_set_of(server, r) // _SETS_PER_JOB].job)
-    chunk = r % rows_per_set * int64(server.header.n_ps) + int64(server.header.ps)
+    chunk = r % _rows_per_set(server) * int64(server.header.n_ps) + int64(server.header.ps)
     write_head(
-        answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full),
-        int64(row.number), chunk,
+        answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full_size),
+        int64(row.round_number), chunk,
     )  # fmt: skip
     return write_words(answer, server.sums[_set_of(server, r)], _first_value(server, r), int64(row.count))
 
@@ -268,7 +273,7 @@ def peer(server: Adder, s: int) -> int:
 
 @compiled
 def lanes(_server: Adder, rpc: Rpc) -> int:
-    return int64(swap16(as_packet(rpc).full))
+    return int64(swap16(as_packet(rpc).full_size))
 
 
 @compiled

@@ -73,7 +73,7 @@ def transmit(state: Pusher, now: int) -> int:
     if header.stalled:
         return NOTHING
     s = next_resend(state)
-    if s != NOTHING or header.unsent == header.n_calls or header.n_free == 0:
+    if s != NOTHING or header.first_unsent == header.n_calls or header.n_free == 0:
         return s
     s = take_next_slot(state, now)
     chunk = int64(state.slots[s].call)
@@ -83,7 +83,8 @@ def transmit(state: Pusher, now: int) -> int:
 
 @compiled
 def _value_count_of(state: Pusher, chunk: int) -> int:
-    return min(int64(state.header.chunk_size), int64(state.header.n) - chunk * int64(state.header.chunk_size))
+    chunk_size = int64(state.header.chunk_size)
+    return min(chunk_size, int64(state.header.n_values) - chunk * chunk_size)
 
 
 @compiled

@@ -35,7 +35,7 @@ class MemberHeader(VectorHeader):
 
 
 class Ack:
-    number: int  # number of the all-reduce
+    round_number: int  # number of the all-reduce
     chunk: int  # number of the chunk in it
     workers: int  # number of workers that add up their vectors
 

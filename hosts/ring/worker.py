@@ -77,7 +77,7 @@ def transmit(state: Member, now: int) -> int:
     if header.stalled or header.pending == 0:
         return NOTHING
     s = next_resend(state)
-    chunk = int64(header.unsent)
+    chunk = int64(header.first_unsent)
     if s != NOTHING or chunk == header.n_calls or header.n_free == 0:
         return s
     if chunk >= header.chunks_per_part and not state.chunk_received[chunk - int64(header.chunks_per_part)]:
@@ -111,7 +111,7 @@ def _value_count_of(state: Member, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
     offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
-    remaining = min(int64(header.part_size) - offset_in_part, int64(header.n) - first)
+    remaining = min(int64(header.part_size) - offset_in_part, int64(header.n_values) - first)
     return max(0, min(int64(header.chunk_size), remaining))
 
 
@@ -125,7 +125,7 @@ def _encode_ack(state: Member) -> int:
     header.next_buffer = (header.next_buffer + 1) % ACK_BUFFERS
     write_head(
         state.sent[s], ACK, _NO_FORM, int64(header.job), _rank(state), int64(ack.workers),
-        int64(header.chunk_size), int64(ack.number), int64(ack.chunk),
+        int64(header.chunk_size), int64(ack.round_number), int64(ack.chunk),
     )  # fmt: skip
     return s
 
@@ -150,7 +150,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
     packet = as_packet(rpc)
     if packet.kind == ACK:
         return _handle_ack(state, rpc, length, arrival, read)
-    vectors_ahead = rounds_between(swap32(packet.number), int64(header.number))
+    vectors_ahead = rounds_between(swap32(packet.round_number), int64(header.round_number))
     if packet.kind != ADDEND or vectors_ahead > 1:
         header.unexpected += 1
     elif vectors_ahead == 1:
@@ -171,9 +171,9 @@ def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
     if chunk < WINDOW:
         early_packet, packet = as_packet(state.early_chunks[chunk]), as_packet(rpc)
         early_packet.kind, early_packet.form = packet.kind, packet.form
-        early_packet.job, early_packet.full = packet.job, packet.full
+        early_packet.job, early_packet.full_size = packet.job, packet.full_size
         early_packet.worker, early_packet.workers = packet.worker, packet.workers
-        early_packet.number, early_packet.chunk = packet.number, packet.chunk
+        early_packet.round_number, early_packet.chunk = packet.round_number, packet.chunk
         for i in range(value_count(length)):
             early_packet.words[i] = packet.words[i]
         state.early_lengths[chunk].length = length
@@ -210,7 +210,8 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
     if header.n_acks == MAX_ACKS:
         return
     ack = state.waiting_acks[(header.next_ack + header.n_acks) % MAX_ACKS]
-    ack.number, ack.chunk, ack.workers = swap32(packet.number), swap32(packet.chunk), packet.workers
+    ack.round_number, ack.chunk = swap32(packet.round_number), swap32(packet.chunk)
+    ack.workers = packet.workers
     header.n_acks += 1
 
 
@@ -218,7 +219,8 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
-    is_current = swap32(packet.number) == header.number & MAX_U32 and packet.worker == _worker_at(state, 1)
+    is_current_round = swap32(packet.round_number) == header.round_number & MAX_U32
+    is_current = is_current_round and packet.worker == _worker_at(state, 1)
     s = slot_of(state, chunk) if is_current else NOTHING
     if s == NOTHING:
         header.unexpected += 1

@@ -37,6 +37,6 @@ class SwitchMLClient(VectorClient):
     def stall_message(self, waited_s: float) -> str:
         header = self._header
         return (
-            f"no result for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} of "
+            f"no result for {waited_s:.1f} s in all-reduce {header.round_number}, with {header.pending} of "
             f"{header.n_packets} packets to go: another worker has stopped, or the switch has lost its state"
         )

@@ -100,7 +100,7 @@ def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
     position = number % (2 * window)
     write_head(
         rpc,
-        int64(header.number),
+        int64(header.round_number),
         number,
         int64(header.first_slot) + position % window,
         position // window,
@@ -155,7 +155,8 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
         header.malformed += 1
         return NOTHING
     packet = (chunk_of(rpc) - int64(header.first_packet)) & MAX_U32
-    if header.pending == 0 or packet >= header.n_packets or not is_result(rpc, length, int64(header.number)):
+    is_in_range = header.pending and packet < header.n_packets
+    if not is_in_range or not is_result(rpc, length, int64(header.round_number)):
         header.unexpected += 1
         return NOTHING
     slot = state.slots[packet % int64(header.batch)]

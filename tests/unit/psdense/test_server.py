@@ -119,7 +119,7 @@ def test_what_is_late_by_two_rounds_is_dropped() -> None:
 
 def test_rounds_are_numbered_beyond_32_bits() -> None:
     state = server()
-    state.rows["number"] = 2**32 - 2
+    state.rows["round_number"] = 2**32 - 2
     for number in (2**32 - 1, 0, 1):
         take(state, push(0, 2, number).build())
         assert len(take(state, push(1, 2, number).build())) == 2
