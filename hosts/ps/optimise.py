@@ -19,7 +19,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, records
 
 ADD, IS_SGD, IS_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4
-"""Kinds of rules, by words of state; ADD is wrapping addition in fixed point, without an optimiser."""
+"""Kinds of rules, those with more words of state last; ADD is wrapping addition of fixed-point numbers."""
 _ZERO = np.float32(0)
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -27,7 +27,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 class Rule:
     kind: int
-    first: np.uint64  # first key of the table
+    first_key: np.uint64  # of the table
     unit: float  # gradient that 1 stands for in an RPC
     rate: np.float32  # lr, or FTRL's alpha
     eps: np.float32  # eps, or FTRL's beta
@@ -38,7 +38,7 @@ class Rule:
     beta2: float
     one_minus_beta1: np.float32
     one_minus_beta2: np.float32
-    lr: float
+    lr: float  # Adam's, from which `adam_rate` computes in double precision
 
 
 class Batch:
@@ -50,9 +50,9 @@ class Batch:
 
     cell_indices: Annotated[Ints, LANES]
     value: Annotated[Floats, LANES]
-    first: Annotated[Floats, LANES]
-    second: Annotated[Floats, LANES]
-    units: Annotated[NDArray[np.int32], LANES]
+    first_word: Annotated[Floats, LANES]
+    second_word: Annotated[Floats, LANES]
+    gradient_units: Annotated[NDArray[np.int32], LANES]  # in units of `Rule.unit`
 
 
 def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
@@ -60,7 +60,7 @@ def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
         return records(0, Rule)
     rules = records(len(tables), Rule)
     for rule, table in zip(rules, sorted(tables, key=lambda table: table.first), strict=True):
-        rule.first, rule.unit = np.uint64(table.first), 1 / table.scale
+        rule.first_key, rule.unit = np.uint64(table.first), 1 / table.scale
         _fill_rule(rule, table)
     return rules
 
@@ -96,7 +96,7 @@ def rule_index_of(rules: Records[Rule], key: Key) -> int:
     low, high = int64(0), len(rules) - 1
     while low < high:
         middle = (low + high + 1) >> 1
-        if rules[middle].first <= key:
+        if rules[middle].first_key <= key:
             low = middle
         else:
             high = middle - 1
@@ -105,7 +105,7 @@ def rule_index_of(rules: Records[Rule], key: Key) -> int:
 
 @compiled
 def last_key_of(rules: Records[Rule], index: int) -> Key:
-    return rules[index + 1].first - np.uint64(1) if index + 1 < len(rules) else NO_KEY_U64
+    return rules[index + 1].first_key - np.uint64(1) if index + 1 < len(rules) else NO_KEY_U64
 
 
 @compiled
@@ -125,16 +125,16 @@ def apply_gradients(rule: Rule, step: int, batch: Batch, n: int) -> None:
 def _apply_sgd(rule: Rule, batch: Batch, n: int) -> None:
     unit, rate = rule.unit, rule.rate
     for k in range(n):
-        batch.value[k] -= rate * np.float32(batch.units[k] * unit)
+        batch.value[k] -= rate * np.float32(batch.gradient_units[k] * unit)
 
 
 @compiled
 def _apply_adagrad(rule: Rule, batch: Batch, n: int) -> None:
     unit, rate, eps = rule.unit, rule.rate, rule.eps
     for k in range(n):
-        gradient = np.float32(batch.units[k] * unit)
-        squares = batch.first[k] + gradient * gradient
-        batch.first[k] = squares
+        gradient = np.float32(batch.gradient_units[k] * unit)
+        squares = batch.first_word[k] + gradient * gradient
+        batch.first_word[k] = squares
         batch.value[k] -= rate * (gradient / (np.sqrt(squares) + eps))
 
 
@@ -142,11 +142,11 @@ def _apply_adagrad(rule: Rule, batch: Batch, n: int) -> None:
 def _apply_ftrl(rule: Rule, batch: Batch, n: int) -> None:
     unit, alpha, beta, l1, l2 = rule.unit, rule.rate, rule.eps, rule.l1, rule.l2
     for k in range(n):
-        gradient, previous_squares = np.float32(batch.units[k] * unit), batch.second[k]
+        gradient, previous_squares = np.float32(batch.gradient_units[k] * unit), batch.second_word[k]
         squares = previous_squares + gradient * gradient
         root = np.sqrt(squares)
-        z = batch.first[k] + (gradient - (root - np.sqrt(previous_squares)) / alpha * batch.value[k])
-        batch.first[k], batch.second[k] = z, squares
+        z = batch.first_word[k] + (gradient - (root - np.sqrt(previous_squares)) / alpha * batch.value[k])
+        batch.first_word[k], batch.second_word[k] = z, squares
         excess = max(abs(z) - l1, _ZERO)
         magnitude = excess / ((beta + root) / alpha + l2)
         batch.value[k] = -magnitude if z > _ZERO else magnitude
@@ -157,10 +157,11 @@ def _apply_adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
     unit, eps = rule.unit, rule.eps
     one_minus_beta1, one_minus_beta2 = rule.one_minus_beta1, rule.one_minus_beta2
     for k in range(n):
-        gradient, mean, squares = np.float32(batch.units[k] * unit), batch.first[k], batch.second[k]
+        gradient = np.float32(batch.gradient_units[k] * unit)
+        mean, squares = batch.first_word[k], batch.second_word[k]
         mean += (gradient - mean) * one_minus_beta1
         squares += (gradient * gradient - squares) * one_minus_beta2
-        batch.first[k], batch.second[k] = mean, squares
+        batch.first_word[k], batch.second_word[k] = mean, squares
         batch.value[k] -= rate * (mean / (np.sqrt(squares) + eps))
 
 

@@ -89,7 +89,7 @@ def make_cells(jobs: int, share: Share, rules: Records[Rule] = _NO_RULES) -> Rec
     cells["updates"][:, -width] = NOT_OWNED
     if len(rules) and rules["initial"].any():
         places, keys = places_and_keys(share)
-        rule_indices = np.searchsorted(rules["first"], keys, side="right") - 1
+        rule_indices = np.searchsorted(rules["first_key"], keys, side="right") - 1
         cells["number"][:, places * width + 1] = rules["initial"][rule_indices]
     return cells
 
@@ -122,6 +122,7 @@ def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     locate_lanes(server, rpc, h.count, ~switch_lanes)
     for lane in range(h.count):
         if switch_lanes >> lane & 1:
+            # The switch writes its values after `count` keys of two words.
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
             cell = cells[cell_indices[lane]]
@@ -195,7 +196,7 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     batch, first_lane = server.batch, popcount((remaining_lanes & -remaining_lanes) - 1)
     rule_index = rule_index_of(server.rules, swap64(rpc.keys[first_lane]))
     rule = server.rules[rule_index]
-    first_key, last_key = rule.first, last_key_of(server.rules, rule_index)
+    first_key, last_key = rule.first_key, last_key_of(server.rules, rule_index)
     kind, cells, cell_indices = int64(rule.kind), server.cells[j], server.header.cell_indices
     n, applied_lanes, overflow_bits = int64(0), int64(0), int64(0)
     for lane in range(h.count):
@@ -211,11 +212,11 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
             else:
                 cell.updates |= NOT_OWNED
                 batch.cell_indices[n] = cell_index
-                batch.units[n] = (units ^ _SIGN) - _SIGN  # as a signed integer
+                batch.gradient_units[n] = (units ^ _SIGN) - _SIGN  # as a signed integer
                 batch.value[n] = cell.number
-                batch.first[n] = cells[cell_index + 1].number
+                batch.first_word[n] = cells[cell_index + 1].number
                 if kind >= IS_FTRL:  # FTRL or Adam
-                    batch.second[n] = cells[cell_index + 2].number
+                    batch.second_word[n] = cells[cell_index + 2].number
                 n += 1
     server.jobs[j].overflows += overflow_bits >> 31
     apply_gradients(rule, h.iteration + 1, batch, n)
@@ -224,9 +225,9 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
         cell = cells[cell_index]
         cell.updates = (cell.updates & UPDATE_COUNT_MASK) + 1
         cell.number = batch.value[k]
-        cells[cell_index + 1].number = batch.first[k]
+        cells[cell_index + 1].number = batch.first_word[k]
         if kind >= IS_FTRL:
-            cells[cell_index + 2].number = batch.second[k]
+            cells[cell_index + 2].number = batch.second_word[k]
     return applied_lanes
 
 
