@@ -36,6 +36,7 @@ M = TypeVar("M", bound=BaseModel)
 UNREPLAYED_FOLDER = "unreplayed"
 """Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
 KEYS_FILE = "keys.npy"
+_MAX_UNPERSISTED_BYTES = JOURNAL_BYTES // BURST  # leaves room for the notes of a burst in the journal
 _AGENT_CONFIGS = "logs"  # folder of a run with the agents' configurations
 
 
@@ -86,11 +87,11 @@ class CrashedRun:
                 for config in self.servers
             ]
             for config in self.workers:
-                for job in config.jobs:
-                    _replay(servers, config, job.job, self.space, partial_copy)
+                for job_config in config.jobs:
+                    _replay(servers, config, job_config.job, self.space, partial_copy)
             for server in servers:
-                for number in self.jobs:
-                    server.settle(number)
+                for job in self.jobs:
+                    server.settle(job)
             n_mismatches = sum(self._count_mismatches(servers, job) for job in self.jobs)
         self.folder.rename(backup)
         partial_copy.rename(self.folder)
@@ -144,15 +145,17 @@ class _OfflineServer:
 
     def _command(self, job: int, command: Command, keys: Keys) -> None:
         seq = int(command)  # SETTLE's is larger than RENEW's: a later command needs a later number
-        self.core.command(control.build(Control(command, job, self.core.ps, self._epoch, seq, keys)), None)
+        datagram = control.build(Control(command, job, self.core.ps, self._epoch, seq, keys))
+        self.core.command(datagram, source=None)
 
     def answer(self, datagram: bytes) -> bytes:
         now = time.monotonic_ns()
-        result = self.core.server.handle(datagram, now, now)
+        result = self.core.server.handle(datagram, arrival=now, read=now)
         assert result is not None, "expected an answer: the RPC is well-formed, and its job is known"
-        if self.core.server.state.header.journal_length > JOURNAL_BYTES // BURST:  # well before it is full
+        if self.core.server.state.header.journal_length > _MAX_UNPERSISTED_BYTES:
             self.persist()
-        return result[1]
+        _job, answer = result
+        return answer
 
     def persist(self) -> None:
         self._file.append(self.core.server.notes)
@@ -178,7 +181,7 @@ def _replay(
         replay_driver.wake(time.monotonic_ns())
         for request, ps in iter(client.transmit, None):
             now = time.monotonic_ns()
-            client.receive(servers[ps].answer(bytes(request)), now, now)
+            client.receive(servers[ps].answer(bytes(request)), arrival=now, read=now)
 
 
 def _new_epoch() -> int:

@@ -44,30 +44,31 @@ class RpcCost(NamedTuple):
 def measure_rpc_cost(
     codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
 ) -> RpcCost | None:
-    """Return the mean cost of a full RPC; None without answers: some servers need the switch."""
+    """Return the mean cost of a full RPC; None if no answer comes, as from servers that need the switch."""
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
-        peers = [server_socket.getsockname(), worker_socket.getsockname()]
+        server_address, worker_address = server_socket.getsockname(), worker_socket.getsockname()
         client: BaseClient = AGENTS.for_design(design).client(
             Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
+        peers = [server_address, worker_address]
         wire = make_wire(worker_socket.fileno(), peers, commands=_NO_FILE, signals=_NO_FILE)
 
         def run_operation() -> bool:
             deadline_ns = time.monotonic_ns() + int(timeout_s * 1e9)
             return operate(client.state, udp, wire, deadline_ns) == ENDED
 
-        with _server_thread(codec, design, space, server_socket.fileno(), peers[1:]) as cpu_s:
+        with _server_thread(codec, design, space, server_socket.fileno(), [worker_address]) as cpu_s:
             if not _run_step(client, run_operation):  # the first step is not measured
                 return None
-            worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
+            worker_start_s, server_start_s, rpcs = time.thread_time(), cpu_s(), 0
             for _ in range(steps):
                 step_rpcs = _run_step(client, run_operation)
                 if not step_rpcs:
                     return None
                 rpcs += step_rpcs
-            worker_s, server_s = time.thread_time() - worker_s, cpu_s() - server_s
+            worker_s, server_s = time.thread_time() - worker_start_s, cpu_s() - server_start_s
     return RpcCost(worker_us=worker_s / rpcs * 1e6, server_us=server_s / rpcs * 1e6)
 
 

@@ -26,14 +26,14 @@ _take, _flush = plain(take), plain(flush)
 
 def make_scapy_loop(loop: F, design: Design) -> F:
     wire = AGENTS.for_design(design).wire
-    outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
+    rebuilt_outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 
     def send(udp: Udp, fd: int) -> None:
         for k in range(udp.state.queued):
             vector = udp.state.vectors_out[k]
             datagram = wire.encode_with_scapy(ctypes.string_at(int(vector.start), int(vector.length)))
-            outbox[k, : len(datagram)] = np.frombuffer(datagram, np.uint8)
-            vector.start, vector.length = outbox[k].ctypes.data, len(datagram)
+            rebuilt_outbox[k, : len(datagram)] = np.frombuffer(datagram, np.uint8)
+            vector.start, vector.length = rebuilt_outbox[k].ctypes.data, len(datagram)
         _flush(udp, fd)
 
     def receive(udp: Udp, fd: int, limit: int) -> int:

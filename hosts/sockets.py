@@ -80,8 +80,8 @@ def _filter_source_port(sock: socket.socket, port: int) -> None:
     )
     code = b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
     program = ctypes.create_string_buffer(code)
-    header = struct.pack("HP", len(instructions), ctypes.addressof(program))
-    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
+    sock_fprog = struct.pack("HP", len(instructions), ctypes.addressof(program))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, sock_fprog)
 
 
 def common_port(addresses: Iterable[Address]) -> int | None:
@@ -110,7 +110,8 @@ class Receiver:
         read = time.monotonic_ns()
         if not ancillary:
             return Received(datagram, read, read, source)
-        seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
+        _level, _type, timestamp = ancillary[0]
+        seconds, nanoseconds = _TIMESPEC.unpack(timestamp)
         # The offset of the clocks is measured only once, so a stamp may seem later than the reading.
         arrival = min(seconds * 1_000_000_000 + nanoseconds - self._clock_offset_ns, read)
         return Received(datagram, arrival, read, source)

@@ -25,7 +25,8 @@ class AtpClient(VectorClient):
     def put(self, vector: Vector, workers: int) -> None:
         addends = self.state.floats if vector.dtype == np.float32 else self.state.vector.view(np.int32)
         if vector.dtype == np.float32:
-            check_below(vector, limit := addend_limit(workers), f"{limit:g}")
+            limit = addend_limit(workers)
+            check_below(vector, limit, limit_text=f"{limit:g}")
         else:
             _check_integers(vector, MAX_SUM // workers)
         addends[: len(vector)], addends[len(vector) :] = vector, 0  # packets have whole chunks

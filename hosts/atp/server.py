@@ -228,20 +228,20 @@ def _acknowledge(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, answer
     if server.chunks[t, chunk].is_collided:
         # An acknowledgement with COLLISION has the replacement cell in the field `length`.
         flags, length = flags | COLLISION, _replacement_cell_of(server, j, cell_of(rpc))
-    _write_head(rpc, answer, flags, length)
+    _write_answer_head(rpc, answer, flags, length)
     for i in range(VALUES):
         write_value(answer, i, int64(server.sums[t, chunk * VALUES + i]))
 
 
 @compiled
 def _request_floats(rpc: Rpc, answer: Rpc) -> None:
-    _write_head(rpc, answer, flags_of(rpc) & ~RESEND | ACK | OVERFLOW, length_of(rpc))
+    _write_answer_head(rpc, answer, flags_of(rpc) & ~RESEND | ACK | OVERFLOW, length_of(rpc))
     for i in range(VALUES):
         write_value(answer, i, value_of(rpc, i))
 
 
 @compiled
-def _write_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
+def _write_answer_head(rpc: Rpc, answer: Rpc, flags: int, length: int) -> None:
     app, sequence, cell, key = app_of(rpc), sequence_of(rpc), cell_of(rpc), key_of(rpc)
     write_head(answer, _ACKNOWLEDGEMENT_BITMAP, workers_of(rpc), flags, app, sequence, cell, key, length)
 

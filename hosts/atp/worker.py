@@ -63,7 +63,8 @@ def transmit(state: AtpWorker, now: int) -> int:
         return NOTHING
     s = take_next_slot(state, now)
     _encode_chunk(state, s, _NO_FLAGS)
-    if header.last_activity < header.last_arrival:  # the first transmission of an all-reduce
+    # `take_next_slot` has set `last_arrival` if this is the first transmission of an all-reduce.
+    if header.last_activity < header.last_arrival:
         header.last_activity = now
     header.due = min(int64(header.due), deadline(state))
     return s

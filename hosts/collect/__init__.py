@@ -17,14 +17,16 @@ from hosts.hotset.ps.core import OffloadingServer
 from hosts.hotset.ps.moves import ReplyTo
 from hosts.ps.prefetch import prefetch_index, prefetch_values
 from hosts.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
+from hosts.worker.window import NS_PER_MS
 
 __all__ = ["AGENTS", "SERVER", "WORKER", "CollectingServer"]
 
 SERVER = register_server_ops(
     CollectServer,
     ServerOps(
-        handle, unserved_lanes, stamp, charge, share_cpu, needs_room, collector.transmit, collector.address,
-        collector.octets, collector.peer, collector.wake, prefetch_index, prefetch_values,
+        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
+        transmit=collector.transmit, address=collector.address, octets=collector.octets, peer=collector.peer,
+        wake=collector.wake, prefetch_index=prefetch_index, prefetch_values=prefetch_values,
     ),
 )  # fmt: skip
 
@@ -50,7 +52,7 @@ class CollectingServer(OffloadingServer[ReplyTo]):
 
 
 def configure(server: CollectServer, settings: RunSettings) -> None:
-    server.collectors.staleness = round(settings.collection.staleness_ms * 1_000_000)
+    server.collectors.staleness = round(settings.collection.staleness_ms * NS_PER_MS)
     server.collectors.share = settings.collection.share_of_server
 
 

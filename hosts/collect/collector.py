@@ -87,7 +87,8 @@ def wake(server: CollectServer, now: int) -> None:
 @compiled
 def may_begin_collection(server: CollectServer, j: int, now: int) -> bool:
     collector = server.collectors[j]
-    if collector.hold_reasons or collector.epoch == 0 or collector.n_in_flight == COLLECTIONS:
+    has_switch = collector.epoch != 0  # the first RENEW sets the epoch
+    if collector.hold_reasons or not has_switch or collector.n_in_flight == COLLECTIONS:
         return False
     if collector.next_start > now and collector.n_wanted == 0:
         return False
@@ -101,7 +102,7 @@ def next_due_time(server: CollectServer) -> int:
         collection = server.collections[s]
         if collection.phase != IDLE:
             sent_time = int64(collection.sent_time)
-            due = min(due, sent_time + int64(collection.timeout) if sent_time else 0)
+            due = min(due, sent_time + int64(collection.timeout) if sent_time else 0)  # 0: send at once
     for j in range(len(server.jobs)):
         collector = server.collectors[j]
         if not collector.hold_reasons and collector.epoch and collector.n_in_flight < COLLECTIONS:
@@ -338,9 +339,9 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
             collection.previous_values[lane] = cell.number
             server.collected[j, place] += collection.sums[lane]
             copy = server.copies[j, place]
-            copy.collected += 1
+            copy.n_collections += 1
             # Adam's step is at least the number of gradients of each key.
-            step = max(step, (int64(cell.updates) & UPDATE_COUNT_MASK) + int64(copy.collected))
+            step = max(step, (int64(cell.updates) & UPDATE_COUNT_MASK) + int64(copy.n_collections))
     apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:

@@ -71,7 +71,7 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
 def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
     """Set values or words of optimiser state; the next collections of keys in the switch publish them."""
     j, lanes_in_switch = find_job(server, h.job), int64(0)
-    if j < 0 or h.count > len(server.header.cell_indices):
+    if j < 0 or h.count > len(server.header.cell_indices):  # the handler counts it, and does not answer
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, rpc, h.count, lanes_to_serve(h))
     outside_index = int64(server.share.header.places) * int64(server.header.width)

@@ -118,7 +118,7 @@ def max_interval(collector: Collector) -> int:
 def adapt_pace(collector: Collector, lateness: int, change: float) -> None:
     """Adapt the pace to a collection that begins `lateness` ns late; `change` is the rate of one key."""
     if lateness > MIN_INTERVAL_NS:
-        if interval(collector, change) < max_interval(collector):
+        if interval(collector, change) < max_interval(collector):  # else a larger pace changes nothing
             collector.pace = min(max(collector.pace, 1.0) * _PACE_INCREASE, _MAX_PACE)
     else:
         collector.pace *= _PACE_DECREASE
@@ -145,6 +145,7 @@ def count_age(server: CollectServer, j: int, age: int) -> None:
 @compiled
 def bin_of(age: int) -> int:
     """Return the histogram bin (0 to `AGES` - 1) of an age in ns."""
+    # Like a float with 3 bits of mantissa after its leading 1; ages below 8 ns count as 8 ns.
     octave, mantissa = int64(_LOG2_BINS_PER_OCTAVE), max(age, _BINS_PER_OCTAVE)
     while mantissa >= 2 * _BINS_PER_OCTAVE:
         mantissa >>= 1

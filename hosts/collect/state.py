@@ -93,7 +93,7 @@ class Copy:
     read_time: int  # when the sum included in the copy was read, in ns
     change: np.float32  # mean change of the value per second
     marks: int  # bitmap: `QUEUED`, `CHANGED`
-    collected: int  # number of collections whose gradients were applied
+    n_collections: int  # number of collections whose gradients were applied
 
 
 class CollectServer(NamedTuple):
@@ -129,19 +129,19 @@ def make_server(
     rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
     header.width = width_of(rules)
-    n_jobs, places = len(jobs), int(share.header.places) + 1
+    n_jobs, n_places = len(jobs), int(share.header.places) + 1
     collectors = records(n_jobs, Collector)
     collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
     collections = records(n_jobs * COLLECTIONS, Collection)
     collections.job = np.arange(n_jobs).repeat(COLLECTIONS)
-    collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)
+    collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)  # turn 1 of each slot
     return CollectServer(
         header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
-        collected=np.zeros((n_jobs, places), np.uint32), unsettled=np.zeros((n_jobs, places), np.uint32),
+        collected=np.zeros((n_jobs, n_places), np.uint32), unsettled=np.zeros((n_jobs, n_places), np.uint32),
         collectors=collectors, collections=collections,
         requests=rpcs(n_jobs * COLLECTIONS + 1),
-        queues=records((n_jobs * LANES, min(places, MAX_QUEUED)), QueueEntry),
-        queue_sizes=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, places), Copy),
+        queues=records((n_jobs * LANES, min(n_places, MAX_QUEUED)), QueueEntry),
+        queue_sizes=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, n_places), Copy),
         ages=np.zeros(n_jobs * AGES, np.int64),
         connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one_record(Batch), share=share,

@@ -58,12 +58,12 @@ class CollectStore(OffloadingStore):
 
     def release(self, places: Places) -> Values:
         """Let the switch serve these keys from now on; return their values, which the caller publishes."""
-        self._cells.updates[places] |= NOT_OWNED
+        self._value_cells.updates[places] |= NOT_OWNED
         return self.values(places)
 
     def reclaim(self, places: Places) -> None:
         """Serve these keys from now on; the switch must hold none of their gradients."""
-        self._cells.updates[places] &= UPDATE_COUNT_MASK
+        self._value_cells.updates[places] &= UPDATE_COUNT_MASK
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
@@ -89,9 +89,14 @@ class CollectStore(OffloadingStore):
             self._copies.marks[queued_places] &= ~QUEUED
             self._server.queue_sizes[q] = 0
 
+    def _places_in_switch(self) -> Places:
+        return np.flatnonzero(self._value_cells.updates[: self._share.header.places] >= NOT_OWNED)
+
     def requeue(self) -> None:
         """Queue all keys in the switch that are in no queue and no collection, due immediately."""
-        self._queue_places(np.flatnonzero(self._cells.updates[: self._share.header.places] >= NOT_OWNED), 0)
+        self._queue_places(
+            np.flatnonzero(self._value_cells.updates[: self._share.header.places] >= NOT_OWNED), 0
+        )
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
@@ -106,7 +111,7 @@ class CollectStore(OffloadingStore):
     def request_full_collection(self, now: int) -> None:
         """Request the collection of all gradients that the switch has added up to `now` (ns)."""
         self._empty_queues()
-        places = np.flatnonzero(self._cells.updates[: self._share.header.places] >= NOT_OWNED)
+        places = self._places_in_switch()
         self.collector.wanted_before = now + 1
         self.collector.n_wanted = len(places)  # no sum has been read yet
         # Keys in a collection that has read its sums before `now` are queued again when it ends.

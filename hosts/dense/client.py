@@ -15,7 +15,7 @@ from hosts.dense.vector import FLOATS, INTEGERS, VectorHeader, VectorState
 from hosts.worker.client import NO_ITERATION, DesignClient
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
-UNIT = 2.0**-24  # unit roundoff of float32
+UNIT_ROUNDOFF = 2.0**-24  # of float32
 MAX_EXPONENT = 127  # of float32
 
 
@@ -116,7 +116,7 @@ def error_bound(workers: int, sizes: NDArray[np.float64]) -> NDArray[np.float64]
     one by at most γ(W-1) times the sum of the absolute addends (Higham, *Accuracy and Stability of Numerical
     Algorithms*, §4.2). Sums below 2^-126 are exact.
     """
-    k = (workers - 1) * UNIT
+    k = (workers - 1) * UNIT_ROUNDOFF
     bound: NDArray[np.float64] = k / (1 - k) * sizes
     return bound
 
@@ -140,7 +140,8 @@ class DenseClient(VectorClient):
 
     def put(self, vector: Vector, workers: int) -> None:
         if vector.dtype == np.float32:
-            check_below(vector, limit := addend_limit(workers), f"{limit:g}")
+            limit = addend_limit(workers)
+            check_below(vector, limit, limit_text=f"{limit:g}")
         self.state.vector[: len(vector)] = vector.view(np.uint32)
 
     @property

@@ -45,5 +45,9 @@ SERVER = register_server_ops(
 
 # The parameter is the type of an address, which differs between sockets and simulation.
 AGENTS: Agents[HotsetClient, Server, HotsetStore, ParameterServer[Any]] = Agents(
-    HotsetClient, make_server, HotsetStore, ParameterServer, scapy="foundation.protocol.scapy_layer"
+    client=HotsetClient,
+    server=make_server,
+    store=HotsetStore,
+    core=ParameterServer,
+    scapy="foundation.protocol.scapy_layer",
 )

@@ -77,8 +77,8 @@ def _mean_square(samples: Samples) -> float:
 
 def _largest_eigenvalue(trace: Trace) -> float:
     features = _sample_features(trace)
-    n_samples, columns = features.shape
-    vector = np.random.default_rng(0).standard_normal(columns)
+    n_samples, n_columns = features.shape
+    vector = np.random.default_rng(0).standard_normal(n_columns)
     eigenvalue = 0.0
     for _ in range(_POWER_ITERATIONS):
         length = float(np.linalg.norm(vector))

@@ -32,7 +32,7 @@ class Core(Generic[ReplyTo]):
         self.server.count_misdirected()
 
     def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
-        """Handle a datagram at the port of the server's own RPCs."""
+        """Handle a datagram, read at `read` (ns), at the port of the server's own RPCs."""
         self.server.count_misdirected()
 
     def transmit(self) -> Iterator[memoryview]:

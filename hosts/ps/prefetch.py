@@ -46,7 +46,7 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
 @compiled
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     if len(server.share.ranks) == 0:
-        return
+        return  # `prefetch_index` has prefetched the values, too
     unserved_lanes, cells = _unserved_bitmap(rpc), _first_cell_address(server, rpc)
     parameter_bytes = int64(server.header.width) * _CELL_BYTES
     for lane in range(min(int64(rpc.count), LANES)):

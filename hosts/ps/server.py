@@ -68,7 +68,7 @@ class RpcServer:
         outcome = self._machine.handle(self.state, self._request, length, arrival, self._answer)
         if outcome == COMMAND:  # without a Python part that handles commands
             self.count_misdirected()
-        if outcome <= 0:
+        if outcome <= 0:  # NO_REPLY, COMMAND or FOREIGN; otherwise the length of the answer
             return None
         self._machine.stamp(self.state, self._answer, self._clock() - read, read - arrival)
         octets = self._answer_bytes[:outcome].tobytes()
@@ -79,12 +79,13 @@ class RpcServer:
 
         Return the offset of the first note of another source, or the end, and the number of replayed notes.
         """
-        progress, previous_offset = np.array([offset, 0]), -1  # differs from `offset`, for a first pass
-        while progress[0] != previous_offset:
+        progress = np.array([offset, 0])  # the next offset, and the number of replayed notes
+        while True:
             self.make_room(1)
             previous_offset = progress[0]
             self._replay_journal(self.state, self._request, self._answer, notes, progress)
-        return int(progress[0]), int(progress[1])
+            if progress[0] == previous_offset:
+                return int(progress[0]), int(progress[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
         """Journal a datagram from a source other than a worker, if this PS is durable."""

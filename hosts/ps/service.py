@@ -30,7 +30,7 @@ class _HeldAnswer:
     is_held: int  # whether the entry is in use
     due: int  # when the answer is sent, in ns
     fd: int
-    octets: int
+    length: int  # of the answer, in bytes
     name: Annotated[Octets, NAME_BYTES]  # struct sockaddr_in of its destination
 
 
@@ -75,9 +75,9 @@ def next_slot(service: Service) -> int:
 
 
 @compiled
-def hold_answer(service: Service, slot: int, fd: int, octets: int, name: Octets) -> None:
+def hold_answer(service: Service, slot: int, fd: int, length: int, name: Octets) -> None:
     entry = service.held_answers[slot]
-    entry.is_held, entry.due, entry.fd, entry.octets = 1, service.header.due, fd, octets
+    entry.is_held, entry.due, entry.fd, entry.length = 1, service.header.due, fd, length
     for i in range(NAME_BYTES):
         entry.name[i] = name[i]
     service.header.n_held += 1
@@ -92,7 +92,7 @@ def send_due_answers(service: Service, udp: Udp) -> None:
     for slot in range(BURST):
         entry = service.held_answers[slot]
         if entry.is_held and entry.due <= now:
-            queue(udp, answers + slot * BUFFER_BYTES, int64(entry.octets), int64(entry.name.ctypes.data))
+            queue(udp, answers + slot * BUFFER_BYTES, int64(entry.length), int64(entry.name.ctypes.data))
             flush(udp, int64(entry.fd))
             entry.is_held = 0
             service.header.n_held -= 1

@@ -25,7 +25,7 @@ Places = NDArray[np.int64]
 
 _LOAD_FACTOR = 0.6  # load factor of the table: linear probing then takes about two probes for a stored key
 _CHUNK_KEYS = 1 << 20  # number of keys read from the file at a time
-_MULTIPLIER_U64, _HALF_OF_BITS = np.uint64(MULTIPLIER), np.uint64(32)
+_MULTIPLIER_U64, _HALF_HASH_BITS = np.uint64(MULTIPLIER), np.uint64(32)
 LOG2_RANK_KEYS = 5
 RANK_KEYS = 1 << LOG2_RANK_KEYS  # number of keys of an entry of the rank index
 
@@ -84,7 +84,7 @@ def table_bits(keys: int) -> int:
 
 def places_and_keys(share: Share) -> tuple[Places, Keys]:
     if len(share.table):
-        # In a stack of shares each table is as long as the longest.
+        # The simulator stacks shares, and each table is then as long as the longest.
         places = np.flatnonzero(share.table[: share.header.places] != NO_KEY_U64)
         return places, share.table[places]
     places = np.arange(share.header.places)
@@ -110,7 +110,7 @@ def keys_at(share: Share, places: Places) -> Keys:
         return places.astype(np.uint64)
     words = np.searchsorted(share.ranks.n_before, places, side="right") - 1
     bits = np.unpackbits(share.ranks.bits[words].view(np.uint8), bitorder="little").reshape(-1, RANK_KEYS)
-    # A key's bit follows all bits whose running count is at most the number of the key in its word, from 0.
+    # The bit of a word's key i, counted from 0, follows all bits whose running count is at most i.
     is_before = bits.cumsum(axis=1, dtype=np.uint8) <= (places - share.ranks.n_before[words])[:, np.newaxis]
     dense_keys: Keys = (RANK_KEYS * words + is_before.sum(axis=1)).astype(np.uint64)
     return dense_keys
@@ -144,7 +144,7 @@ def locate(share: Share, key: Key) -> int:
 def first_slot_of(share: Share, key: Key) -> int:
     # The key is hashed twice, because the hashes that chose the PS have some bits in common within a share.
     hash_ = hash_of(key)
-    return int64((hash_ ^ (hash_ >> _HALF_OF_BITS)) * _MULTIPLIER_U64 >> np.uint64(share.header.shift))
+    return int64((hash_ ^ (hash_ >> _HALF_HASH_BITS)) * _MULTIPLIER_U64 >> np.uint64(share.header.shift))
 
 
 @entry_point

@@ -51,7 +51,7 @@ class Store:
         # One more parameter stands for the keys of other shares.
         self._width = len(cells) // (self._share.header.places + 1)
         # The first cell of each parameter has its value; the others have the optimiser's state.
-        self._cells, self._all_cells = cells[:: self._width], cells
+        self._value_cells, self._all_cells = cells[:: self._width], cells
 
     def locate(self, keys: Keys) -> Places:
         """Return the place of each key [n]."""
@@ -68,7 +68,7 @@ class Store:
     def contents(self) -> ShareContents:
         """Return all parameters, owned or given to the switch."""
         places, keys = places_and_keys(self._share)
-        cells = self._cells[places]
+        cells = self._value_cells[places]
         # With an optimiser, the first word of state after the value has the sum.
         sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
         updates = cells.updates & np.uint32(UPDATE_COUNT_MASK)

@@ -70,7 +70,7 @@ class Member(NamedTuple):
 
 def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Member:
     header = one_record(MemberHeader)
-    # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values: up to N / (W MIN_SIZE) + 2.
+    # 2 (W - 1) steps of up to N / (W MIN_SIZE) + 2 chunks are at most 2 (N / MIN_SIZE + 2 W) for W workers.
     chunks = 2 * (space.size // MIN_SIZE + 2 * MAX_WORKERS)
     return Member(
         header=header,

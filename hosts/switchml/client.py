@@ -19,7 +19,7 @@ class SwitchMLClient(VectorClient):
     def put(self, vector: Vector, workers: int) -> None:
         n, padded_size = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
-            check_below(vector, 2.0**MAX_EXPONENT, f"2^{MAX_EXPONENT}")
+            check_below(vector, 2.0**MAX_EXPONENT, limit_text=f"2^{MAX_EXPONENT}")
         target = self.state.floats if is_float else self.state.vector.view(np.int32)
         target[:n], target[n:padded_size] = vector, 0  # packets have whole chunks
 

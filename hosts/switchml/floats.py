@@ -58,4 +58,5 @@ def error_bound(exponent: int, workers: int, size: float) -> float:
     """
     scale = float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), MAX_FLOAT32)))
     # Clipping to INT32_MAX // n can change a value next to 2^e by a rounding error of its product.
+    # 2^-24 is the unit roundoff of float32, and 2^-149 its smallest number above 0.
     return (0.5 + 2.0**-24 * INT32_MAX / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149

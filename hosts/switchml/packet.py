@@ -8,7 +8,7 @@ As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.
 | 1 | 1 | job | number of the all-reduce, modulo 256 |
 | 2 | 4 | chunk | `tsi`: number of the packet, copied to the result. Only the stale-chunk filter reads it |
 | 6 | 2 | pool index | the set in the first bit, then the slot |
-| 8 | 2 | exponents | signed; hosts use only the first, which belongs to the *next* chunk's values |
+| 8 | 2 | exponents | the *next* chunk's, signed; then 0, in a result the number of missing workers |
 | 10 | 256 | values | |
 
 The workers of p4app-switchML write `tsi` in host byte order, from 0 in each all-reduce. Here it is in
@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 VALUES = 64  # number of values of a packet
 KIND, SIZE = 1, 1
-_KIND_SHIFT, _SIZE_MASK = 4, 7
+KIND_SHIFT, _SIZE_MASK = 4, 7
 SLOTS = 8192  # number of slots in each of the two sets of the switch's pool
 WORKERS = 32  # maximum number; each has a bit of a word
 HEADER = struct.Struct("!BBIHbb")
 OCTETS = HEADER.size + 4 * VALUES
-_SET_SHIFT = 15
+SET_SHIFT = 15
 _BODY = struct.Struct(f"!{VALUES}I")
 NO_VALUES = (0,) * VALUES
 
@@ -43,14 +43,14 @@ class SwitchMLPacket(NamedTuple):
     size: int = SIZE
 
     def build(self) -> bytes:
-        pool_index = self.set << _SET_SHIFT | self.slot
-        head = HEADER.pack(KIND << _KIND_SHIFT | self.size, self.job, self.chunk, pool_index, *self.exponents)
+        pool_index = self.set << SET_SHIFT | self.slot
+        head = HEADER.pack(KIND << KIND_SHIFT | self.size, self.job, self.chunk, pool_index, *self.exponents)
         return head + _BODY.pack(*self.values)
 
 
 def parse(datagram: bytes) -> SwitchMLPacket:
     first_octet, job, chunk, pool_index, exponent, unused_exponent = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
-    slot, set_ = pool_index & (1 << _SET_SHIFT) - 1, pool_index >> _SET_SHIFT
+    slot, set_ = pool_index & (1 << SET_SHIFT) - 1, pool_index >> SET_SHIFT
     exponents, size = (exponent, unused_exponent), first_octet & _SIZE_MASK
     return SwitchMLPacket(chunk, slot, set_, values, exponents, job, size)

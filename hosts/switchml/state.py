@@ -26,8 +26,8 @@ class ReducerHeader(VectorHeader):
     first_slot: int  # the first of the job's slots in the switch
     first_packet: int  # number of the all-reduce's first packet, counted across all-reduces
     chunks: int  # number of chunks of the vector
-    batch: int  # maximum number of outstanding packets
-    n_packets: int  # number of packets of the all-reduce: `chunks`, for floats `chunks + batch`
+    batch_size: int  # maximum number of outstanding packets
+    n_packets: int  # number of packets of the all-reduce: `chunks`, for floats `chunks + batch_size`
     incomplete: int  # number of results that lack the values of a worker
     published_timers: int  # whether the timeout is constant, as published for SwitchML
 

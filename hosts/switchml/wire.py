@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from foundation.protocol.rpc import Rpc
 from hosts.datagram_view import as_halfwords, as_signed, word_at, write_word
-from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
+from hosts.switchml.packet import HEADER, KIND, KIND_SHIFT, OCTETS, SET_SHIFT, SIZE, VALUES
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 
-_FIRST_OCTET = KIND << 4 | SIZE
+_FIRST_OCTET = KIND << KIND_SHIFT | SIZE
 # Offsets: of the exponent in octets, of the other fields in halfwords.
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
-_SET = 1 << 15
 
 
 @compiled
@@ -20,7 +19,7 @@ def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: i
     packet = as_halfwords(rpc)
     packet.octets[0], packet.octets[1] = _FIRST_OCTET, job & 0xFF
     write_word(rpc, _CHUNK_AT, chunk)
-    packet.halfwords[_POOL_INDEX_AT] = swap16(slot | set_ * _SET)
+    packet.halfwords[_POOL_INDEX_AT] = swap16(slot | set_ << SET_SHIFT)
     packet.octets[_EXPONENT_AT], packet.octets[_EXPONENT_AT + 1] = exponent & 0xFF, 0
 
 

@@ -48,22 +48,22 @@ def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
 def _begin_all_reduce(state: Reducer, size: int) -> None:
     header = state.header
     header.chunks = (size + VALUES - 1) // VALUES
-    header.batch = min(int64(header.window), int64(header.chunks))
-    header.n_packets = header.chunks + (header.batch if header.is_float else 0)
+    header.batch_size = min(int64(header.window), int64(header.chunks))
+    header.n_packets = header.chunks + (header.batch_size if header.is_float else 0)
     header.n_calls = header.pending = header.n_packets
     if header.published_timers:
         header.timeout = TIMEOUT_NS
     header.first_resend = header.queued_resends = 0
     for s in range(WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
-    for packet in range(int64(header.batch)):
+    for packet in range(int64(header.batch_size)):
         _queue_packet(state, packet)
 
 
 @compiled
 def _queue_packet(state: Reducer, packet: int) -> None:
     """Queue a packet for its first transmission, in the slot of the packet a batch before."""
-    s = packet % int64(state.header.batch)
+    s = packet % int64(state.header.batch_size)
     slot = state.slots[s]
     slot.busy, slot.call, slot.attempts, slot.deadline = 1, packet, 0, NEVER
     if not slot.queued:
@@ -92,7 +92,7 @@ def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
     header = state.header
     workers, exponent, chunk = int64(header.workers), int64(0), packet
     if header.is_float:
-        chunk -= int64(header.batch)
+        chunk -= int64(header.batch_size)
         if packet < header.chunks:
             exponent = chunk_exponent(state.floats, packet * VALUES, VALUES)
     number = (int64(header.first_packet) + packet) & MAX_U32
@@ -159,7 +159,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if not is_in_range or not is_result(rpc, length, int64(header.round_number)):
         header.unexpected += 1
         return NOTHING
-    slot = state.slots[packet % int64(header.batch)]
+    slot = state.slots[packet % int64(header.batch_size)]
     if not (slot.busy and slot.attempts and slot.call == packet):
         header.unexpected += 1
         return NOTHING
@@ -172,8 +172,8 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     slot.busy = 0
     header.last_arrival = read
     header.pending -= 1
-    if packet + header.batch < header.n_packets:
-        _queue_packet(state, packet + int64(header.batch))
+    if packet + header.batch_size < header.n_packets:
+        _queue_packet(state, packet + int64(header.batch_size))
     if header.pending == 0:
         header.first_packet = (header.first_packet + header.n_packets) & MAX_U32
         header.due = NEVER
@@ -185,7 +185,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
 def _store_result(state: Reducer, rpc: Rpc, packet: int) -> None:
     header, chunk = state.header, packet
     if header.is_float:
-        chunk -= int64(header.batch)
+        chunk -= int64(header.batch_size)
     for i in range(VALUES if chunk >= 0 else 0):
         total = value_of(rpc, i)
         if header.is_float:

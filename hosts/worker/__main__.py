@@ -63,7 +63,7 @@ class WorkerJob:
             self.client.set_worker_count(len(config.workers))
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
-            raise AgentConfigError(f"services: expected {config.n_ps} PSs, got PS {sorted(services)}")
+            raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
         source_port = common_port(services.values()) if design(config.design).has_services else None
         sock = stack.enter_context(open_udp((config.address, job.udp_port), source_port=source_port))
         peers = [services[ps] for ps in range(config.n_ps)]
@@ -197,7 +197,9 @@ class WorkerProcess:
         # A `run` is answered after its rows are written, so only rows of these replays can be pending.
         for job, worker_job in self._jobs.items():
             if worker_job.client.has_unreplayed:
-                origin = Origin(self._config.number, job, worker_job.arm, _NO_ROUND, 0.0, measured_from=0)
+                origin = Origin(
+                    self._config.number, job, worker_job.arm, _NO_ROUND, load=0.0, measured_from=0
+                )
                 self._run_driver(Replay(worker_job.client), worker_job, origin)
         return {"dropped_rows": self._rpcs.dropped}
 

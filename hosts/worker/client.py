@@ -212,7 +212,7 @@ class BaseClient:
     def _make_room(self) -> None:
         log = self.state.log
         if self._header.rows == len(log):
-            larger_log = records(2 * len(log) + 1, Row)
+            larger_log = records(2 * len(log) + 1, Row)  # + 1: the log may have no rows
             larger_log[: len(log)] = log
             self.state = with_arrays(self.state, log=larger_log)
 

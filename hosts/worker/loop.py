@@ -19,6 +19,7 @@ from hosts.worker.operate import INTERRUPTED, LOG_FULL, Wire, make_wire, operate
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000  # interval of reports
+_PAST_NS = 0  # a deadline with which the loop returns after one pass
 
 Operate = Callable[[WorkerState, Udp, Wire, int], int]
 
@@ -59,11 +60,11 @@ class JobSocket:
         self._wire = make_wire(sock.fileno(), peers, context.commands.fd, context.signals.fd)
 
     def run(
-        self, driver: Driver, client: BaseClient, report: Callable[[], None], swap: Callable[[], None]
+        self, driver: Driver, client: BaseClient, report: Callable[[], None], swap_logs: Callable[[], None]
     ) -> None:
         """Run until the driver has finished; exit the process when standard input ends.
 
-        `report` is called twice a second, `swap` when the client's log is full.
+        `report` is called twice a second, `swap_logs` when the client's log is full.
         """
         # Commands that were read together with the command for this block cause no wake-up.
         self._context.handle_urgent_commands()
@@ -78,10 +79,10 @@ class JobSocket:
                 report_due = now + _REPORT_NS
             deadline_ns = report_due
             if client.idle:
-                deadline_ns = min(deadline_ns, driver.deadline() or 0)
+                deadline_ns = min(deadline_ns, driver.deadline() or 0)  # without a deadline, at once
             reason = self._context.operate(client.state, self._context.udp, self._wire, deadline_ns)
             if reason == LOG_FULL:
-                swap()
+                swap_logs()
             elif reason == INTERRUPTED:
                 self._handle_wakeup()
 
@@ -92,7 +93,7 @@ class JobSocket:
     def drain_between_blocks(self, client: BaseClient) -> None:
         client.take_records(records(BURST, Row))
         for _ in range(2):  # the loop sends before it receives: the second pass sends the answers
-            self._context.operate(client.state, self._context.udp, self._wire, 0)
+            self._context.operate(client.state, self._context.udp, self._wire, _PAST_NS)
 
     def _handle_wakeup(self) -> None:
         commands, signals = self._context.commands, self._context.signals

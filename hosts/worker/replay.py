@@ -24,7 +24,7 @@ _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switc
 
 
 NO_SWITCH = -1
-"""Switch number after the last switch is lost."""
+"""Number of the current switch if there is none: all acknowledged updates are to be replayed."""
 
 
 class UnackedUpdates(NamedTuple):
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 class ReplayLog:
-    """A replay log. `sums` is uint32[2, size]: switch `head["switch"]` acknowledged its row ACKNOWLEDGED."""
+    """A replay log. `sums` is uint32[2, size]; the row ACKNOWLEDGED is of switch number `head["switch"]`."""
 
     def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
         self._head = head

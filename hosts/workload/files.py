@@ -88,7 +88,7 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
 def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
     """Return a trace of an access log, dealt to the workers in turn. Raises `DataError`."""
     with TemporaryDirectory() as scratch:
-        steps = read_steps([path], options, Path(scratch), lambda done, total: None)
+        steps = read_steps([path], options, Path(scratch), progress=lambda done, total: None)
         for sentence in steps.notes:
             note(sentence)
         return deal(_trace_of(steps), workers, path)
@@ -115,6 +115,7 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
     if trace.steps % workers:
         omitted = pluralize(trace.steps % workers, "mini-batch is", "mini-batches are")
         log.warning("%s: the last %s left out", path, omitted)
+    # The mini-batches, worker by worker.
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()
     return Trace(
         name=trace.name,

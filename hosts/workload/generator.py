@@ -98,7 +98,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
         def expected_keys(draws: float) -> float:
             return float(law.updates(round(draws), edges).sum())
 
-        return round(_bisect(expected_keys, target_keys, target_keys, 100 * target_keys))
+        return round(_bisect(expected_keys, target_keys, low=target_keys, high=100 * target_keys))
 
     def hot_share(exponent: float) -> float:
         law = PowerLaw(shape.parameters, exponent)
@@ -106,14 +106,15 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
         return float(updates[edges[:-1] < shape.hot].sum() / updates.sum())
 
     # The integral has another form for an exponent of 1; bisecting these bounds never yields exactly 1.
-    law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
+    law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, low=0.001, high=2.5007))
     draws = draws_for(law)
     expected_keys = float(law.updates(draws, edges).sum())
     is_reached = abs(expected_keys - target_keys) <= _TOLERANCE * target_keys
     if not is_reached or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE:
+        # The advice is a rule of thumb: R1 and R2 reach their shares with that many keys per step.
         raise DataError(
             f"{shape.keys_per_step} keys per step are too many for workload {shape.name}, whose hottest "
-            f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; {shape.hot // 2} are possible"
+            f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; try {shape.hot // 2}"
         )
     return law, draws
 

@@ -53,6 +53,7 @@ def _restrict_batches(
         starts, lane_starts = samples.entry_start[first : last + 1], key_start[first : last + 1]
         n_selected = prefix_sums(is_selected[lane_starts[0] : lane_starts[-1]])
         entries = slice(starts[0], starts[-1])
+        # For each feature, the first lane of its mini-batch.
         first_lanes = np.repeat(lane_starts[:-1] - lane_starts[0], np.diff(starts))
         lanes_of_features = first_lanes + samples.column[entries]
         is_remaining = n_selected[lanes_of_features + 1] > n_selected[lanes_of_features]

@@ -292,7 +292,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"colour": 1}, "colour: Extra inputs are not permitted"),
         ({"trace": "none"}, "none: cannot be read as a trace"),
         ({"number": 2}, "trace: expected at least 2 workers, got 1"),
-        ({"n_ps": 3}, "services: expected 3 PSs, got PS [0, 1]"),
+        ({"n_ps": 3}, "services: expected PS 0 to 2, got PS [0, 1]"),
         (
             {"wire": 1},
             f"wire: Value error, the run speaks version 1 of the wire and this agent version {VERSION}; "

@@ -106,11 +106,11 @@ class OffloadingServer(Core[ReplyTo]):
         return take_checkpoint(self.server.state, self._movers, self.persisted_arrays)
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
-        state, n_notes = self.server.state, 0
+        n_notes = 0
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             restore_checkpoint(self.server.state, self._movers, parts, self.persisted_arrays)
-        state.header.is_durable = 0  # do not journal the replayed notes again
+        self.server.state.header.is_durable = 0  # do not journal the replayed notes again
         for part in journal:
             n_notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
         self.server.collect_connection_records()

@@ -120,7 +120,7 @@ class BaseMover(Generic[S, ReplyTo]):
         return is_new
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
-        self._switch.receive(datagram, read, read)
+        self._switch.receive(datagram, arrival=read, read=read)
         self._advance()
 
     def transmit(self) -> memoryview | None:
@@ -202,7 +202,7 @@ class BaseMover(Generic[S, ReplyTo]):
         store, places = self._store, self._store.locate(keys)
         if not store.is_in_share(places).all():
             return control.answer(Status.NOT_OWNED)
-        if control.command is Command.VALUES:
+        if control.command is Command.VALUES:  # answered in the order of its keys, which may repeat
             return control.answer(Status.OK, store.values(store.locate(control.keys)))
         status, is_owned = Status.OK, store.is_owned(places)
         if control.command is Command.SEED:

@@ -1,3 +1,5 @@
+"""The state of a server whose keys can be in the switch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

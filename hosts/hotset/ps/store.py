@@ -23,28 +23,28 @@ class OffloadingStore(Store):
 
     def __init__(self, server: SharedState, job: int) -> None:
         super().__init__(server, job)
-        self._previous_counts = np.zeros(len(self._cells), np.uint32)
+        self._previous_counts = np.zeros(len(self._value_cells), np.uint32)
         """Update counts at the last call of `busiest`. The array takes no memory until it is written."""
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
-        is_owned: NDArray[np.bool_] = self._cells.updates[places] < NOT_OWNED
+        is_owned: NDArray[np.bool_] = self._value_cells.updates[places] < NOT_OWNED
         return is_owned
 
     def values(self, places: Places) -> Values:
         """Return the values at places; 0 where not owned."""
-        values: Values = self._cells.value[places]
+        values: Values = self._value_cells.value[places]
         return values
 
     def restart_counts(self) -> None:
         """Make `busiest` count only updates after this call; called when a PS has restarted."""
-        self._previous_counts = self._cells.updates & np.uint32(UPDATE_COUNT_MASK)
+        self._previous_counts = self._value_cells.updates & np.uint32(UPDATE_COUNT_MASK)
 
     def renew(self, epoch: int) -> None:
         """Handle the current epoch of the PS as a caller of the switch; only `CollectStore` has to."""
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
-        self._cells.updates[: self._share.header.places] &= UPDATE_COUNT_MASK
+        self._value_cells.updates[: self._share.header.places] &= UPDATE_COUNT_MASK
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
         """Return up to `limit` keys with most updates since the last call, and their counts.
@@ -52,7 +52,7 @@ class OffloadingStore(Store):
         Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
         at most 2^32 - 1.
         """
-        updates = self._cells.updates & np.uint32(UPDATE_COUNT_MASK)
+        updates = self._value_cells.updates & np.uint32(UPDATE_COUNT_MASK)
         counts = updates - self._previous_counts
         self._previous_counts = updates
         busiest_places = _busiest_places(counts, limit)
@@ -72,15 +72,15 @@ class HotsetStore(OffloadingStore):
     def release(self, places: Places) -> Values:
         """Give up the ownership of these keys; return their values, which become 0 here."""
         values = self.values(places)
-        self._cells.updates[places] |= NOT_OWNED
-        self._cells.value[places] = 0
+        self._value_cells.updates[places] |= NOT_OWNED
+        self._value_cells.value[places] = 0
         self._at_switch[places] += values
         return values
 
     def reclaim(self, places: Places, values: Values) -> None:
         """Take back the ownership of these distinct keys, and add `values` to their values."""
-        self._cells.value[places] += values
-        self._cells.updates[places] &= UPDATE_COUNT_MASK
+        self._value_cells.value[places] += values
+        self._value_cells.updates[places] &= UPDATE_COUNT_MASK
         # With replay logs, `restore` needs the values that were given minus those that came back.
         self._at_switch[places] = self._at_switch[places] - values if self._has_replay_logs else 0
 
@@ -89,7 +89,7 @@ class HotsetStore(OffloadingStore):
         # the switch ever acknowledged, including those that it has returned with values: `reclaim` has
         # subtracted these values. Without replay logs, the updates in the switch are lost.
         places = np.flatnonzero(self._at_switch)
-        self._cells.value[places] += self._at_switch[places]
+        self._value_cells.value[places] += self._at_switch[places]
         self._at_switch[places] = 0
         super().restore()
 

@@ -60,7 +60,8 @@ class HotsetClient(BaseClient):
             servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
         super().__init__(state, clock, machine, log)
-        self._header.unreplayed = replay_sums is not None and bool(replay_sums[UNREPLAYED].any())
+        has_unreplayed = replay_sums is not None and bool(replay_sums[UNREPLAYED].any())
+        self._header.unreplayed = 1 if has_unreplayed else 0  # 1: search from the first position on
 
     @property
     def served(self) -> NDArray[np.bool_]:
@@ -89,6 +90,7 @@ class HotsetClient(BaseClient):
 
     def transmit(self) -> tuple[memoryview, int] | None:
         header = self._header
+        # Most calls find nothing to send, and need not call compiled code.
         if not header.queued_resends and (header.first_unsent == NOTHING or not header.n_free):
             return None
         return super().transmit()

@@ -32,10 +32,7 @@ def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], max_keys: int,
     lanes: int = LANES,
 ) -> Iterator[RpcCounts]:  # fmt: skip
-    """Yield the RPC counts of operations of up to `max_keys` keys; if `hot` is None, all go to servers.
-
-    RPCs have up to `lanes` lanes.
-    """
+    """Yield the RPC counts of operations, `max_keys` keys at most; if `hot` is None, all go to servers."""
     return count_operations(space, servers, ((positions, hot) for positions in batches), max_keys, lanes)
 
 

@@ -37,7 +37,8 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         if op == PULL:
             state.values[i] = 0
     if not header.uses_registers:
-        pack(state, n_keys, not int64(header.word_flags))  # these flags are for servers only
+        uses_switch = header.word_flags == 0  # only servers know these flags
+        pack(state, n_keys, uses_switch)
         return
     clear_chains(state)
     for i in range(n_keys):

@@ -39,12 +39,12 @@ class Recorder(Trainer):
             held = store.contents()
             at = store.locate(held.keys)
             keys = held.keys.astype(np.int64)
-            counts = store._copies.collected[at] - self.counts[keys]
+            counts = store._copies.n_collections[at] - self.counts[keys]
             assert counts.max() <= 1, "two collections of a key between two looks"
             found = counts > 0
             sums = (store._collected[at] - self.totals[keys]).view(np.int32)
             self.sums += zip(keys[found].tolist(), sums[found].tolist(), strict=True)
-            self.counts[keys], self.totals[keys] = store._copies.collected[at], store._collected[at]
+            self.counts[keys], self.totals[keys] = store._copies.n_collections[at], store._collected[at]
 
 
 def adagrad(values: Floats, squares: Floats, keys: NDArray[np.int64], gradients: Floats) -> None:

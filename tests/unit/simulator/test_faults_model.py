@@ -150,9 +150,9 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
     release = HotsetStore.release
 
     def keep(store: HotsetStore, at: Any) -> Values:
-        updates = store._cells.updates[at].copy()
+        updates = store._value_cells.updates[at].copy()
         values = release(store, at)
-        store._cells.updates[at] = updates
+        store._value_cells.updates[at] = updates
         return values
 
     monkeypatch.setattr(HotsetStore, "release", keep)
