@@ -54,7 +54,7 @@ class AtpWorker(NamedTuple):
     float_chunks: Octets  # uint8[N / VALUES]: whether a chunk is sent as floats
     done: Octets  # uint8[N / VALUES]: whether a chunk has its sum
     places: Ints  # int64[WINDOW]: the cell of each place in the window
-    declared: Octets  # uint8[CELLS]: whether a cell was one of the initial `places`
+    is_initial_cell: Octets  # uint8[CELLS]: whether a cell was one of the initial `places`
     log: Records[Row]
 
 
@@ -66,10 +66,10 @@ def make_worker(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, windo
     arrays = open_vector(header, caller, n_ps, chunks * VALUES, max_keys, window)
     header.chunk_size, header.is_adaptive = VALUES, 1
     header.published_timers = settings_of_job(caller.job).published_timers
-    places, declared = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)
-    declared[places] = 1
+    places, is_initial_cell = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)
+    is_initial_cell[places] = 1
     return AtpWorker(
         header=header, floats=np.zeros(chunks * VALUES, np.float32),
         float_chunks=np.zeros(chunks, np.uint8), done=np.zeros(chunks, np.uint8), places=places,
-        declared=declared, **arrays,
+        is_initial_cell=is_initial_cell, **arrays,
     )  # fmt: skip

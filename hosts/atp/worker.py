@@ -176,7 +176,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
 @compiled
 def _adopt_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
     """Adopt the replacement of a collided cell, unless it is one of the worker's initial cells."""
-    if flags & COLLISION and cell < len(state.declared) and not state.declared[cell]:
+    if flags & COLLISION and cell < len(state.is_initial_cell) and not state.is_initial_cell[cell]:
         state.places[chunk % int64(state.header.window)] = cell
 
 

@@ -13,6 +13,7 @@ from experiment.config import Config
 from foundation.designs.registry import DEFAULT, NAMES, design
 from hosts import rpc_cost
 from hosts.rpc_cost import RpcCost, measure_rpc_cost
+from hosts.warm import warm
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
 
@@ -24,6 +25,7 @@ ALONE = [name for name in NAMES if not design(name).is_lockstep]
     "name", [pytest.param(name, marks=[] if name == DEFAULT else pytest.mark.soak) for name in ALONE]
 )
 def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> None:
+    warm(name)  # an operation's timeout has no time for the compiler
     fast, scapy = (measure_rpc_cost(codec, design(name), 4, 1) for codec in ("fast", "scapy"))
     assert fast is not None and scapy is not None
     assert min(fast) > 0
@@ -39,6 +41,7 @@ def test_a_cost_is_cpu_time_per_rpc_after_the_warm_up(monkeypatch: pytest.Monkey
         clock_gettime=lambda _: next(readings["server"]),
         pthread_getcpuclockid=lambda _: 0,
     )
+    warm("none")
     monkeypatch.setattr(rpc_cost, "time", fake)
     cost = measure_rpc_cost("fast", design("none"), 64, 2)
     assert cost == RpcCost(8 / 256 * 1e6, 4 / 256 * 1e6)

@@ -231,10 +231,10 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     client = AtpClient(Caller(3, 2, 1), 1, KeySpace(SIZE), lambda: 0, window)
     client.state.header.is_adaptive = adaptive
     places = client.state.places.tolist()[:window]
-    declared = set(client.state.places.tolist())
+    initial_cells = set(client.state.places.tolist())
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(small(random, n, 2), 2)
-        model = WindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=declared)
+        model = WindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=initial_cells)
         resent: list[int] = []
         while not model.is_done:
             expected = [(at, False) for at in model.send()]
@@ -247,7 +247,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
                 assert (packet.key, packet.length) == (number, n)
             at = random.choice([*range(1, model.last_sent + 1)])
             flags = ACK | random.choice([0, ECN, COLLISION, RESEND])
-            cell = random.choice([CELLS - 1, *declared])
+            cell = random.choice([CELLS - 1, *initial_cells])
             key = number if random.random() < 0.8 else number - 1
             ack = AtpPacket(1, 2, 3, at, 0, (at,) * VALUES, key, cell if flags & COLLISION else n, flags)
             client.receive(ack.build(), 0, 0)
