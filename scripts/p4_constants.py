@@ -112,7 +112,7 @@ SWITCHML = f"""\
 
 #define LANES {switchml.VALUES}        // values of a packet
 
-// Of the pool, in each of its two sets.
+// Slots of the pool, each with an entry in both of its sets.
 const bit<32> SLOTS = {switchml.SLOTS};
 
 const bit<16> SWITCHML_PORT = {UDP_PORT:#x};   // of UDP

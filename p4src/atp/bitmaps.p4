@@ -9,7 +9,7 @@ control Bitmaps(in headers_t hdr, inout metadata_t meta) {
         }
         workers_t seen = meta.seen_before | hdr.atp.bitmap;
         if (hdr.atp.is_ack == 1 || hdr.atp.is_resent == 1) {
-            seen = 0;
+            seen = 0;       // freed
         }
         bitmaps.write(meta.index, seen);
         meta.is_fresh = hdr.atp.bitmap & ~meta.seen_before != 0;

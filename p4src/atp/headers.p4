@@ -9,7 +9,7 @@
 typedef bit<32> workers_t;          // a bit for each worker of a job
 typedef bit<32> owner_t;            // job ++ sequence number; 0 for none
 
-const bit<16> PACKET_IPV4_BYTES = IPV4_BYTES + UDP_BYTES + 14 + 4 * LANES + 12;     // of a whole packet
+const bit<16> PACKET_IPV4_BYTES = IPV4_BYTES + UDP_BYTES + 14 + 4 * LANES + 12;     // with atp_t (14) and tensor_t (12)
 const bit<8>  CONGESTION_EXPERIENCED = 3;                                           // of the IPv4 header's diffserv
 
 header atp_t {
@@ -20,9 +20,9 @@ header atp_t {
     bit<1>    second_pass;  // not used: the published program passes a packet twice
     bit<1>    ecn;          // congestion experienced
     bit<1>    is_resent;
-    bit<1>    collided;
+    bit<1>    collided;     // the cell has another owner
     bit<1>    is_ack;
-    bit<16>   app;
+    bit<16>   app;          // the job
     bit<16>   sequence;
     bit<16>   cell;
     bit<16>   second_cell;  // not used
@@ -95,7 +95,7 @@ struct metadata_t {
     bool       is_new_tensor;       // the cell has the same owner, with an older tensor
     workers_t  seen_before;         // workers whose packets came earlier
     bool       is_fresh;            // the packet has values of a worker that the cell lacks
-    bool       is_complete;         // the packet, or the cell it finds, goes to the server
+    bool       is_complete;         // the cell has all packets, or is freed by an acknowledgement or a resent packet
     Operation  operation;
     bool       to_server;
 }

@@ -27,11 +27,11 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 
         if (meta.kind == PacketKind.ATP) {
             meta.index = (bit<32>)hdr.atp.cell;
-            meta.is_congested = hdr.atp.ecn == 1 || hdr.ipv4.diffserv & 3 == CONGESTION_EXPERIENCED;
+            meta.is_congested = hdr.atp.ecn == 1 || hdr.ipv4.diffserv & 3 == CONGESTION_EXPERIENCED;    // 3: ECN bits
             meta.is_owner = false;
             if (meta.index >= CELLS || hdr.ipv4.total_len != PACKET_IPV4_BYTES) {
                 drop(DropReason.BAD_SHAPE);
-            } else if (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0) {
+            } else if (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0) {       // packets of floats only pass
                 claim.apply(hdr, meta);
             }
         }
@@ -44,7 +44,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             if (hdr.atp.is_ack == 0 && meta.is_owner) {
                 if (!meta.is_fresh) {
                     meta.operation = Operation.READ;
-                } else if (meta.seen_before == 0 && !meta.is_complete) {
+                } else if (meta.seen_before == 0 && !meta.is_complete) {  // complete: only with one worker
                     meta.operation = Operation.WRITE;
                 } else {
                     meta.operation = Operation.ADD;

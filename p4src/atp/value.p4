@@ -1,4 +1,4 @@
-// One value of a packet. Sums are signed and saturate; a sum at an end of the range stays there.
+// One value of a packet. Sums are signed and saturate; a sum of +-(2^31 - 1) or -2^31 stays, as in the published code.
 control Value(inout bit<32> value, in metadata_t meta) {
     register<bit<32>>(CELLS) sums;
 

@@ -1,5 +1,5 @@
-// The two cells of one lane's parameter, once per packet: the copy of its value that the server has published, and the
-// sum of the gradients that the server has not collected yet. Values are opaque: the bits of the server's float32.
+// Accesses one of a lane's two registers, once per packet: copies of the values that the server has published, and sums
+// of the gradients that the server has not collected yet. Values are opaque: the bits of the server's float32.
 // Gradients are 32-bit fixed point that wraps.
 //
 // A worker pulls the copy, and pushes to the sum. A server (a privileged caller) pulls the sum, pushes what it has

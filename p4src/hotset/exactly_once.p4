@@ -32,7 +32,7 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
             cells.write(index, hdr.rpc.epoch ++ turn ++ meta.hits);
         } else if (turn > last.turn) {
             drop(DropReason.AHEAD_TURN);
-        } else if (turn < last.turn || turn == 0) {
+        } else if (turn < last.turn || turn == 0) {        // turns begin with 1
             drop(DropReason.STALE_TURN);
         } else {
             meta.is_duplicate = true;

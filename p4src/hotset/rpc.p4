@@ -1,4 +1,4 @@
-// The RPC on the wire, and the kinds of its packets and its endpoints, for both of its programs (hotset and tofino).
+// The RPC on the wire, and the kinds of its packets and its endpoints, for hotset, collect and tofino.
 #ifndef RPC_P4
 #define RPC_P4
 
@@ -15,7 +15,7 @@
 #endif
 typedef bit<BITMAP_BITS> bitmap_t;  // a bit for each lane
 
-const bit<16> RPC_BYTES        = 44 + 3 * (BITMAP_BITS / 8);
+const bit<16> RPC_BYTES        = 44 + 3 * (BITMAP_BITS / 8);     // 44: the fields that are no bitmaps
 const bit<16> KEY_BYTES        = 8;
 const bit<16> VALUE_BYTES      = 4;
 
@@ -33,7 +33,7 @@ header rpc_t {
     bit<32>  iteration;
     bitmap_t live;          // lanes in use
     bitmap_t served;        // lanes that the switch has served
-    bitmap_t refused;       // lanes whose keys the parameter server has given away
+    bitmap_t refused;       // lanes that the server did not serve, as it lacks their keys' values
     bit<64>  t0;            // ns, the sender's clock
     bit<32>  ps_proc;       // ns
     bit<32>  ps_queue;      // ns

@@ -5,7 +5,7 @@
 
 #define LANES 64        // values of a packet
 
-// Of the pool, in each of its two sets.
+// Slots of the pool, each with an entry in both of its sets.
 const bit<32> SLOTS = 8192;
 
 const bit<16> SWITCHML_PORT = 0xbee0;   // of UDP

@@ -10,7 +10,7 @@ control Count(inout metadata_t meta) {
             count = 0;
         }
         meta.remaining = count;
-        // With the filter, a complete entry stays complete until a new chunk: it was completed without this worker.
+        // With the filter, a complete entry stays complete until a new chunk: a timeout ended it without this worker.
         if (meta.filter_stale == 1 && meta.seen_before != 0 && count == 0) {
             meta.is_retransmit = true;
         }

@@ -10,7 +10,7 @@ typedef bit<32> pool_index_t;
 typedef bit<32> workers_t;          // a bit for each worker of a job
 
 const bit<16> SWITCHML_PORT_MASK = 0xfff0;
-const bit<16> PACKET_IPV4_BYTES  = IPV4_BYTES + UDP_BYTES + 8 + 2 + 4 * LANES;      // of a whole packet
+const bit<16> PACKET_IPV4_BYTES  = IPV4_BYTES + UDP_BYTES + 8 + 2 + 4 * LANES;      // switchml_t, exponents_t, values
 const bit<32> POOL               = 2 * SLOTS;                                       // entries of both sets
 
 header switchml_t {
@@ -83,7 +83,7 @@ struct metadata_t {
     bool          timed_out;        // this packet completes the entry without the remaining workers
     workers_t     seen_before;      // workers whose packets came earlier
     bool          is_retransmit;
-    bit<8>        remaining;        // workers whose packets had not come; 0 if none had come
+    bit<8>        remaining;        // workers whose packets had not come; 0 if all had, or none
 }
 
 #endif

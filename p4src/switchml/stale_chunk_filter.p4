@@ -1,6 +1,6 @@
 // Not part of SwitchML, and off unless `filter_stale` is set. A pool entry keeps the number of its chunk, from 1 on.
 // A packet of an older chunk is dropped. The first packet of a newer chunk restarts the entry, whatever its bitmap and
-// its count say.
+// its count say. Numbers wrap: a newer chunk is ahead by less than 2^31.
 control StaleChunkFilter(in headers_t hdr, inout metadata_t meta) {
     register<bit<32>>(POOL) numbers;
 

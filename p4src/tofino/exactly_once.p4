@@ -93,7 +93,7 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
                 drop(DropReason.STALE_TURN);
             } else if (meta.ahead == 0) {
                 meta.verdict = Turn.DUPLICATE;
-                // With today's hits, a lane that was hot then and is cold now, or the reverse, would be added again.
+                // With the current hits, a lane that has become cold or hot since the first copy would be added again.
                 if (hdr.rpc.op == Op.PUSH) {
                     EXECUTE(meta.served, read_bitmap, (bit<32>)meta.cell);
                 }

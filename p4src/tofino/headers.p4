@@ -18,7 +18,7 @@
 #define LIVE hdr.rpc.live
 #endif
 
-// Callers, as a power of two. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
+// Callers: 2^ROW_BITS. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
 #ifndef ROWS
 #if __TARGET_TOFINO__ == 2
 #define ROW_BITS (9 - PASSES_BITS)
@@ -27,10 +27,10 @@
 #endif
 #define ROWS (1 << ROW_BITS)
 #endif
-#define CELL_BITS 16            // ROW_BITS, the pass, and the slot, WINDOW_BITS
+#define CELL_BITS 16            // at least ROW_BITS, PASSES_BITS and WINDOW_BITS together
 
 #ifdef TWO_PASSES
-#define headers_t one_pass_headers_t
+#define headers_t one_pass_headers_t     // two_passes.p4 defines headers_t
 #include "hotset/rpc.p4"
 #undef headers_t
 #include "two_passes.p4"
@@ -125,7 +125,7 @@ struct metadata_t {
     bit<1>     first_is_answered;   // the first pass has served all live lanes of its half; 1 if there was none
     lanes_t    first_served;    // lanes that it has served
     lanes_t    live;            // lanes of this pass in use
-    bit<8>     others;          // hotset/parser.p4 has `remaining`; these are lanes of the other pass
+    bit<8>     others;          // lanes of the other pass that are not parsed yet
 #endif
     Work       work;
     Turn       verdict;

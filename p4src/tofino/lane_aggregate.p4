@@ -22,7 +22,7 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<1> is_live
     PAIR_ACTION(value_cell_t, value, pushes, read, values, bit<32>,
         result = cell.value;
     )
-    // Operations of workers are counted, those of privileged callers are not.
+    // Operations of workers are counted, those of privileged callers are not. A push does not use the result.
     action push() {
         bit<32> none;
         EXECUTE(none, add, (bit<32>)slot);

@@ -26,7 +26,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         }
     }
 
-    // The port is still in the parser's buffer, at one offset: not after a packet_out header.
+    // A state of its own: after a packet_out header, the port is no longer at this offset of the parser's buffer.
     state parse_ingress_port {
         meta.ingress_port = intrinsic.ingress_port;
         transition parse_first_pass;

@@ -63,7 +63,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         meta.others = 0;
         transition select(hdr.rpc.flags, meta.is_second, hdr.rpc.count) {
             (FLAG_KEYS &&& (FLAG_KEYS | FLAG_RESPONSE), _, 0): accept;
-            (FLAG_KEYS &&& (FLAG_KEYS | FLAG_RESPONSE), 0, 0 &&& 0xf0): parse_keys;
+            (FLAG_KEYS &&& (FLAG_KEYS | FLAG_RESPONSE), 0, 0 &&& 0xf0): parse_keys;     // fewer than 16 lanes
             (FLAG_KEYS &&& (FLAG_KEYS | FLAG_RESPONSE), 0, PASS_LANES): parse_keys;
             (FLAG_KEYS &&& (FLAG_KEYS | FLAG_RESPONSE), 0, _): first_pass;
             (FLAG_KEYS &&& (FLAG_KEYS | FLAG_RESPONSE), 1, _): second_pass;
@@ -122,12 +122,12 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         }
     }
 
-    state before_values {
+    state before_values {       // or before the keys, in the second pass of a pull
         meta.remaining = hdr.rpc.count;
         transition select(hdr.rpc.flags, meta.is_second, hdr.rpc.count) {
             (0 &&& FLAG_VALUES, _, _): keys_of_second_pass;
             (_, 1, _): values_of_second_pass;
-            (_, 0, 0 &&& 0xf0): parse_values;
+            (_, 0, 0 &&& 0xf0): parse_values;               // fewer than 16 lanes
             default: values_of_first_pass;
         }
     }

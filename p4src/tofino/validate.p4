@@ -2,7 +2,7 @@
 // multiply, and each decision that depends on another takes a stage. So one ternary table decides everything: what is
 // parsed, and which lanes, sizes and bitmaps go together.
 #define ANY_RPC _, _, _, _, _, _, _, _
-#define IN_A_FRAME _, _, _, _, _, _, _, _, _, _, true, WIRE_VERSION
+#define IN_A_FRAME _, _, _, _, _, _, _, _, _, _, true, WIRE_VERSION     // an RPC of this version, in any frame
 // Lanes that a packet with i + 1 lanes must not have live.
 #define BEYOND_COUNT(i) 0 &&& ((1 << BITMAP_BITS) - (1 << (i + 1)))
 #define DATAGRAM_BYTES(i, bytes) (UDP_BYTES + RPC_BYTES + (i + 1) * (bytes))
