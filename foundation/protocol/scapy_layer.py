@@ -43,6 +43,7 @@ from foundation.protocol.header import (
 )
 
 _COMMANDS = {command.value: command.name.lower() for command in Command}
+_FLAGS = ["RESPONSE", "KEYS", "VALUES", "SET", "FIRST", "SECOND", "REPLAY"]  # from bit 0 on
 
 
 def _has_values(packet: Packet) -> bool:
@@ -84,8 +85,8 @@ def _field(name: str) -> Field[Any, Any]:
     match name:
         case "op":
             return ByteEnumField(name, default, {op.value: op.name.lower() for op in Op})
-        case "flags":  # FIRST and SECOND are words of optimiser state
-            return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES", "SET", "FIRST", "SECOND"])
+        case "flags":
+            return FlagsField(name, default, bits, _FLAGS)
         case "live" | "served" | "refused":
             return XBitField(name, default, bits)
     return _FIELD_TYPES[bits](name, default)

@@ -16,6 +16,7 @@ from foundation.protocol.header import (
     KEYS,
     LAYOUT,
     NO_KEY,
+    REPLAY,
     RESPONSE,
     VALUES,
     VERSION,
@@ -50,7 +51,8 @@ def test_a_push_as_it_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "name"), [(RESPONSE, "RESPONSE"), (KEYS, "KEYS"), (VALUES, "VALUES"), (0, "")]
+    ("flags", "name"),
+    [(RESPONSE, "RESPONSE"), (KEYS, "KEYS"), (VALUES, "VALUES"), (REPLAY, "REPLAY"), (0, "")],
 )
 def test_flags_have_names(flags: int, name: str) -> None:
     assert str(Hotline(LAYOUT.pack(*Header(flags=flags))).flags) == name
