@@ -112,7 +112,7 @@ class InBand:
             return {}
         key_array = np.array(keys, dtype=np.uint64)
         packing = pack_hashed(ps_ids_of(key_array, len(servers)), lanes_of(key_array))
-        # A lane without a key has position -1, which is that of NO_KEY.
+        # A lane without a key has position len(keys), where NO_KEY is appended.
         keys_by_lane = np.append(key_array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(
             packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), keys_by_lane, strict=True

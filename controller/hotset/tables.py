@@ -37,7 +37,7 @@ def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
 
 
 def find_hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
-    """Return a mask of the `top_k` keys with the most updates; of equal keys, the lower indices are taken.
+    """Return a mask of the `top_k` keys with the most updates; of equal numbers, the lower indices win.
 
     The function needs memory for only one copy of `updates`, because there may be 50 million keys.
     """

@@ -38,7 +38,7 @@ DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
 
 
 def packet_out_header(egress_port: int | None) -> bytes:
-    """Return a packet-out's header (headers.p4); None submits the frame to the ingress instead."""
+    """Return a packet-out's header (packet_io.p4); None submits the frame to the ingress instead."""
     return (_SUBMIT_TO_INGRESS if egress_port is None else egress_port << _EGRESS_PORT_SHIFT).to_bytes(
         2, "big"
     )
@@ -47,6 +47,7 @@ def packet_out_header(egress_port: int | None) -> bytes:
 def build(frame: UdpFrame) -> bytes:
     source, destination, payload = frame
     udp_bytes = _UDP.size + len(payload)
+    # Type of service, identification, flags with fragment offset, and checksum are 0.
     ipv4 = _IPV4.pack(
         _VERSION_IHL, 0, _IPV4.size + udp_bytes, 0, 0, _TTL, _PROTOCOL_UDP, 0,
         _packed_address(source.address), _packed_address(destination.address),

@@ -67,7 +67,7 @@ Bitmap: TypeAlias = Annotated[int, _ONE_BIT_PER_LANE]
 
 
 class Header(NamedTuple):
-    """The header's fields in wire order, as in `rpc_t` (p4src/hotset/headers.p4).
+    """The header's fields in wire order, as in `rpc_t` (p4src/hotset/rpc.p4).
 
     `t0`, `ps_proc`, `ps_queue` are in ns, `residence` in µs.
     """

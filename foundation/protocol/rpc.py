@@ -40,9 +40,9 @@ _HEADER_WORDS = HEADER_BYTES // _WORD_BYTES
 _LANE_WORDS = (KEY_BYTES + VALUE_BYTES) // _WORD_BYTES
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
-ALL_LANES = 2**32 - 1  # bitmap
+ALL_LANES = 2**32 - 1  # bitmap of the most lanes that an RPC can have here
 BUFFER_BYTES = 2048  # more than the longest datagram
-_types: Module = types
+_types: Module = types  # for type checkers, which do not know all names in it
 
 _BITS, _DTYPE = bits_of_fields(), dtype()
 _RECORD_FIELDS = [
@@ -175,7 +175,7 @@ def _swap_bytes(builder: ir.IRBuilder, word: Value) -> Value:
 
 @compiled
 def echo(answer: Rpc, rpc: Rpc) -> None:
-    # Of the header, without the lanes.
+    # Copy the header only; the answer has lanes of its own.
     for k in range(_HEADER_WORDS):
         answer.head[k] = rpc.head[k]
 
