@@ -122,8 +122,8 @@ class WorkerOps(NamedTuple, Generic[S]):
     deadline: Callable[[S], int]
     """(state): return the time at which `wake` is due next, or NEVER."""
     receive: Callable[[S, Rpc, int, int, int], int]
-    """(state, datagram, length, arrival, read): handle a datagram, and return its row of the log, or NOTHING.
-    The loop writes the row's `w_proc`."""
+    """(state, datagram, length, time of arrival, time of reading): handle a datagram, and return its row of
+    the log, or NOTHING. The loop writes the row's `w_proc`."""
     next_unreplayed: Callable[[S], int] = count_no_unreplayed
     """(state): while `header.unreplayed` is not 0, write the next updates to be replayed into the state's
     positions and deltas, and return the number of keys."""
@@ -219,29 +219,28 @@ class ScapyLayer(Protocol):
         """Return a datagram for an agent, as Scapy's layer decodes it; empty if it cannot be decoded."""
 
 
-# Types of client, server, store and core.
-C_co = TypeVar("C_co", covariant=True)
-T_co = TypeVar("T_co", covariant=True)
-P_co = TypeVar("P_co", covariant=True)
-A_co = TypeVar("A_co", covariant=True)
+Client_co = TypeVar("Client_co", covariant=True)
+Server_co = TypeVar("Server_co", covariant=True)
+Store_co = TypeVar("Store_co", covariant=True)
+Core_co = TypeVar("Core_co", covariant=True)
 
 
 def _skip(*_arguments: object) -> None:
     """Do nothing, as the default of `warm_server` and `configure`."""
 
 
-class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
-    """Constructors of a design's agents, for real and simulated hosts (`hosts.designs`)."""
+class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
+    """Constructors of a design's agents (`hosts.designs`); `space` is the `hosts.keys.KeySpace` of a job."""
 
-    client: Callable[..., C_co]
+    client: Callable[..., Client_co]
     """(caller, n_ps, space, clock, window, *, max_keys, machine, log): return a worker's client for one job,
     a `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
-    server: Callable[..., T_co]
+    server: Callable[..., Server_co]
     """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
     share, all values 0; `tables`, its `TableOptimiser`s, are given only if the design `optimises`."""
-    store: Callable[..., P_co]
+    store: Callable[..., Store_co]
     """(state, job, has_replay_logs): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
-    core: Callable[..., A_co]
+    core: Callable[..., Core_co]
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
     a server with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
@@ -422,7 +421,7 @@ class Design:
     trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""
 
     @property
-    def server_port(self) -> int:
+    def server_udp_port(self) -> int:
         """UDP port of servers; where the switch has service addresses, these have `udp_port`."""
         return HOTLINE_PORT if self.has_services else self.udp_port
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 SWITCH_NAME = "s1"
 PREFIX_LENGTH = 16
-WORKER_PORT_BASE = 20_000
+WORKER_UDP_PORT_BASE = 20_000
 MAX_HOSTS_OF_A_KIND = 99
 """Maximum number of workers, and of servers, in a network of namespaces; in a simulation the limit is the
 number of switch ports."""
@@ -59,14 +59,14 @@ def host_port(number: int) -> int:
     return number if number < CPU_PORT else number + 1
 
 
-def worker_port(number: int, workers_per_rack: int = 1) -> int:
+def worker_port(number: int, workers_per_port: int = 1) -> int:
     # The workers of a rack share a port: round up.
-    return host_port(-(-number // workers_per_rack))
+    return host_port(-(-number // workers_per_port))
 
 
-def server_port(workers: int, number: int, workers_per_rack: int = 1) -> int:
+def server_port(workers: int, number: int, workers_per_port: int = 1) -> int:
     """Return the switch port of a parameter server, after the ports of the workers or of their racks."""
-    return host_port(-(-workers // workers_per_rack) + number)
+    return host_port(-(-workers // workers_per_port) + number)
 
 
 def interface(port: int) -> str:
@@ -78,4 +78,4 @@ def switch_interfaces(workers: int, servers: int) -> list[str]:
 
 
 def worker_udp_port(job: int) -> int:
-    return WORKER_PORT_BASE + job
+    return WORKER_UDP_PORT_BASE + job

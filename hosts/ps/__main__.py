@@ -75,7 +75,7 @@ class PsProcess:
             codec_hooks=codec_hooks(config.codec, design(config.design)),
             durable=self._durable_file,
             peers=self._peers(),
-            port=design(config.design).server_port,
+            port=design(config.design).server_udp_port,
         )
         return self._sockets
 
@@ -86,7 +86,7 @@ class PsProcess:
         if run_design.has_services:
             servers = tuple(addressing.service(ps + 1).address for ps in range(len(servers)))
         return [
-            *((server, run_design.server_port) for server in servers),
+            *((server, run_design.server_udp_port) for server in servers),
             *((worker, port) for port in ports for worker in config.workers),
         ]
 

@@ -344,7 +344,7 @@ def test_a_vector_has_at_most_65535_packets() -> None:
 
 def test_workers_reach_servers_at_the_port_of_the_design() -> None:
     """SwitchML's port is that of the switch's service addresses."""
-    assert (atp.DESIGN.server_port, switchml.DESIGN.server_port) == (0x0700, HOTLINE_PORT)
+    assert (atp.DESIGN.server_udp_port, switchml.DESIGN.server_udp_port) == (0x0700, HOTLINE_PORT)
 
 
 def test_arms_have_their_settings() -> None:
