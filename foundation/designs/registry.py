@@ -13,7 +13,7 @@ from foundation.errors import HotlineError
 NAMES = ("hotset", "none", "collect", "switchml", "atp", "psdense", "ring")
 DEFAULT = "hotset"
 DEFAULT_OPTIMISING_DESIGN = "collect"
-
+_external_designs: dict[str, Design] = {}  # by the dotted name of the module
 
 T = TypeVar("T")
 
@@ -32,7 +32,8 @@ def design(name: str) -> Design:
         loaded_design: Design = import_module(name if "." in name else f"foundation.designs.{name}").DESIGN
     except (ImportError, AttributeError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
-    _external.update({name: loaded_design} if "." in name else {})
+    if "." in name:
+        _external_designs[name] = loaded_design
     return loaded_design
 
 
@@ -44,12 +45,9 @@ def no_optimiser_message(name: str, optimiser: str) -> str:
     )
 
 
-_external: dict[str, Design] = {}  # by the dotted name of the module
-
-
 def known_names() -> tuple[str, ...]:
     """Return the names of the built-in designs, and of external designs that this process has looked up."""
-    return (*NAMES, *_external)
+    return (*NAMES, *_external_designs)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _path(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the reader's package on the path, and forget it and its arms afterwards."""
     monkeypatch.syspath_prepend(home / "designs")
-    monkeypatch.setattr(registry, "_external", {})
+    monkeypatch.setattr(registry, "_external_designs", {})
     yield
     for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
         del sys.modules[name]
