@@ -54,6 +54,7 @@ def _log_name(path: Path, log: UpdateLog) -> str | None:
     if not log.is_parquet:
         return None
     by_columns = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
+    # A log with keys counts updates, whatever its name is.
     by_file_name = [path.stem] if path.stem in LOGS and "key" not in log.names else []
     return next(iter(by_columns + by_file_name), None)
 

@@ -22,14 +22,12 @@ AFTER_ALL_STEPS = 1 << 32
 """Sentinel larger than any iteration number."""
 CLOSED_LOOP = 0.0  # stands for a load where workers take each step as soon as they can
 _LOAD_DECIMALS = 6  # logs have loads as 32-bit floats, records as 64-bit floats
-
-
-_CLOSED = "closed loop"
+_CLOSED_LOOP_NAME = "closed loop"
 
 
 def load_name(load: float) -> str:
     """Return a load as records and results name it: 0.5 -> "0.5"."""
-    return _CLOSED if load == CLOSED_LOOP else f"{load:g}"
+    return _CLOSED_LOOP_NAME if load == CLOSED_LOOP else f"{load:g}"
 
 
 def has_load(load: float) -> pl.Expr:
@@ -41,11 +39,11 @@ def rounded_load(load: float) -> float:
 
 
 def at_load(name: str) -> str:
-    return f"in a {_CLOSED}" if name == _CLOSED else f"at load {name}"
+    return f"in a {_CLOSED_LOOP_NAME}" if name == _CLOSED_LOOP_NAME else f"at load {name}"
 
 
 def load_title(name: str) -> str:
-    return name if name == _CLOSED else f"load {name}"
+    return name if name == _CLOSED_LOOP_NAME else f"load {name}"
 
 
 class Row:

@@ -19,8 +19,8 @@ from foundation.text import one_line, pluralize, shortened
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time, which takes some 2 GB if all keys differ."""
-_PART_OF_STEPS = PART_ROWS // 4
-"""Maximum for an access log: lower, because the counts of all its keys are in memory already."""
+_PART_KEYS_OF_STEPS = PART_ROWS // 4
+"""Maximum number of keys for an access log: lower, as the counts of all its keys are in memory already."""
 _COUNT_COLUMNS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -30,7 +30,7 @@ def has_columns_of_counts(path: Path) -> bool:
         names = UpdateLog.open(path).names
     except DataError:
         return False
-    return any(set(form) <= set(names) for form in (_COUNT_COLUMNS, UPDATE_COLUMNS))
+    return any(set(columns) <= set(names) for columns in (_COUNT_COLUMNS, UPDATE_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Counts:
         """Return the counts of an access log: a mini-batch updates each key once."""
         updates = updates_of(steps)
         number, total = len(updates), int(updates.sum())
-        parts = number // _PART_OF_STEPS + 1
+        parts = number // _PART_KEYS_OF_STEPS + 1
         return Counts(steps.name, number, total, parts, partial(_range_of_part, steps.keys, updates), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:

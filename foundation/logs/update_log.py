@@ -146,6 +146,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _is_integer(text: str) -> bool:
+    # Leading zeros are allowed, but `int` refuses a text of thousands of digits.
     return bool(re.fullmatch(r" *\+?[0-9]{1,40} *", text)) and int(text) <= _MAX_INTEGER
 
 

@@ -94,6 +94,7 @@ def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], lo
     # A requested time excludes the mini-batches that the header suggests.
     if requested.time is not None and requested.iteration is None:
         columns = replace(columns, iteration=None, worker=requested.worker, op=requested.op)
+    # A guessed key with another role is no key, a requested one is both.
     other_names = set(columns.others.values())
     columns = replace(columns, key=tuple(key for key in columns.key if key not in other_names or key in keys))
     if not columns.key:

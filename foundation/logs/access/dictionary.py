@@ -81,7 +81,7 @@ def _slot(key: np.uint64, mask: int) -> int:
     return int64(mixed >> np.uint64(32)) & mask
 
 
-def _encode_all(
+def _encode_plain(
     slots: NDArray[np.int32], known_keys: Keys, known_tables: NDArray[np.uint16], length: int, keys: Keys,
     tables: NDArray[np.uint16], indices: NDArray[np.uint32], begin: int,
 ) -> tuple[int, int]:  # fmt: skip
@@ -103,7 +103,7 @@ def _encode_all(
     return len(keys), length
 
 
-def _rehash_all(slots: NDArray[np.int32], keys: Keys) -> None:
+def _rehash_plain(slots: NDArray[np.int32], keys: Keys) -> None:
     mask = len(slots) - 1
     for index in range(len(keys)):
         slot = _slot(keys[index], mask)
@@ -112,6 +112,6 @@ def _rehash_all(slots: NDArray[np.int32], keys: Keys) -> None:
         slots[slot] = index
 
 
-# Compiled.
-_encode = cached_entry_point(_encode_all, _HERE, SOURCES)
-_rehash = cached_entry_point(_rehash_all, _HERE, SOURCES)
+# The compiled functions.
+_encode = cached_entry_point(_encode_plain, _HERE, SOURCES)
+_rehash = cached_entry_point(_rehash_plain, _HERE, SOURCES)

@@ -142,15 +142,14 @@ def _assemble_block(
 ) -> Block:
     columns = layout.columns
     keys_by_column = [_keys_of(cells[name], name, layout) for name in columns.key]
-    table_indices = [tables.index(name) for name in columns.key] if len(keys_by_column) > 1 else [0]
+    has_several_columns = len(keys_by_column) > 1  # a table each
     row_of_access = np.concatenate([cells[name].rows for name in columns.key])
-    order = np.argsort(row_of_access, kind="stable") if len(keys_by_column) > 1 else slice(None)
+    order = np.argsort(row_of_access, kind="stable") if has_several_columns else slice(None)
     row_of_access, access_keys = row_of_access[order], np.concatenate(keys_by_column)[order]
     table_of_access = None
-    if len(keys_by_column) > 1:
-        table_of_access = np.repeat(
-            np.array(table_indices, np.uint16), [len(keys_of_column) for keys_of_column in keys_by_column]
-        )[order]
+    if has_several_columns:
+        table_indices = np.array([tables.index(name) for name in columns.key], np.uint16)
+        table_of_access = np.repeat(table_indices, [len(keys) for keys in keys_by_column])[order]
 
     def per_access(name: str) -> NDArray[np.generic]:
         values = np.zeros(height, cells[name].values.to_numpy().dtype)

@@ -1,7 +1,7 @@
 """Read an access log of any format into steps in the order of time, in arrays on disk, in bounded memory.
 
 An access is the index of one of the log's distinct keys, with the highest bit set for a pull. A step is one
-mini-batch; its keys are distinct, and pulls come before updates. A log that is not in the order of
+mini-batch; its accesses are distinct, and pulls come before updates. A log that is not in the order of
 time is sorted by ranges of time.
 """
 
@@ -260,6 +260,7 @@ def _canonicalize(
     steps, step, length = len(starts) - 1, 0, 0
     # Steps only shrink, so that no write overtakes the reads.
     while step < steps:
+        # As many whole steps as a chunk holds, but at least one.
         end = max(int(np.searchsorted(starts, starts[step] + _CHUNK, side="right")) - 1, step + 1)
         end = min(end, steps)
         bounds = np.array(starts[step : end + 1])
@@ -273,7 +274,7 @@ def _canonicalize(
     return keys, table_of, length
 
 
-def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
+def _sort_steps_plain(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
     new_starts = np.empty(len(starts), np.int64)
     length = int64(0)
     for step in range(len(starts) - 1):
@@ -296,12 +297,12 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
     return new_starts
 
 
-def _count_all(accesses: Accesses, ignored_bits: int, counts: Ints) -> None:
+def _count_plain(accesses: Accesses, ignored_bits: int, counts: Ints) -> None:
     for access in accesses:
         index = int64(access) & ~ignored_bits
         if index < PULL:  # not a pull, or the bit of pulls is ignored
             counts[index] += 1
 
 
-_count = cached_entry_point(_count_all, Path(__file__).parent, SOURCES)
-_sort_steps = cached_entry_point(_sort_steps_all, Path(__file__).parent, SOURCES)
+_count = cached_entry_point(_count_plain, Path(__file__).parent, SOURCES)
+_sort_steps = cached_entry_point(_sort_steps_plain, Path(__file__).parent, SOURCES)

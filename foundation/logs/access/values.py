@@ -79,6 +79,7 @@ def kind_of_keys(sample: pl.Series) -> Kind:
         return INTEGER_KEY
     texts = sample.drop_nulls().str.strip_chars().str.strip_prefix("+")
     non_integers = texts.str.contains(r"^\d+$").not_().sum()
+    # If at least half are integers, the others are errors.
     return INTEGER_KEY if 2 * non_integers <= len(texts) else TEXT_KEY
 
 

@@ -33,8 +33,8 @@ class OracleGeneralLog(StreamedLog):
                 trailing_bytes = len(data) % RECORD.itemsize
                 records = np.frombuffer(data[: len(data) - trailing_bytes], RECORD)
                 if trailing_bytes:
-                    number, length = record + len(records), f"{RECORD.itemsize} bytes"
-                    bad.add(self.path, "record", number, f"{trailing_bytes} bytes", length)
+                    number, expected = record + len(records), f"{RECORD.itemsize} bytes"
+                    bad.add(self.path, "record", number, f"{trailing_bytes} bytes", expected)
                 keys = records["object"].astype(np.uint64)
                 bad_indices = np.flatnonzero(keys == NO_KEY)
                 for row in bad_indices.tolist():
