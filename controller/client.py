@@ -119,7 +119,7 @@ class SwitchClient:
                         "nothing was changed"
                     )
             wire_version = _find_wire_version(schema, self._design)
-            if wire_version not in ("", str(VERSION)):
+            if wire_version not in (None, str(VERSION)):
                 raise PipelineError(
                     f"switch {self.address} runs a program of wire version {wire_version}, expected version "
                     f"{VERSION}: it would drop all RPCs of agents of this version; nothing was changed; "
@@ -315,13 +315,14 @@ def _is_host_and_port(text: str) -> bool:
     return is_host_valid and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
 
 
-def _find_wire_version(schema: fy.P4Schema, design: Design) -> str:
+def _find_wire_version(schema: fy.P4Schema, design: Design) -> str | None:
+    # A program with other tables is of no version: it has nothing to do with this project.
     has_same_tables = {table.alias for table in schema.tables} == {
         table.alias for table in _schema(design).tables
     }
-    return (
-        (schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION) if has_same_tables and schema.p4info else ""
-    )
+    if not has_same_tables or not schema.p4info:
+        return None
+    return schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION
 
 
 @cache

@@ -16,7 +16,7 @@ from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_B
 def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
     rows = HOTSET.rows(hosts, arms, epoch)
     ps_callers = [row for row in rows if isinstance(row, Worker) and row.kind is CallerKind.PRIVILEGED]
-    first_row = sum(isinstance(row, Worker) for row in rows)
+    first_free_row = sum(isinstance(row, Worker) for row in rows)  # of the exactly-once cells
     collectors = (
         replace(
             caller,
@@ -24,7 +24,7 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
             row=row_index,
             udp_port=HOTLINE_PORT,
         )
-        for row_index, caller in enumerate(ps_callers, start=first_row)
+        for row_index, caller in enumerate(ps_callers, start=first_free_row)
     )
     return [*rows, *collectors]
 

@@ -96,6 +96,7 @@ class SwitchStatus:
 
 async def read_counters(switch: SwitchClient) -> Counters:
     lanes = [await switch.read_counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
+    # Counters may have spare cells, so `zip` is not strict.
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, await switch.read_counter("rpcs"), strict=False)),
         drops=dict(zip(drop_reasons(), await switch.read_counter("drops"), strict=False)),

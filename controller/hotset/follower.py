@@ -162,8 +162,10 @@ class Follower:
         job_state.pushes = await self._read_pushes(entries)
         # A counter that went back was reset by a new pipeline.
         pushes = [
-            count - previous_pushes.get(slot, count) if count >= previous_pushes.get(slot, 0) else count
-            for slot, count in job_state.pushes.items()
+            total - previous_pushes.get(entry_id, total)
+            if total >= previous_pushes.get(entry_id, 0)
+            else total
+            for entry_id, total in job_state.pushes.items()
         ]
         return np.array(pushes, dtype=np.int64)
 
@@ -196,8 +198,8 @@ class Follower:
         self.is_moving = False
 
     async def _read_pushes(self, entries: Sequence[HotParam]) -> dict[_EntryId, int]:
-        slots = [(entry.key, entry.lane, entry.slot) for entry in entries]
-        return dict(zip(slots, await self._controller.pushes(entries), strict=True))
+        entry_ids = [(entry.key, entry.lane, entry.slot) for entry in entries]
+        return dict(zip(entry_ids, await self._controller.pushes(entries), strict=True))
 
 
 async def follow(follower: Follower, interval_s: float, periods: int | None) -> AsyncIterator[list[Period]]:

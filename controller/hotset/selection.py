@@ -165,7 +165,7 @@ def _rank_keys(keys: Keys, rates: NDArray[np.float64]) -> _RankedKeys:
 def _fill_free_slots(
     arrivals: Sequence[_Key], max_arrivals: int, free_slots: NDArray[np.int64]
 ) -> tuple[list[int], list[_Key]]:
-    """Return the first `max_arrivals` arrivals that find a free slot in their lane, and the others."""
+    """Return the first `max_arrivals` arrivals that get a slot, and the others; reduce `free_slots`."""
     filling: list[int] = []
     waiting_arrivals: list[_Key] = []
     for arrival in arrivals:
