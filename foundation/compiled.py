@@ -87,7 +87,7 @@ def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses)
 
 
 def _make_entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
-    # The cache on disk finds machine code by this name; `nativekit.plain` replaces `body` in the globals.
+    # The cache on disk finds machine code by its qualified name; `nativekit.plain` replaces `body` here.
     names = {**_call_body.__globals__, "body": generic}
     function = FunctionType(_call_body.__code__, names, generic.name)
     function.__qualname__ = f"{_call_body.__qualname__}.{generic.name}"

@@ -23,11 +23,11 @@ class OptimiserError(HotlineError):
 
 class _Declaration(Strict):
     def __str__(self) -> str:
+        parameters = dict(self)
+        optimiser = parameters.pop("name")
         # A whole number is written without ".0".
-        arguments = ", ".join(
-            f"{name}={value!r}".removesuffix(".0") for name, value in self if name != "name"
-        )
-        return f"{next(value for name, value in self if name == 'name')}({arguments})"
+        arguments = ", ".join(f"{name}={value!r}".removesuffix(".0") for name, value in parameters.items())
+        return f"{optimiser}({arguments})"
 
 
 class SGD(_Declaration):
@@ -130,6 +130,6 @@ def _parse_call(node: ast.expr) -> tuple[str, dict[str, object]]:
     arguments = {
         keyword.arg or "": ast.literal_eval(keyword.value)
         for keyword in node.keywords
-        if keyword.arg != "name"
+        if keyword.arg != "name"  # which `node.func` gives
     }
     return node.func.id, arguments
