@@ -37,10 +37,10 @@ paper: setup ## all runs behind the paper's figures and ours, and their report: 
 map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
 	@$(AS_ROOT) $(PYTHON) -m studies.paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
-simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: no network, no root
+simulate: setup ## the experiment, simulated, on the paper's cluster or CONFIG=: no network, no root
 	@./hotline simulate $(CONFIG) $(ARGS)
 
-sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
+sweeps: setup ## many simulations side by side: the paper's S1 to S6 and Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
 
 allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side, simulated; QUICK=1 does fewer points
@@ -60,7 +60,7 @@ soak: ## tests that take long: whole experiments, sustained traffic, 100,000 sch
 fuzz: setup ## fuzz the parsers of external input, 10 s each (ARGS="ps --seconds 600")
 	@$(PYTHON) -m tools.fuzz $(ARGS)
 
-mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
+mutants: setup ## break the code in 200 places a package and count what the tests miss (ARGS="--seed 2 analysis logs")
 	@scripts/mutants $(ARGS)
 
 check: ## style and types
@@ -85,7 +85,7 @@ lock: ## renew requirements.lock, the versions that set-up installs
 p4: ## rebuild the compiled programs (needs p4c-bm2-ss)
 	@scripts/p4
 
-shell: ## p4runtime-shell on the running switch, in an environment of its own
+shell: ## p4runtime-shell on the running switch, in a dedicated environment
 	@scripts/shell $(ARGS)
 
 clean: ## remove what a killed run left, and caches
