@@ -55,7 +55,7 @@ class SimulatedCluster:
         self.epochs = [EPOCH] * WORKERS
         self.restarts = 0
         self._latest_epoch = EPOCH
-        self._incarnations = [0] * WORKERS
+        self.incarnations = [0] * WORKERS
         self._switch_ended = asyncio.Event()
         self._boot_ns = 0
         self._settled_restarts = 0  # `restarts` of the latest switch for which `_settle` was started
@@ -107,7 +107,7 @@ class SimulatedCluster:
     async def renew_workers(self, epoch: int) -> None:
         """Send the new epoch to each worker, to arrive after a random delay unless the worker has died."""
         for w in range(WORKERS):
-            renewal = partial(self._renew, w, self._incarnations[w], epoch, self.restarts)
+            renewal = partial(self._renew, w, self.incarnations[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_MAX_RENEWAL_NS), renewal)
         settle = CONTROL.for_design(self._testbed.design).settle
         # Designs with the default have nothing to settle.
@@ -123,17 +123,23 @@ class SimulatedCluster:
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, switch_number: int
     ) -> None:
         """Make servers apply replayed updates after all workers' replays; return if a worker is lost."""
-        # Wait, because a second controller would supersede the controller that restores the switch.
-        while not (self.liveness.all_up and self._has_replayed(switch_number)):
-            await asyncio.sleep(_POLL_S)
-            if self.restarts != switch_number or self._is_worker_lost():
-                return
+        if not await self.wait_for_replays(switch_number):
+            return
 
         async def settle_once() -> None:
             async with self.controller() as controller:
                 await settle(controller, self.jobs[0], epoch)
 
         await self._player.retry(settle_once)
+
+    async def wait_for_replays(self, switch_number: int) -> bool:
+        """Wait until a switch is restored and all workers have replayed to it; False if they never will."""
+        # Wait for the end, because a second controller would supersede the one that restores the switch.
+        while not (self.liveness.all_up and self._has_replayed(switch_number)):
+            await asyncio.sleep(_POLL_S)
+            if self.restarts != switch_number or self._is_worker_lost():
+                return False
+        return True
 
     def _is_worker_lost(self) -> bool:
         # While the schedule is closing, no fault is left that would restart a worker.
@@ -152,7 +158,7 @@ class SimulatedCluster:
         )  # fmt: skip
 
     def _renew(self, w: int, incarnation: int, epoch: int, switch_number: int) -> None:
-        if incarnation == self._incarnations[w] and not self._testbed.dead[w]:
+        if incarnation == self.incarnations[w] and not self._testbed.dead[w]:
             client = self._testbed.network.clients[w]
             renew(client, client.log, epoch, switch_number)
             self._testbed.wake_driver(w)
@@ -165,7 +171,7 @@ class SimulatedCluster:
 
     def kill_worker(self, w: int) -> None:
         self._testbed.kill_agent(w)
-        self._incarnations[w] += 1
+        self.incarnations[w] += 1
 
     def start_worker(self, w: int) -> None:
         self.epochs[w] = self.new_epoch()

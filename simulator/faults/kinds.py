@@ -184,11 +184,26 @@ class SwitchRestarted(Fault):
         player, world = self._player, self._testbed.world
         self._had_replay_log = bool(world.workers.replay_log[:, ACKNOWLEDGED].any())
         self._refused_before = int(world.header.refused)
-        # Until the end of the schedule, although all workers may have replayed their updates before.
-        player.blind_spans.append([self._testbed.now, NEVER])
+        span = [self._testbed.now, NEVER]
+        player.blind_spans.append(span)
+        incarnations = list(player.cluster.incarnations)
         player.cluster.kill_switch(self._duration_ns)
-        restore_task = player.start_task(player.wait_until_restored(player.cluster.restarts + 1))
+        switch_number = player.cluster.restarts + 1
+
+        def end_span() -> None:
+            player.start_task(self._end_blind_span(span, switch_number, incarnations))
+
+        restore_task = player.start_task(player.wait_until_restored(switch_number))
         restore_task.add_done_callback(lambda _: self.end())
+        # A task's callback must not begin another task.
+        restore_task.add_done_callback(lambda _: player.call_later(0, end_span))
+
+    async def _end_blind_span(self, span: list[int], switch_number: int, incarnations: list[int]) -> None:
+        """End the span when all workers have replayed, unless one has died: its replay may lack lanes."""
+        cluster = self._player.cluster
+        is_exact = not self._testbed.servers_exchange and await cluster.wait_for_replays(switch_number)
+        if is_exact and cluster.incarnations == incarnations:
+            span[1] = self._testbed.now
 
     def took_effect(self) -> bool:
         has_missed_frames = (

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from foundation.designs.registry import design
-from foundation.protocol.rpc import PUSH
+from foundation.protocol.rpc import PULL, PUSH
 from simulator.faults import page as pages
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import FAULTS, KINDS, Fault, kinds_of, play_schedule
@@ -24,7 +26,8 @@ from simulator.faults.matrix import (
     quantiles,
     tally_of,
 )
-from simulator.faults.model import Judgement
+from simulator.faults.model import Judgement, judge
+from simulator.faults.operations import Operations
 from simulator.faults.player import Outcome, Player
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
@@ -173,6 +176,30 @@ def test_a_link_that_is_down_is_recovered_from_by_a_retransmission() -> None:
     whole = Tally.model_validate_json(play_seeds("link", "offload", 0, 100))
     assert 15 < sorted(whole.recovery_ms)[50] < 45 and max(whole.recovery_ms) < 100
     assert HEAD_BYTES == 42
+
+
+def test_pulls_are_checked_again_when_all_workers_have_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    testbed, spans = cached_testbed("offload"), []
+
+    def judge_and_record(
+        operations: Operations,
+        values: NDArray[np.uint32],
+        blind_spans: NDArray[np.int64],
+        *rest: Any,
+        **more: Any,
+    ) -> Judgement:
+        spans.extend(blind_spans.tolist())
+        return judge(operations, values, blind_spans, *rest, **more)
+
+    monkeypatch.setattr("simulator.faults.player.judge", judge_and_record)
+    checked_pulls = 0
+    for seed in range(10):
+        assert play_schedule(testbed, draw_faults("switch restarted", "offload", seed)).judgement.holds
+        ((begin, end),) = spans
+        spans.clear()
+        assert begin < end < testbed.now
+        checked_pulls += sum(row["kind"] == PULL and row["invoked"] > end for row in rows_of(testbed))
+    assert checked_pulls > 20
 
 
 # -- the command
