@@ -97,7 +97,7 @@ class RandomTestbed:
         remaining = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
         numbers = [
             int(getattr(world.header, name))
-            for name in ("now", "order", "events", "passes", "delivered", "random")
+            for name in ("now", "order", "events", "passes", "handled_events", "random")
         ]
         logs = [np.array(client.records).tobytes() for client in self.network.clients]
         return b"".join([repr(numbers).encode(), *(np.asarray(each).tobytes() for each in remaining), *logs])
