@@ -111,10 +111,11 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     expected_keys = float(law.updates(draws, edges).sum())
     is_reached = abs(expected_keys - target_keys) <= _TOLERANCE * target_keys
     if not is_reached or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE:
-        # The advice is a rule of thumb: R1 and R2 reach their shares with that many keys per step.
+        # The advice is a rule of thumb: R1 and R2 reach their shares with `hot` / 2 keys per step.
+        advised_keys = min(shape.hot, shape.keys_per_step) // 2
         raise DataError(
             f"{shape.keys_per_step} keys per step are too many for workload {shape.name}, whose hottest "
-            f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; try {shape.hot // 2}"
+            f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; try {advised_keys}"
         )
     return law, draws
 

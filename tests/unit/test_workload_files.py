@@ -167,6 +167,10 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         open_log(tmp_path / "none", ReadOptions())
 
 
-def test_more_keys_a_step_than_the_hottest_allows() -> None:
-    with pytest.raises(DataError, match=r"^100000000 keys per step are too many for workload R1"):
-        generate(replace(R1, keys_per_step=100_000_000), 4, 1, 1)
+@pytest.mark.parametrize(
+    ("keys_per_step", "hot_share", "advised"), [(100_000_000, 0.5, 10_000), (10_000, 0.9, 5_000)]
+)
+def test_more_keys_a_step_than_the_hottest_allows(keys_per_step: int, hot_share: float, advised: int) -> None:
+    expected = rf"^{keys_per_step} keys per step are too many for workload R1.* {advised}$"
+    with pytest.raises(DataError, match=expected):
+        generate(replace(R1, keys_per_step=keys_per_step, hot_share=hot_share), 4, 1, 1)
