@@ -94,9 +94,7 @@ class CollectStore(OffloadingStore):
 
     def requeue(self) -> None:
         """Queue all keys in the switch that are in no queue and no collection, due immediately."""
-        self._queue_places(
-            np.flatnonzero(self._value_cells.updates[: self._share.header.places] >= NOT_OWNED), 0
-        )
+        self._queue_places(self._places_in_switch(), 0)
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
