@@ -134,7 +134,7 @@ class SimulatedCluster:
 
     async def wait_for_replays(self, switch_number: int) -> bool:
         """Wait until a switch is restored and all workers have replayed to it; False if they never will."""
-        # Wait for the end, because a second controller would supersede the one that restores the switch.
+        # `_settle` has to wait: its controller would supersede the one that restores the switch.
         while not (self.liveness.all_up and self._has_replayed(switch_number)):
             await asyncio.sleep(_POLL_S)
             if self.restarts != switch_number or self._is_worker_lost():

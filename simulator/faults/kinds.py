@@ -117,7 +117,7 @@ class WorkerKilled(Fault):
         if self._testbed.world.agents.dead[w]:
             self._player.mark_recovered(self._answered_rpcs_before)
         elif self._injection.after_previous_us is None and not self._testbed.world.workers.header.pending[w]:
-            # Wait for the middle of an operation; a kill that follows another has its time instead.
+            # Wait for the middle of an operation; the time of a kill that follows another is given.
             delay_ns = self._player.random.randrange(_MAX_WAIT_FOR_OPERATION_NS)
             self._player.call_later(delay_ns, self.inject)
         else:
