@@ -156,10 +156,8 @@ def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
     costs.lane_ns, costs.hit_ns = round(hosts.lane_ns / share), hosts.hit_ns
     costs.program_runs_at_sender, costs.program_ns = hosts.program_ns is not None, hosts.program_ns or 0
     costs.answer_ns = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
-    costs.noise_every_ns, costs.noise_ns = (
-        round((hosts.noise_every_us or 0) * 1e3),
-        round(hosts.noise_us * 1e3),
-    )
+    costs.noise_every_ns = round((hosts.noise_every_us or 0) * 1e3)
+    costs.noise_ns = round(hosts.noise_us * 1e3)
     costs.serve_take_ns, costs.serve_send_ns = round(hosts.take_ns / share), round(hosts.send_ns / share)
     receive, serve = np.array(hosts.receive_ns), np.array(hosts.serve_ns)
     if hosts.measured is not None:

@@ -163,7 +163,7 @@ class Costs:
     answer_ns: int
     noise_every_ns: int
     noise_ns: int
-    receive_ns: Annotated[Ints, QUANTILES]  # quantiles, to draw from, as `serve_ns`
+    receive_ns: Annotated[Ints, QUANTILES]  # quantiles to draw from, like `serve_ns`
     serve_ns: Annotated[Ints, QUANTILES]
 
 

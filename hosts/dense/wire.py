@@ -40,7 +40,7 @@ PACKET = check_field_names(
         }
     )
 )
-"""Fields in network order, without the format's names `size` and `round`: numpy's records have these, too."""
+"""Fields in network order. The format's `size` and `round` are renamed: arrays have attributes so named."""
 as_packet = view_as(PacketRecord, PACKET)
 
 

@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 class ReplayLog:
-    """A replay log. `sums` is uint32[2, size]; the row ACKNOWLEDGED is of switch number `head["switch"]`."""
+    """A replay log. `sums` is uint32[2, size]; the row ACKNOWLEDGED is for switch number `head["switch"]`."""
 
     def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
         self._head = head

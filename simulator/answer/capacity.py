@@ -59,7 +59,7 @@ class CapacityModel:
     ) -> None:  # fmt: skip
         costs, cores = costs_of(config.hosts), cores_of(config)
         share = config.hosts.server_share
-        # A part has its share of the workers, but all servers.
+        # A simulated part has `share` of the cluster's workers, and all its servers.
         self._workers, self._servers = cores["workers"] / share, cores["servers"]
         self._rpc_us = (int(costs.encode_ns) + int(costs.send_ns) + float(costs.receive_ns.mean())) / 1e3
         self._lane_us = share * int(costs.lane_ns) / 1e3  # `costs_of` has divided it by the share

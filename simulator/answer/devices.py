@@ -17,7 +17,7 @@ from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
 
 _GAP_BYTES = 24  # preamble, frame check sequence and interframe gap
 _IDEAL_MPPS = 1_000.0
-_FRAME_US = 1.0  # assumed for every switch
+_FRAME_US = 1.0  # a switch's time for a frame, an assumption
 
 
 class Device(NamedTuple):

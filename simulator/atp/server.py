@@ -93,7 +93,7 @@ class ServerModel:
         is_overflow = is_float or not SATURATED_VALUES.isdisjoint(packet.values)
         if is_overflow and not chunk.is_float:
             chunk.is_float, chunk.bitmap = True, 0
-        # Only resent floats are added. A resent integer shows that the request for floats may be lost.
+        # Of floats, only resent ones are added. A resent integer shows that the request for them may be lost.
         needs_floats = not (is_float and is_resent) if is_overflow else chunk.is_float and is_resent
         if needs_floats:
             flags = (packet.flags | ACK | OVERFLOW) & ~RESEND
