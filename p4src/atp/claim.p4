@@ -1,5 +1,5 @@
 // Keeps each cell's owner: a job and a sequence number. A first copy claims a cell without an owner. A resent packet
-// claims none, and frees the cell that it owns, as an acknowledgement does unless it asks for floats and is not resent.
+// claims none and frees the cell that it owns. So does an acknowledgement, unless it asks for floats and is not resent.
 // With the tensor check, which is not part of ATP, an owner also has a tensor. A packet of a newer tensor begins the
 // cell anew, and a first copy of an older one is dropped. Tensor numbers wrap: newer is ahead by less than 2^31.
 control Claim(in headers_t hdr, inout metadata_t meta) {

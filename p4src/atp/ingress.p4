@@ -31,7 +31,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.is_owner = false;
             if (meta.index >= CELLS || hdr.ipv4.total_len != PACKET_IPV4_BYTES) {
                 drop(DropReason.BAD_SHAPE);
-            } else if (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0) {       // packets of floats only pass
+            } else if (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0) {       // packets of floats use no cell
                 claim.apply(hdr, meta);
             }
         }
