@@ -77,7 +77,7 @@ def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow |
 
 
 def _measured_capacity(summary: Summary) -> Effect | None:
-    """Return geometric mean and range of the measured capacity ratios, which are too few for an interval."""
+    """Return the geometric mean and range of measured capacity ratios; they are too few for an interval."""
     lead = summary.lead
     if lead is None or lead.reference is None or summary.is_simulated:
         return None

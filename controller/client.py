@@ -316,7 +316,7 @@ def _is_host_and_port(text: str) -> bool:
 
 
 def _find_wire_version(schema: fy.P4Schema, design: Design) -> str | None:
-    # A program with other tables is of no version: it has nothing to do with this project.
+    # A program with other tables is not one of this project, and so has no wire version.
     has_same_tables = {table.alias for table in schema.tables} == {
         table.alias for table in _schema(design).tables
     }

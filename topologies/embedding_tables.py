@@ -94,7 +94,7 @@ class Tables(dict[str, Table]):
         if list(self) != list(other_tables):
             return f"tables {', '.join(self)}; the others have declared {', '.join(other_tables)}"
         for name, table in self.items():
-            # `first` is equal if all tables are; the text has all other fields.
+            # The text lacks only `first`, which is equal if all tables are.
             if str(table) != str(other_tables[name]):
                 return f"table {name}: {table}; the others have declared {other_tables[name]}"
         return None

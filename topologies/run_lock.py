@@ -111,8 +111,8 @@ def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) ->
     """Kill marked processes until none remains, and delete the interfaces. The caller holds the lock."""
     processes = _kill_marked_processes()
     restore_affinities()
-    # The kernel removes a namespace with its interfaces a moment after its last process, so some may be gone
-    # already, or before the deletion, which may fail.
+    # The kernel removes a namespace and its interfaces a moment after its last process ends. So an interface
+    # may disappear at any time, and a deletion may fail.
     existing_interfaces = [name for name in interfaces if interface_exists(name)]
     for name in existing_interfaces:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)

@@ -292,7 +292,9 @@ def _row_name(panel: str, series: Series) -> str:
 
 def _thin(points: Iterable[T]) -> list[T]:
     all_points = list(points)
-    stride = max(1, math.ceil(len(all_points) / _MAX_TABLE_ROWS))  # 1 without points, too
+    stride = max(
+        1, math.ceil(len(all_points) / _MAX_TABLE_ROWS)
+    )  # also without points: a slice has no step 0
     return all_points[::stride]
 
 

@@ -59,7 +59,7 @@ class Move:
         return []
 
     def final_update(self) -> Update:
-        # After a preparing update there is an entry; a start of any state stands for that.
+        # `_update` uses only whether there is an entry, and after a preparing update there is.
         return self._update(State.RESERVED if self.preparing_updates() else self.start, self.goal)
 
     def _update(self, start: State | None, goal: State | None) -> Update:

@@ -40,7 +40,7 @@ _HEADER_WORDS = HEADER_BYTES // _WORD_BYTES
 _LANE_WORDS = (KEY_BYTES + VALUE_BYTES) // _WORD_BYTES
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
-ALL_LANES = 2**32 - 1  # bitmap of the most lanes that an RPC can have here
+ALL_LANES = 2**32 - 1  # bitmap; an RPC of the agents has at most 32 lanes
 BUFFER_BYTES = 2048  # more than the longest datagram
 _types: Module = types  # for type checkers, which do not know all names in it
 

@@ -40,7 +40,7 @@ class Plan:
     offload_steps: int
     factors: tuple[float, ...] = FACTORS
     shape: WorkloadShape = _R1
-    rows: tuple[int, ...] = dlrm.ROWS  # embeddings of each category of DLRM
+    rows: tuple[int, ...] = dlrm.ROWS  # number of embeddings of each category of DLRM
     block_ms: int = 1_000
     calibration_s: float = 0.5
 
