@@ -292,9 +292,7 @@ def _row_name(panel: str, series: Series) -> str:
 
 def _thin(points: Iterable[T]) -> list[T]:
     all_points = list(points)
-    stride = max(
-        1, math.ceil(len(all_points) / _MAX_TABLE_ROWS)
-    )  # also without points: a slice has no step 0
+    stride = max(1, math.ceil(len(all_points) / _MAX_TABLE_ROWS))  # a step of 0 is an error
     return all_points[::stride]
 
 
