@@ -32,10 +32,10 @@ class Replication(RuntimeCalls[PL]):
     # -- multicast
 
     def mc_group_create(self, group: int) -> None:
-        if not 0 < group < MULTICAST_GROUPS:
-            text = f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}"
-            raise RuntimeRefusal(PRE, "INVALID_MGID", text)
         with self._change() as change:
+            if not 0 < group < MULTICAST_GROUPS:
+                text = f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}"
+                raise RuntimeRefusal(PRE, "INVALID_MGID", text)
             if group in change.nodes.groups:
                 return  # as in BMv2
             change.nodes.groups[group] = []
@@ -60,8 +60,8 @@ class Replication(RuntimeCalls[PL]):
         return nodes.create(rid, ports, lags)
 
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
-        _check_ports(ports)
         with self._change() as change:
+            _check_ports(ports)
             stored_node = change.nodes.find_node(node)
             stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
             change.write_group(stored_node.group)
@@ -83,8 +83,8 @@ class Replication(RuntimeCalls[PL]):
             change.write_group(change.nodes.dissociate(node))
 
     def mc_set_lag(self, lag: int, ports: list[int]) -> None:
-        _check_ports(ports)
         with self._change() as change:
+            _check_ports(ports)
             change.nodes.lags[lag] = sorted(ports)
             for node in change.nodes.nodes.values():
                 if lag in node.lags:
@@ -97,15 +97,14 @@ class Replication(RuntimeCalls[PL]):
     # -- mirroring
 
     def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
-        if not 0 < session < CLONE_SESSIONS:
-            text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
-            raise RuntimeRefusal(MIRRORING, "ERROR", text)
-        if (port is None) == (group is None):
-            raise RuntimeRefusal(MIRRORING, "ERROR", "expected either a port or a multicast group")
-        if port is not None:
-            _check_ports([port])
         with self._change() as change:
+            if not 0 < session < CLONE_SESSIONS:
+                text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
+                raise RuntimeRefusal(MIRRORING, "ERROR", text)
+            if (port is None) == (group is None):
+                raise RuntimeRefusal(MIRRORING, "ERROR", "expected either a port or a multicast group")
             if port is not None:
+                _check_ports([port])
                 change.nodes.group_of_session.pop(session, None)
                 change.write_mirror(session, [Replica(port)])
             else:
