@@ -139,6 +139,18 @@ def test_a_negative_number_shifted_left_by_0_is_within_its_bounds() -> None:
     assert compiled.process(1, bytes(frame), 0, 0) == oracle.process(1, bytes(frame), 0, 0)
 
 
+@pytest.mark.parametrize("op", [ir.Op.SHL, ir.Op.SHR])
+@pytest.mark.parametrize(("number", "minuend"), [(8, 256), (-8, -4)])
+def test_a_shift_by_a_negative_amount_is_within_its_bounds(op: ir.Op, number: int, minuend: int) -> None:
+    """A bound that excluded the result would make the difference too narrow, or unsigned."""
+    shifted = ir.Binary(op, ir.Constant(number), ir.Constant(-1))
+    difference = ir.Binary(ir.Op.SUB, ir.Constant(minuend), shifted)
+    declared = program(ir.Binary(ir.Op.EQ, difference, ir.Constant(minuend)), 8)
+    frame = bytes(declared.headers[1].bits // 8)
+    compiled, oracle = CompiledPipeline(declared), InterpretedPipeline(declared)
+    assert compiled.process(1, frame, 0, 0) == oracle.process(1, frame, 0, 0)
+
+
 def test_an_expression_without_bound_is_refused_by_name() -> None:
     huge = ir.Binary(ir.Op.SHL, ir.Constant(1), ir.FieldRef(1, 1))
     try:
