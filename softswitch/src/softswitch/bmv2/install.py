@@ -57,9 +57,8 @@ def install(folder: Path) -> None:
 
 def script(name: str, inserted_arguments: tuple[str, ...], python: str = sys.executable) -> str:
     shebang = f"#!{python}"
-    if (
-        len(shebang) > _MAX_SHEBANG_BYTES or " " in python
-    ):  # sh runs the exec line, which is a string in Python
+    if len(shebang) > _MAX_SHEBANG_BYTES or " " in python:
+        # sh runs the exec line, which is part of a string in Python.
         shebang = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
     source = Path(__file__).parents[2]
     return (

@@ -272,7 +272,7 @@ def _or_bounds(left: Interval, right: Interval) -> Interval:
 
 def _shl_bounds(left: Interval, right: Interval) -> Interval:
     shift = min(max(right.high, 0), MAX_EXPRESSION_BITS + 1)  # `interval` refuses wider results
-    # Shifted by more, a negative number decreases; a shift by a negative amount yields 0.
+    # A negative number is smallest after the largest shift. A shift by a negative amount yields 0.
     return Interval(min(left.low << shift, left.low, 0), max(left.high << shift, left.high, 0))
 
 

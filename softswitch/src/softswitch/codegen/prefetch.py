@@ -34,7 +34,7 @@ class PlacedPrefetch(NamedTuple):
     buckets: int  # word offset of the table's buckets in the state
 
     def distance(self, previous: PlacedPrefetch) -> int | None:
-        """Return the words between the buckets, or None unless `previous` is this, one position before."""
+        """Return the words between the buckets; None unless `previous` is the same, one position before."""
         is_next = self.prefetch == previous.prefetch and self.position == previous.position + 1
         return self.buckets - previous.buckets if is_next else None
 

@@ -32,7 +32,7 @@ def _ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
 
 
 def _word_count(table: TableLayout) -> int:
-    return table.field_words + table.bound_words // 2  # a range has a value, and two bounds of its size
+    return table.field_words + table.bound_words // 2  # a range's value is as long as each of its two bounds
 
 
 class _Search:

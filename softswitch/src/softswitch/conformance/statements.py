@@ -103,7 +103,7 @@ class Wait(Statement):
 
 @dataclass(frozen=True)
 class CheckCounter(Statement):
-    """Compare a cell, given by its index or its entry's handle (direct); by default with no packets."""
+    """Compare a cell, given by its index or its entry's handle (direct), with `value` (in `unit`)."""
 
     counter: str
     cell: int | str

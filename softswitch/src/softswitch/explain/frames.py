@@ -70,8 +70,8 @@ def _read_frames(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
         seconds, fraction, captured_length, frame_length = struct.unpack(order + "4I", record)
         if frame_length > MAX_FRAME_BYTES or captured_length > frame_length:
             raise SwitchError(
-                f"{place}: {captured_length} bytes were captured of a frame of {frame_length}: "
-                f"expected no more than the frame has, and {MAX_FRAME_BYTES} at most"
+                f"{place}: expected a frame of at most {MAX_FRAME_BYTES} bytes, not captured beyond its end, "
+                f"got {captured_length} captured bytes of a frame of {frame_length}"
             )
         data = file.read(captured_length)
         if len(data) < captured_length:

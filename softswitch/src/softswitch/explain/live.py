@@ -50,7 +50,7 @@ class Trace(AbstractContextManager["Trace"]):
     def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
         self.path, self._filters = path, filters
         self.frame_numbers = itertools.count(1)
-        """They continue when the program is replaced."""
+        """Numbers that continue when the program is replaced."""
         try:
             self._file = path.open("w")
         except OSError as error:

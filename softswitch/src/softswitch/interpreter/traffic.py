@@ -255,7 +255,7 @@ class TrafficManager:
         self._replicate_clone(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
-        """Recirculate a frame; like compiled code, the check counts it as long as with all headers valid."""
+        """Recirculate a frame; as in compiled code, the limit counts its length with all headers valid."""
         if self._recirculated_bytes + _max_frame_bytes(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return

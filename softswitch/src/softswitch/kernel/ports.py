@@ -167,8 +167,8 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
     # -- counters
 
     def counters(self) -> SwitchCounters:
-        # The kernel counts a run at its end, a program its frame at the beginning. So the kernel's counts are
-        # read first: a frame under way must not count as one without a program.
+        # The kernel counts a run when it ends, but a program counts a frame when it begins. So the kernel's
+        # counts are read first: a frame in progress must not count as one without a program.
         usages = {number: interface.usage() for number, interface in self._interfaces.items()}
         counts, runs, losses = self._saved_counters, self._saved_runs, self._saved_losses
         if self._pipeline is not None:

@@ -110,7 +110,7 @@ class Expressions:
                 return ir.LastIndex(self._stack_index(item["right"]))
             case "valid":
                 header = self.header(item["right"])
-                if isinstance(header, int):  # of a stack's element it is not supported: refused below
+                if isinstance(header, int):  # not an element of a stack, which is refused below
                     return ir.IsValid(header)
             case "valid_union":
                 members = self.scope.union_members[self.name(_unwrap(item["right"]), "header_union")]

@@ -46,7 +46,7 @@ from softswitch.v1model import PORT_NUMBERS
 _LOG = logging.getLogger(__name__)
 REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
 _NS_PER_S = 1_000_000_000
-_CPU_FRAME_BYTES = 2048  # maximum frame of the CPU port if there are no interfaces, whose MTUs decide
+_CPU_FRAME_BYTES = 2048  # maximum frame if there are no interfaces, whose MTUs would be the limit
 
 
 class NativePipeline(Protocol):

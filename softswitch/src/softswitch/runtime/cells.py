@@ -194,7 +194,7 @@ def _select_indices(kind: str, array: NamedArray, index: int | None) -> range:
 
 
 def _find_controller_index(kind: str, array: SizedArray, index: int | None) -> int | None:
-    """Return the index by which P4Runtime knows a cell; None, all cells, stays as it is."""
+    """Return the index by which P4Runtime knows a cell; None, which selects all cells, is kept."""
     _select_indices(kind, array, index)  # raises if there is no such cell
     if index is None or array.index_translation is None:
         return index
