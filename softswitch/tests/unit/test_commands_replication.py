@@ -149,25 +149,31 @@ def test_a_node_is_in_one_group(switch: ShellSwitch) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "room"),
     [
-        "mc_node_update 0 1 2 3",
-        "mc_node_associate 1 1",
-        "mc_set_lag_membership 1 4",
-        "mirroring_add 6 1",
-        "mirroring_add_mc 6 1",
+        ("mc_node_update 0 1 2 3", 4),
+        ("mc_node_update 0 1 2 3", 5),  # for the group, but not for the session to it
+        ("mc_node_associate 1 1", 4),
+        ("mc_node_associate 1 1", 5),
+        ("mc_set_lag_membership 1 4", 4),
+        ("mc_set_lag_membership 1 4", 5),
+        ("mirroring_add 6 1", 4),
+        ("mirroring_add_mc 6 1", 4),
+        ("mirroring_add 7 1", 4),
+        ("mirroring_add_mc 7 1", 4),
     ],
 )
 def test_a_refused_change_changes_nothing(
-    switch: ShellSwitch, monkeypatch: pytest.MonkeyPatch, line: str
+    switch: ShellSwitch, monkeypatch: pytest.MonkeyPatch, line: str, room: int
 ) -> None:
     switch.does("mc_mgrp_create 1", "mc_node_create 5 1 2 | 1", "mc_node_create 6 3", "mc_node_associate 1 0")
-    switch.does("mirroring_add_mc 5 1")
-    monkeypatch.setattr("softswitch.p4runtime.entities.replication.MAX_REPLICAS", 4)
+    switch.does("mirroring_add_mc 5 1", "mc_mgrp_create 2", "mirroring_add_mc 7 2")
+    monkeypatch.setattr("softswitch.p4runtime.entities.replication.MAX_REPLICAS", room)
     before = switch.does("mc_dump")
-    assert "room for 4 replicas" in switch.refuses(line)
+    assert f"room for {room} replicas" in switch.refuses(line)
     assert switch.does("mc_dump") == before
     assert switch.does("mirroring_get 5") == ["MirroringSessionConfig(port=None, mgid=1)"]
+    assert switch.does("mirroring_get 7") == ["MirroringSessionConfig(port=None, mgid=2)"]
     assert switch.ports_of(frame(2, group=1)) == [1, 2]
     assert sorted(switch.ports_of(frame(1, session=5))) == [1, 2, 9]
     assert sorted(switch.ports_of(frame(1, session=6))) == [9]
