@@ -142,7 +142,7 @@ def test_a_negative_number_shifted_left_by_0_is_within_its_bounds() -> None:
 @pytest.mark.parametrize("op", [ir.Op.SHL, ir.Op.SHR])
 @pytest.mark.parametrize(("number", "minuend"), [(8, 256), (-8, -4)])
 def test_a_shift_by_a_negative_amount_is_within_its_bounds(op: ir.Op, number: int, minuend: int) -> None:
-    """A bound that excluded the result would make the difference too narrow, or unsigned."""
+    # A bound that excluded the result would make the difference too narrow, or unsigned.
     shifted = ir.Binary(op, ir.Constant(number), ir.Constant(-1))
     difference = ir.Binary(ir.Op.SUB, ir.Constant(minuend), shifted)
     declared = program(ir.Binary(ir.Op.EQ, difference, ir.Constant(minuend)), 8)
