@@ -40,7 +40,7 @@ map: setup ## when does offload pay? a map over skew and keys a step, with DATA=
 simulate: setup ## the experiment, simulated, on the paper's cluster or CONFIG=: no network, no root
 	@./hotline simulate $(CONFIG) $(ARGS)
 
-sweeps: setup ## many simulations side by side: the paper's S1 to S6 and Fig. 1, top-k, skew, bandwidth, incast, connections
+sweeps: setup ## simulations side by side: the paper's S1 to S6 and Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
 
 allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side, simulated; QUICK=1 does fewer points
