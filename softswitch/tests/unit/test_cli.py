@@ -281,7 +281,7 @@ def test_calls_that_end_with_the_switch_are_no_errors(
 
 
 class Ending:
-    """A server that a signal ends at once, and of whose calls one ends after it."""
+    """A server that a signal ends as soon as it serves, and of whose calls one ends after it."""
 
     def __init__(self, turns: float) -> None:
         self._turns = turns
@@ -289,11 +289,10 @@ class Ending:
         self.extra_handlers: list[object] = []
 
     async def start(self, address: str, credentials: object, *more: str) -> int:
-        os.kill(os.getpid(), SIGTERM)
         return 9559
 
     def begin(self) -> None:
-        pass
+        os.kill(os.getpid(), SIGTERM)
 
     def reschedule_notifications(self) -> None:
         pass
