@@ -14,7 +14,7 @@ from foundation.designs.arms import arms_by_reference
 MAX_DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
 MAX_HOT_PART = 0.1
-"""Share of a model in the switch above which the report warns; about 2 % in [DDL] (20,000 of 900,000)."""
+"""Share of a model in the switch above which the report warns; Pan et al. have 2 % (20,000 of 900,000)."""
 P99_STEPS = 100
 """Number of steps below which the p99 of a block is its slowest step."""
 

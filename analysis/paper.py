@@ -1,4 +1,4 @@
-"""A table of the findings of [DDL] and of a run or cluster, without and with offload."""
+"""A table of the findings of Pan et al. and of a run or cluster, without and with offload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foundation.designs.arms import arms_in_order
 from foundation.logs.columns import METRICS, TRANSFERS
 
 Facts = Mapping[str, Mapping[Fact, float]]
-NAMES = {  # metric -> its name in [DDL]
+NAMES = {  # metric -> its name in Pan et al.
     "w_proc": "W_proc",
     "w_queue": "W_queue",
     "ps_proc": "PS_proc",

@@ -196,7 +196,7 @@ class SimulatedArm(_Model):
     workers_busy: float  # mean share of time that a worker uses the CPU
     servers_busy: float
     communication: float
-    """Share of a step in which a worker waits for its pull and its push ([DDL] Fig. 1)."""
+    """Share of a step in which a worker waits for its pull and its push (Pan et al. Fig. 1)."""
     frames: int
     dropped: int  # by full queues
     lost: int  # on cables

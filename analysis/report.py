@@ -152,7 +152,7 @@ def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summar
     rows: list[Row] = [
         (finding.quantity, plain(finding.paper), *map(plain, finding.measured)) for finding in paper_findings
     ]
-    return Table(f"What [DDL] found, and what the logs of {source.name} say", head, rows)
+    return Table(f"What Pan et al. found, and what the logs of {source.name} say", head, rows)
 
 
 def provenance_rows(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:

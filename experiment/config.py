@@ -115,7 +115,7 @@ class WorkloadShape(Strict):
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
-        # The shapes of [DDL]'s two applications; others are generated from their numbers alone.
+        # The shapes of Pan et al.'s two applications; others are generated from their numbers alone.
         built_in_shapes = {
             (each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)
         }

@@ -188,4 +188,4 @@ class SimulationConfig(Config):
 
 assert MAX_HOSTS < ROWS  # rows of table `workers`: one for each host, and the controller's
 DDL = SimulationConfig(workers=80, servers=20)
-"""The cluster of [DDL] §2.1: 80 workers and 20 servers at 10 Gbit/s."""
+"""The cluster of Pan et al. §2.1: 80 workers and 20 servers at 10 Gbit/s."""

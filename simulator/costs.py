@@ -126,7 +126,7 @@ class Hosts(Strict):
     lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)
     """Extra time for each lane of a request that the switch has not served."""
     connection_ns: int = Field(default=0, ge=0, le=_MAX_NS)
-    """Time for each connection that a PS polls before a burst, as if it scanned its sockets ([DDL] Fig. 9).
+    """Time for each connection that a PS polls before a burst, if it scans its sockets (Pan et al. Fig. 9).
     With the proxy a PS has one connection, otherwise one for each worker."""
     program_ns: int | None = Field(default=None, ge=0, le=_MAX_NS)
     """Time of the switch's program for a frame on its sender's core, as in the kernel's datapath. None makes

@@ -1,1 +1,1 @@
-"""The figures of [DDL] and of this project: from logs to data, drawn for print or for the page."""
+"""The figures of Pan et al. and of this project: from logs to data, drawn for print or for the page."""

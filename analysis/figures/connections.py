@@ -1,4 +1,4 @@
-"""[DDL] Fig. 7: the interval between a worker's calls to a server, and the concurrent workers of a server."""
+"""Pan et al. Fig. 7: the interval between a worker's calls to a server, and a server's concurrent workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.figures.model import Axis, Figure
 from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, by_curve, curves, rows_in_blocks
 
 WINDOW_US = 1000
-"""Window for concurrency in µs, t_window in [DDL]."""
+"""Window for concurrency in µs, t_window in Pan et al."""
 _PART_ROWS = 10_000_000  # rows in memory at a time, on average
 
 
@@ -24,7 +24,7 @@ def intervals(sources: Sequence[Source]) -> Figure:
         Axis("interval, µs", is_log=True),
         CDF,
         [cdf_panel("all servers", measured)],
-        caption="[DDL] Fig. 7a: mostly very short, and a few as long as a training step.",
+        caption="Pan et al. Fig. 7a: mostly very short, and a few as long as a training step.",
         facts=quantile_facts(measured),
     )
 
@@ -66,7 +66,7 @@ def concurrency(sources: Sequence[Source]) -> Figure:
         CDF,
         [cdf_panel("all servers", measured)],
         kind="steps",
-        caption="[DDL] Fig. 7b: 50 to 200 workers, in clusters of 80 or more. "
+        caption="Pan et al. Fig. 7b: 50 to 200 workers, in clusters of 80 or more. "
         "Windows without a request do not count.",
         facts=quantile_facts(measured),
     )

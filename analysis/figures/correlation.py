@@ -80,7 +80,7 @@ def correlation_figure(sources: Sequence[Source]) -> Figure:
         Axis("rank correlation (Spearman)"),
         panels,
         kind="points",
-        caption="[DDL] §3.2. size: bytes of request and response; RPCs: number at the server in the 1,000 µs "
-        "in which the RPC was sent; workers: number of workers that sent them. At 1 the metric "
+        caption="Pan et al. §3.2. size: bytes of request and response; RPCs: number at the server in the "
+        "1,000 µs in which the RPC was sent; workers: number of workers that sent them. At 1 the metric "
         "always grows with the cause, at -1 it always falls, at 0 it does neither.",
     )

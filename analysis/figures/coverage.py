@@ -1,4 +1,4 @@
-"""[DDL] Fig. 10: the share of all updates that the most updated parameters take."""
+"""Pan et al. Fig. 10: the share of all updates that the most updated parameters take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def share_of_updates(sources: Sequence[Source]) -> Figure:
         Axis("most updated parameters (top-k)", is_log=True),
         Axis("share of all updates", is_share=True),
         [Panel("", series)],
-        caption="[DDL] Fig. 10: the top 20,000 take 50 % of the updates in R1 and 70 % in R2.",
+        caption="Pan et al. Fig. 10: the top 20,000 take 50 % of the updates in R1 and 70 % in R2.",
         facts={
             (name,): coverage_of_source.share(PAPER_TOP_K)
             for name, coverage_of_source in coverage_by_source.items()

@@ -1,4 +1,4 @@
-"""[DDL] Fig. 4 to 6: the latency of RPCs, its breakdown into the five metrics, and the size of responses."""
+"""Pan et al. Fig. 4 to 6: the latency of RPCs, its breakdown into five metrics, and the size of responses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def latencies(sources: Sequence[Source]) -> Figure:
         TRANSFERS,
         name="fig-04",
         title="Latency of RPCs",
-        caption="[DDL] Fig. 4: a heavy tail, and pushes slower than pulls.",
+        caption="Pan et al. Fig. 4: a heavy tail, and pushes slower than pulls.",
     )
 
 
@@ -81,7 +81,7 @@ def response_sizes(sources: Sequence[Source]) -> Figure:
         CDF,
         [cdf_panel(op, measured, op) for op in TRANSFERS],
         kind="steps",
-        caption="[DDL] Fig. 6: a pull's response carries values and is far larger than a push's, "
+        caption="Pan et al. Fig. 6: a pull's response carries values and is far larger than a push's, "
         "which is an acknowledgement.",
         facts=quantile_facts(measured, ["p50"]),
     )
@@ -121,7 +121,7 @@ def breakdown(sources: Sequence[Source]) -> Figure:
         Axis(""),
         panels,
         kind="bars",
-        caption="[DDL] Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by the mean latency.",
+        caption="Pan et al. Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by the mean latency.",
         facts={
             (curve.name, *op, metric): mean
             for curve, means_by_op in measured

@@ -29,7 +29,7 @@ BLOCK_COLUMNS = ("round", "load")
 class Source:
     name: str
     rpc: pl.LazyFrame
-    """Measured RPCs that have lanes: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
+    """Measured RPCs that have lanes: columns of Pan et al. §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
     updates: Sequence[Path]  # update logs
     job: int | None  # whose updates are counted; None for all

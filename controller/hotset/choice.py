@@ -1,7 +1,7 @@
 """Choose a hot set from update logs: the top-k parameters by number of updates, with their lanes.
 
-A hot set is a Parquet file with the columns of `SCHEMA`, most updated key first. In [DDL] Fig. 10, the top
-20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
+A hot set is a Parquet file with the columns of `SCHEMA`, most updated key first. In Pan et al. Fig. 10,
+the top 20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The share of all updates that the top-k keys take, for every k ([DDL] Fig. 10), and which k to choose."""
+"""The share of updates that the top-k keys take, for every k (Pan et al. Fig. 10), and which k to choose."""
 
 from __future__ import annotations
 

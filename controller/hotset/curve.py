@@ -1,4 +1,4 @@
-"""Write the coverage to a file: a figure like [DDL] Fig. 10, or its points as CSV."""
+"""Write the coverage to a file: a figure like Pan et al. Fig. 10, or its points as CSV."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ REPEAT = Arm(
 PROXY = Arm(
     "proxy", job=3, design=NAME, settings=HotSet(proxies=True), colour="#3b7dd8",
     about="in which the switch is the workers' one connection to each server",
-    note="The arm proxy should show no effect with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
-    "connections.",
+    note="The arm proxy should show no effect with few workers: its effect (Pan et al. Fig. 9) needs "
+    "hundreds of connections.",
     reference="baseline",
     sentence_prefix="with the proxy alone, ",
 )  # fmt: skip

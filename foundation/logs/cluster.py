@@ -1,7 +1,7 @@
-"""Logs of a real cluster, as CSV or Parquet with the columns of [DDL] §2.2: one row an RPC.
+"""Logs of a real cluster, as CSV or Parquet with the columns of Pan et al. §2.2: one row an RPC.
 
 Files are DIR/rpc.csv or DIR/rpc.parquet, and optionally `connections` and `updates` beside it. docs/logs.md
-lists their columns, docs/design.md cites the paper [DDL].
+lists their columns, docs/design.md cites the paper.
 """
 
 from __future__ import annotations

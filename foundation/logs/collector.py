@@ -1,4 +1,4 @@
-"""The log collector, which adds up the update counts that each PS sends for its parameters ([DDL] §2.2).
+"""The log collector, which adds up the update counts that each PS sends for its parameters (Pan et al. §2.2).
 
 A PS connects to a Unix socket, writes the number of rows (`COUNT`) and the rows (`ROW`), and shuts down
 writing. The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` if nothing was saved.

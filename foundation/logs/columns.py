@@ -13,7 +13,7 @@ OPS = (*TRANSFERS, "step")  # of the log `operations`: a step is a pull and a pu
 CALLS = (*TRANSFERS, "empty")  # of the log `rpc`
 CLASSES = ("all_hit", "mixed", "cold")  # all lanes of an RPC served by the switch, some, none
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
-"""The five metrics of [DDL] §2.2; their sum is the latency of an RPC."""
+"""The five metrics of Pan et al. §2.2; their sum is the latency of an RPC."""
 
 ARM = pl.Categorical()
 """Type of a column with an arm's name. It lists no names, so that logs of removed arms stay readable."""

@@ -59,7 +59,7 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
 
 
 class ServerSockets:
-    """The sockets of a PS. Jobs in `connected` get a connected socket for each worker's 5-tuple ([DDL] §3).
+    """The sockets of a PS. Jobs in `connected` have a connected socket for each worker (Pan et al. §3).
 
     `on_full_log` is called when a part of the connection log is full. With `durable`, changes of the PS are
     persisted there before they are acknowledged. Datagrams that answer no request go to `peers`.

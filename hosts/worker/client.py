@@ -149,7 +149,7 @@ class BaseClient:
         return None
 
     def start_empty_rpc(self, ps: int) -> None:
-        """Start an empty RPC to a PS ([DDL] Fig. 9); the client must be idle."""
+        """Start an empty RPC to a PS (Pan et al. Fig. 9); the client must be idle."""
         self._machine.start(self.state, EMPTY, NO_ITERATION, ps)
 
     def hint(self, keys: Keys | None) -> None:

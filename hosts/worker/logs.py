@@ -1,4 +1,4 @@
-"""The logs of a worker: a row for each RPC ([DDL]'s log line) and each operation, as Parquet parts."""
+"""The logs of a worker: a row for each RPC (Pan et al.'s log line) and each operation, as Parquet parts."""
 
 from __future__ import annotations
 

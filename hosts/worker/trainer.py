@@ -174,7 +174,7 @@ class Replay(_ClosedLoop):
 
 
 class EmptyCalls(_ClosedLoop):
-    """A closed loop of empty RPCs to the PSs in turn, to measure transport alone ([DDL] Fig. 9)."""
+    """A closed loop of empty RPCs to the PSs in turn, to measure transport alone (Pan et al. Fig. 9)."""
 
     def __init__(self, client: BaseClient, n_ps: int, count: int) -> None:
         super().__init__(client)

@@ -1,4 +1,4 @@
-"""Built-in click data with the skew of [DDL] Fig. 10: the share of updates that the hottest parameters take.
+"""Built-in click data with the skew of Pan et al. Fig. 10, the share of updates of the hottest parameters.
 
 Features are drawn from a Zipf-Mandelbrot law, whose exponent is calibrated on *updates*: pushed lanes, after
 aggregation within the mini-batch, so that a parameter counts once a step however often it is drawn. Labels
@@ -51,11 +51,11 @@ class Shape:
 
 
 R1 = Shape("R1", parameters=900_000, hot=20_000, hot_share=0.5, keys_per_step=3_000, features_per_sample=16)
-"""The recommendation application of [DDL]."""
+"""The recommendation application of Pan et al."""
 R2 = Shape(
     "R2", parameters=150_000_000, hot=20_000, hot_share=0.7, keys_per_step=3_000, features_per_sample=16
 )
-"""The search application of [DDL]; the generator takes some 2 GB for it."""
+"""The search application of Pan et al.; the generator takes some 2 GB for it."""
 
 
 @dataclass(frozen=True, slots=True)

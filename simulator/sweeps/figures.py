@@ -1,4 +1,4 @@
-"""Figures of sweeps: Fig. 1, 7b and 8 of [DDL] (docs/design.md), simulated, and settings' effects by arm."""
+"""Figures of sweeps: Pan et al. Fig. 1, 7b and 8 (docs/design.md), simulated, and effects of settings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
 
 
 def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
-    """Plot [DDL] Fig. 1: training time against n workers; ideally it is 16/n of the time of 16 workers."""
+    """Plot Pan et al. Fig. 1: training time against n workers; ideally 16/n of the time of 16 workers."""
     x = _x_values(sweep)
     base_index = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
@@ -92,8 +92,8 @@ def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         Axis("workers n", is_log=True),
         Axis("s for a million steps", is_log=True),
         [Panel(sweep.title, lines)],
-        caption="[DDL] Fig. 1: communication halves the speed-up at 512 workers. What lies between a line "
-        "and the dotted ideal, 16 workers on 16/n of the data, is communication.",
+        caption="Pan et al. Fig. 1: communication halves the speed-up at 512 workers. What lies between "
+        "a line and the dotted ideal, 16 workers on 16/n of the data, is communication.",
         facts=facts,
     )
 
@@ -105,7 +105,7 @@ def communication(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         Axis("workers", is_log=True),
         Axis("share of a step", is_share=True),
         [Panel(sweep.title, _series_of_arms(sweep, points, lambda arm: arm.simulated.communication))],
-        caption="[DDL] Fig. 1, as a share.",
+        caption="Pan et al. Fig. 1, as a share.",
     )
 
 
@@ -120,13 +120,13 @@ def utilisation(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         Axis("workers, four to a server"),
         Axis("share of the time", is_share=True),
         [Panel(title, _series_of_arms(sweep, points, metric)) for title, metric in panels.items()],
-        caption="[DDL] Fig. 8: with scale, utilisation falls on workers and rises on servers, to 90 %. "
+        caption="Pan et al. Fig. 8: with scale, utilisation falls on workers and rises on servers, to 90 %. "
         "Every worker pulls and pushes as fast as it can.",
     )
 
 
 def callers(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
-    """Plot [DDL] Fig. 7b: unique workers that call a server within 1,000 µs."""
+    """Plot Pan et al. Fig. 7b: unique workers that call a server within 1,000 µs."""
     panels: dict[str, Metric] = {"p50": lambda arm: arm.callers_p50, "p99": lambda arm: arm.callers_p99}
     return Figure(
         "fig-07b",
@@ -134,7 +134,7 @@ def callers(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
         Axis("workers, four to a server"),
         Axis("unique workers in a window"),
         [Panel(title, _series_of_arms(sweep, points, metric)) for title, metric in panels.items()],
-        caption="[DDL] Fig. 7b: 50 to 200 workers. Windows without a request do not count.",
+        caption="Pan et al. Fig. 7b: 50 to 200 workers. Windows without a request do not count.",
     )
 
 

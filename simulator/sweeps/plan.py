@@ -27,12 +27,12 @@ class Sweep:
 
 
 TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
-"""[DDL] Table 2: workers and servers of S1 to S6."""
+"""Pan et al. Table 2: workers and servers of S1 to S6."""
 COMPUTE_MS = 15
 """Computing time of a step in the sweep `training`, which the paper does not give. With this value, 20
 servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
-"""[DDL]'s cluster, with few steps: points differ much more than the rounds of a point."""
+"""Pan et al.'s cluster, with few steps: points differ much more than the rounds of a point."""
 _WORKERS_UP_TO_320 = (10, 20, 40, 80, 160, 320)
 _RACK = 8  # workers behind the uplink of a rack
 _MAX_WORKERS_WITHOUT_RACKS = 256  # more workers may need more ports than the switch has
@@ -86,7 +86,7 @@ def _clusters_sweep() -> Sweep:
         Point(name, f"S{k}", workers, with_changes(_BASE, {"workers": workers, "servers": servers}))
         for k, (workers, servers) in enumerate(TABLE_2, start=1)
     )
-    return Sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))
+    return Sweep(name, "Pan et al. Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))
 
 
 def _training_changes(workers: float) -> Changes:

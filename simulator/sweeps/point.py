@@ -34,7 +34,7 @@ class SweptArm(Strict):
     ps_packets_per_step: float
     ps_cpu_us_per_step: float
     callers_p50: float
-    """Workers that call one server within 1,000 µs ([DDL] Fig. 7b)."""
+    """Workers that call one server within 1,000 µs (Pan et al. Fig. 7b)."""
     callers_p99: float
     simulated: SimulatedArm
 

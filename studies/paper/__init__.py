@@ -1,1 +1,1 @@
-"""The runs and measurements behind the figures of [DDL] and of this project: `make paper`, `make map`."""
+"""Runs and measurements behind the figures of Pan et al. and of this project: `make paper`, `make map`."""

@@ -37,7 +37,7 @@ _QUICK_RUN: Mapping[str, object] = {
     "discard_ms": 150,
     "block_steps": 50,
 }
-# Workload R2 of [DDL], where it differs from the default, R1.
+# Workload R2 of Pan et al., where it differs from the default, R1.
 _R2 = {"parameters": 150_000_000, "hot_share": 0.7}
 
 

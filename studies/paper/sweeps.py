@@ -133,15 +133,15 @@ def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Ser
 
 
 _UTILISATION = (
-    "[DDL] Fig. 8, as far as one machine can show it. In the paper the workers' CPU use falls with scale "
-    "and the servers' rises to 90 %. Here all workers share one core and all servers another, and the load "
-    "is half of the machine's capacity, so neither changes with scale as in the paper. CPU time of the "
+    "Pan et al. Fig. 8, as far as one machine can show it. In the paper the workers' CPU use falls with "
+    "scale and the servers' rises to 90 %. Here all workers share one core and all servers another, and the "
+    "load is half of the machine's capacity, so neither changes with scale as in the paper. CPU time of the "
     "switch's program is attributed to the sender of the frame."
 )
 
 
 def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
-    """Draw [DDL] Fig. 8: CPU time of workers and servers against the number of workers, in cores."""
+    """Draw Pan et al. Fig. 8: CPU time of workers and servers against the number of workers, in cores."""
     ordered_runs = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
     x = np.array([run.config.workers for run in ordered_runs], dtype=np.float64)
     arms = arms_in_order(block.arm for run in runs for block in run.record.blocks)

@@ -11,7 +11,7 @@ from studies.policies.results import Outcome, Study
 from studies.policies.rules import POLICIES
 
 SHOWN_SIZE = 20_000
-"""Size at which shares are drawn over time: the hot set of [DDL] Fig. 10."""
+"""Size at which shares are drawn over time: the hot set of Pan et al. Fig. 10."""
 _COLOUR_COUNT = 7  # colours of `colour_of` without its grey, which would look like that of random
 _OPTIMUM = "belady"
 _BOUND_COLOURS = {_OPTIMUM: "#d6278c", "random": "#9a9a9a"}

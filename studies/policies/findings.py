@@ -1,4 +1,4 @@
-"""Findings of a study in sentences: [DDL] §4's claims on random keys and LRU, with this log's numbers."""
+"""Findings of a study in sentences: claims of Pan et al. §4 on random keys and LRU, with a log's numbers."""
 
 from __future__ import annotations
 

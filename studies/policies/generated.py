@@ -1,4 +1,4 @@
-"""Generated update logs in Parquet, with [DDL]'s skew; ranks of keys stay fixed, drift, or shift once.
+"""Generated update logs in Parquet, with Pan et al.'s skew; ranks of keys stay fixed, drift, or shift once.
 
 Ranks are drawn as the built-in workload draws them; drift and shifts exchange the keys of the ranks.
 """

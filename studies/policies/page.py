@@ -38,7 +38,7 @@ _GLOSSARY = (
     ("half-life", "the time in which the top k keys lose half of their lead in updates over random keys"),
     ("bypass", "a key whose next access is later than that of every key in the switch is not admitted"),
     (
-        "[DDL]",
+        "Pan et al.",
         "Pan et al., Dissecting the Communication Latency in Distributed Deep Sparse Learning, IMC 2020",
     ),
 )

@@ -1,1 +1,1 @@
-"""[DDL] Fig. 9: the delay of empty RPCs against connections, for servers with four ways to await requests."""
+"""Pan et al. Fig. 9: the delay of empty RPCs against connections; servers await requests in four ways."""

@@ -1,4 +1,4 @@
-"""`python -m studies.paper.connections -o FILE`: measure [DDL] Fig. 9; requires root."""
+"""`python -m studies.paper.connections -o FILE`: measure Pan et al. Fig. 9; requires root."""
 
 from __future__ import annotations
 

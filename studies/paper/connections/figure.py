@@ -1,4 +1,4 @@
-"""[DDL] Fig. 9 from the measurements: delay against connections, and the delay each connection adds."""
+"""Pan et al. Fig. 9 from the measurements: delay against connections, and the delay each connection adds."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def delay_against_connections(file: Path) -> Figure:
             for active, arm in PANELS
         ],
         kind="points",
-        caption="In [DDL] Fig. 9 the delay grows linearly. Servers scan their sockets, poll them, wait for "
-        "ready ones with epoll, or have one socket for all callers. Each point has the same number of "
-        "RPCs, sent one at a time. Empty RPCs have no keys, so offload cannot answer them in the switch.",
+        caption="In Pan et al. Fig. 9 the delay grows linearly. Servers scan their sockets, poll them, "
+        "wait for ready ones with epoll, or have one socket for all callers. Each point has the same "
+        "number of RPCs, sent one at a time. Empty RPCs have no keys, so offload cannot answer them in the "
+        "switch.",
         facts=dict(_slopes(rows)),
     )
 

@@ -1,4 +1,4 @@
-"""Sets that never change: the most updated keys, and random keys, of the training part ([DDL] §4)."""
+"""Sets that never change: the most updated keys, and random keys, of the training part (Pan et al. §4)."""
 
 from __future__ import annotations
 
