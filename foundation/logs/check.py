@@ -27,6 +27,7 @@ class Rule:
 
 
 def check(path: Path) -> dict[str, int]:
+    # Return the number of rows of each log, by file name.
     if not path.is_dir():
         return {path.name: _check_file(path)}
     files = [path / f"{name}.parquet" for name in LOGS]
@@ -42,7 +43,7 @@ def _check_file(path: Path) -> int:
     log = UpdateLog.open(path)
     name = _log_name(path, log)
     if name is None:
-        return Counts.of_logs([path]).rows
+        return Counts.of_logs([path]).rows  # counting updates checks them
     with reading(path):
         rows = pl.scan_parquet(path, glob=False)
         _check_columns(path, rows.collect_schema(), LOGS[name])
@@ -54,7 +55,7 @@ def _log_name(path: Path, log: UpdateLog) -> str | None:
     if not log.is_parquet:
         return None
     by_columns = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
-    # A log with keys counts updates, whatever its name is.
+    # A log with the column `key` is an update log, even if its file is named as another log.
     by_file_name = [path.stem] if path.stem in LOGS and "key" not in log.names else []
     return next(iter(by_columns + by_file_name), None)
 
@@ -139,7 +140,7 @@ _RULES = {
     ],
     "connections": [Rule("a time from 0 expected", pl.col("time_us") >= 0, ["time_us"])],
     "updates": [
-        Rule("it means 'no key' on the wire", pl.col("key") < NO_KEY, ["key"]),
+        Rule("a smaller key expected: it means 'no key' on the wire", pl.col("key") < NO_KEY, ["key"]),
         Rule("1 or more expected", pl.col("updates") >= 1, ["updates"]),
     ],
 }  # fmt: skip

@@ -14,7 +14,7 @@ from foundation.errors import DataError
 
 _MAX_OUTSTANDING = 1_000  # mean number of outstanding RPCs of a worker above which a unit must be wrong
 _MAX_OUTSTANDING_IF_UNIX = 100
-"""The same limit if the times, read in s, ms or ns since 1970, are dates in `_UNIX_RANGE_S`."""
+"""The same limit if the first time, read in s, ms or ns since 1970, is a date in `_UNIX_RANGE_S`."""
 _UNIX_RANGE_S = (1.2e9, 2.5e9)
 """Unix times from 2008 to 2049."""
 _MIN_MEAN_US = 0.5  # minimum mean duration of an RPC between two processes, µs
@@ -40,11 +40,12 @@ def check_units(file: Path, rpc: pl.LazyFrame) -> None:
         )
     unit = _unit_as_date(row["first"])
     outstanding = row["total"] / (row["span"] + row["longest"]) / row["workers"]
+    # In µs, a date in s or ms would be minutes or weeks, a date in ns 38,000 years or more.
     if unit == "ns" or outstanding > (_MAX_OUTSTANDING_IF_UNIX if unit else _MAX_OUTSTANDING):
         raise DataError(
             f"{file}: column t_send_us spans {row['span']:,}, in which each worker has {outstanding:,.0f} "
             f"outstanding RPCs, of {row['mean']:,.0f} µs on average; expected µs in all times, got "
-            f"{f't_send_us in {unit}, by its size' if unit else 'another unit in some columns'}"
+            f"{f't_send_us in {unit}, as its size suggests' if unit else 'another unit in some columns'}"
         )
 
 

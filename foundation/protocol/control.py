@@ -40,15 +40,15 @@ class Command(IntEnum):
     HELLO = 4
     """Check that the PS is running."""
     RENEW = 5
-    """Tell the PS the epoch of its RPCs in the current switch. The command's only key is the epoch. If it
-    differs from the PS's, the switch of the old epoch is lost, and the PS reclaims that switch's values
+    """Tell the PS the epoch of its own RPCs to the current switch, by the command's only key. If it differs
+    from the PS's, the switch of the old epoch is lost, and the PS reclaims that switch's values
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
-    """Return the most updated keys, most updates first, with their updates since the last request of rank 0.
+    """Return the most updated keys, most updates first, with their updates since the previous ranking.
 
     The command's two keys are the first rank to return, and the number of keys to be ranked. The answer has
-    as many ranks as a datagram takes. Rank 0 has key NO_KEY, and as its count the sum over all keys. The
-    ranking stays until rank 0 is requested again."""
+    as many ranks as a datagram takes. Rank 0 has key NO_KEY, and as its count the sum over all keys. A
+    request of rank 0 makes a new ranking; requests of other ranks read the last one."""
     PUBLISH = 7
     """Collect all gradients that the switch has added so far, and publish the values, in design `collect`."""
     HOLD = 8
@@ -141,12 +141,14 @@ def parse(datagram: bytes | memoryview) -> Control:
         command, status = Command(code), Status(status)
     except ValueError as error:
         raise MalformedDatagram(f"CONTROL: {error}") from None
+    if zero:
+        raise MalformedDatagram(f"{command.name}: expected 0 in the field `zero`, got {zero}")
     limit = {
         **dict.fromkeys(WITHOUT_KEYS, 0),
         **dict.fromkeys(WITH_EPOCH, 1),
         **dict.fromkeys(WITH_VALUES, MAX_VALUES_KEYS),
     }.get(command, MAX_KEYS)
-    if n > limit or zero or (status and not is_answer):
+    if n > limit or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
     # A BUSIEST has its first rank and the number of keys; other commands may have any number of keys.
     expected_keys = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}.get(command, n)

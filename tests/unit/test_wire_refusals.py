@@ -192,8 +192,8 @@ def test_a_control_of_another_length(datagram: bytes, octets: int, text: str) ->
         (0, 10, "CONTROL: 10 is not a valid Command"),
         (1, 9, "CONTROL: 9 is not a valid Status"),
         (1, 2, "SEED with 2 keys (at most 128), status 2"),
-        (2, 1, "SEED with 2 keys (at most 128), status 0"),
-        (3, 1, "SEED with 2 keys (at most 128), status 0"),
+        (2, 1, "SEED: expected 0 in the field `zero`, got 256"),
+        (3, 1, "SEED: expected 0 in the field `zero`, got 1"),
     ],
 )
 def test_a_control_with_a_wrong_byte(at: int, value: int, text: str) -> None:

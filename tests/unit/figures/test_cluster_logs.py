@@ -101,9 +101,9 @@ def _of_a_second(per_s: int, latency_us: float = 900.0) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("per_s", "latency_us", "unit"),
     [
-        (1, 900.0, "t_send_us in s, by its size"),
-        (1_000, 900.0, "t_send_us in ms, by its size"),
-        (10**9, 900.0, "t_send_us in ns, by its size"),
+        (1, 900.0, "t_send_us in s, as its size suggests"),
+        (1_000, 900.0, "t_send_us in ms, as its size suggests"),
+        (10**9, 900.0, "t_send_us in ns, as its size suggests"),
         (10**6, 0.0009, "an RPC takes 0.0009 µs on average"),
         (10**6, 9e5 * 1_000, "another unit in some"),
     ],

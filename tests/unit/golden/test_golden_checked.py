@@ -64,7 +64,11 @@ def test_no_value_may_be_left_out(golden: GoldenRun, tmp_path: Path, log: str, c
         ("operations", {"end_us": 0}, "end_us is 0; an end is not before its start"),
         ("operations", {"latency_us": 1.0}, "latency_us is 1.0; the latency is from the schedule to the end"),
         ("connections", {"time_us": -5}, "time_us is -5; a time from 0 expected"),
-        ("updates", {"key": 2**64 - 1}, f"key is {2**64 - 1}; it means 'no key' on the wire"),
+        (
+            "updates",
+            {"key": 2**64 - 1},
+            f"key is {2**64 - 1}; a smaller key expected: it means 'no key' on the wire",
+        ),
         ("updates", {"updates": 0}, "updates is 0; 1 or more expected"),
     ],
 )  # fmt: skip
