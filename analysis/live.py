@@ -70,7 +70,7 @@ class LiveLatencies:
 
     def read(self) -> list[BlockLatency]:
         changed: set[str] = set()
-        # Read operations first: a worker writes a block's RPCs before its operations.
+        # Read operations first: workers write a block's operations last, so its RPCs are there, too.
         for rows in self._read_new("operations"):
             arm = rows.item(0, "arm")
             self._operations[arm][rows.item(0, "worker")] = rows

@@ -186,7 +186,7 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
 
 def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
     ordered = np.sort(estimates)
-    # n estimates have n + 1 gaps, also the outer ones. The interval leaves out alpha / 2 of them on either
-    # side: the first k gaps end at the k-th estimate.
+    # n sorted estimates divide the number line into n + 1 gaps. The interval leaves out alpha / 2 of them
+    # on either side: the first k gaps end at the k-th estimate.
     n_outside = int(alpha / 2 * (len(ordered) + 1))
     return float(ordered[n_outside - 1]), float(ordered[-n_outside])

@@ -12,8 +12,8 @@ from controller.status import Counters
 class Reading:
     """The counters at one time, and their rates since the previous reading.
 
-    Names: `rpcs_<outcome>`; `lanes` of workers' RPCs, without retransmissions, and the `hits` among them;
-    `overflows`; `drops` and `drops_<reason>`.
+    Keys of `totals` and `per_s`: `rpcs_<outcome>`; `lanes` of workers' RPCs, without retransmissions, and
+    the `hits` among them; `overflows`; `drops` and `drops_<reason>`.
     """
 
     at_s: float
@@ -21,7 +21,7 @@ class Reading:
     totals: dict[str, int]
     """Counts since the pipeline was committed."""
     hit_share: float | None
-    """Share of lanes that hit in the interval, or since the commit without one; None without lanes."""
+    """Share of lanes that hit: in the interval or, if it is None, since the commit; None without lanes."""
     interval_s: float | None = None  # time since the previous reading
     per_s: dict[str, float] | None = None
     """Counts per second over the interval; None for a first reading and after a reset."""

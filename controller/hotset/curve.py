@@ -26,7 +26,7 @@ def check_suffix(path: Path) -> None:
 
 
 def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
-    # `marks` maps a top-k to the name of its mark.
+    # `marks` maps the top-k of a marked point to the point's name in the legend.
     check_suffix(path)
     with atomic_path(path) as partial_file:
         if path.suffix == ".csv":

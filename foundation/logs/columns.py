@@ -58,7 +58,7 @@ class Row:
     w_queue: int
     ps_proc: UInt32
     ps_queue: UInt32
-    residence_us: UInt32
+    residence_us: UInt32  # in µs, as in the header
     iteration: UInt32
     attempts: UInt32
     ps: UInt16

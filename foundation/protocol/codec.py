@@ -30,7 +30,7 @@ class Caller(NamedTuple):
 
 
 def parse(datagram: bytes | memoryview) -> Message:
-    """Decode and check an RPC, but nothing after a CONTROL's header; raises `MalformedDatagram`."""
+    """Decode and check an RPC, or only the header of a CONTROL; raises `MalformedDatagram`."""
     header = unpack(datagram)
     offset = HEADER_BYTES
     keys = values = None

@@ -19,7 +19,7 @@ Keys = NDArray[np.uint64]
 KEY_EXPECTED = "an integer from 0 to 2^64 - 2"
 INTEGER_EXPECTED = "an integer from 0 to 2^64 - 1"
 MAX_TABLES = 2**16  # an index has 16 bits
-SAMPLES_PER_STEP = 150
+SAMPLES_PER_STEP = 150  # default number of rows of a mini-batch
 
 
 class Block(NamedTuple):
@@ -119,4 +119,4 @@ class AccessLog(Protocol):
         """Bytes of the file that have been read."""
 
     def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
-        """Yield accesses, with rows from `first_row`; bad rows are added to `bad` before their block."""
+        """Yield accesses, rows numbered from `first_row`; bad rows are added to `bad` before their block."""

@@ -90,6 +90,7 @@ def _encode_plain(
     for i in range(begin, len(keys)):
         key = keys[i]
         slot = _slot(key, mask)
+        # Keys of different tables differ (`block.key_in_table`), so tables need not be compared.
         while slots[slot] != _FREE_SLOT and known_keys[slots[slot]] != key:
             slot = (slot + 1) & mask
         if slots[slot] == _FREE_SLOT:

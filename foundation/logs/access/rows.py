@@ -162,7 +162,7 @@ def _assemble_block(
         access_keys, table_of_access = _map_to_named_tables(access_keys, row_of_access, names, height, tables)
     ordered_by = columns.iteration or columns.time
     group = row_of_access.astype(np.uint64) + np.uint64(first_row)
-    if columns.iteration is not None:  # group by worker instead of by row
+    if columns.iteration is not None:  # a mini-batch is an iteration of a worker, not a row
         group = (
             np.zeros_like(group) if columns.worker is None else per_access(columns.worker).astype(np.uint64)
         )
