@@ -81,15 +81,16 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
         stack.push_async_callback(servers.quit)
         stack.enter_context(_mute_rendezvous_log())
         _SOCKETS.mkdir(parents=True, exist_ok=True)
-        for arm in arms:
-            await stack.enter_async_context(arm.rendezvous.listen(_socket_path(arm.arm)))
+        for script_arm in arms:
+            socket_path = _socket_path(script_arm.arm)
+            await stack.enter_async_context(script_arm.rendezvous.listen(socket_path))
         stack.push_async_callback(_end_scripts, arms)
-        for arm in arms:
-            for script, host in zip(arm.scripts, testbed_network.workers, strict=True):
+        for script_arm in arms:
+            for script, host in zip(script_arm.scripts, testbed_network.workers, strict=True):
                 command = command_of(
                     config.script_command, host.pid, cpu_of(script.worker, context.placement.workers)
                 )
-                await script.start(command, environment_of(_socket_path(arm.arm), script.rank))
+                await script.start(command, environment_of(_socket_path(script_arm.arm), script.rank))
         workers = [ScriptWorker(number, arms) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
