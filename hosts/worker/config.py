@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from foundation.protocol.header import PS_CALLER_BASE
 from hosts.config import AgentConfig, JobConfig, ServiceConfig
 from hosts.model.logistic import LEARNING_RATE, SCALE
 
@@ -20,7 +21,7 @@ class PsServiceConfig(ServiceConfig):
 
 
 class WorkerConfig(AgentConfig):
-    number: int = Field(ge=1, lt=2**15)
+    number: int = Field(ge=1, lt=PS_CALLER_BASE)
     trace: Path  # directory of the trace to replay
     jobs: list[WorkerJobConfig] = Field(min_length=1)
     services: list[PsServiceConfig] = Field(min_length=1)
