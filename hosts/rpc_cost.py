@@ -82,7 +82,7 @@ def _run_step(client: BaseClient, run_operation: Callable[[], bool]) -> int:
     if not run_operation():
         return 0
     rpcs += client.rpcs_of_operation
-    client.take_records()
+    client.take_records()  # empty the log for the next step; its rows are not needed
     return rpcs
 
 

@@ -25,7 +25,7 @@ class ATP(Layer):  # fields are named as in `AtpPacket`, except flags
         ShortField("app", 0),
         ShortField("sequence", 0),
         ShortField("cell", 0),
-        ShortField("second_cell", CELLS),
+        ShortField("second_cell", CELLS),  # `cell` + CELLS, for the second half of the values
         FieldListField("values", [], IntField("value", 0), count_from=lambda _: VALUES),
         LongField("key", 0),
         IntField("length", 0),

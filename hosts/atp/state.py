@@ -23,7 +23,7 @@ from nativekit.records import Ints, Octets, Records, Words, one_record
 class AtpHeader(VectorHeader):
     """Scalars of the state; times in ns."""
 
-    OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
+    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
 
     first_missing: int  # index of the first chunk without its sum
     gap_end: int  # end of the last resent gap; no other is resent before `first_missing` reaches it

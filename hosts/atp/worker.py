@@ -2,7 +2,7 @@
 
 A worker sends the packets in the window. After an acknowledgement that leaves a gap it resends the packets
 of the gap, once. Timeouts are those of all agents, or the published ones: the first packet without a sum is
-resent if none comes for 50 ms, or, once the first one of the all-reduce has come, for 0.2 ms.
+resent if nothing has come for 50 ms, or, after the first arrival in an all-reduce, for 0.2 ms.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def transmit(state: AtpWorker, now: int) -> int:
         return NOTHING
     s = take_next_slot(state, now)
     _encode_chunk(state, s, _NO_FLAGS)
-    # `take_next_slot` has set `last_arrival` if this is the first transmission of an all-reduce.
+    # At the first transmission of an all-reduce, `take_next_slot` sets `last_arrival`: time it from now.
     if header.last_activity < header.last_arrival:
         header.last_activity = now
     header.due = min(int64(header.due), deadline(state))
@@ -76,7 +76,7 @@ def _encode_chunk(state: AtpWorker, s: int, flags: int) -> None:
     chunk = int64(slot.call)
     is_float = header.is_float and state.float_chunks[chunk]
     if is_float:
-        flags |= OVERFLOW
+        flags |= OVERFLOW  # marks a packet of floats
     flags |= peer(state, s) << SERVER_SHIFT
     write_head(
         rpc, 1 << int64(header.worker) - 1, int64(header.workers), flags, int64(header.job), chunk + 1,
@@ -161,7 +161,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
     if s == NOTHING:
         header.unexpected += 1
         return NOTHING
-    _adopt_cell(state, chunk, flags, length_of(rpc))
+    _adopt_cell(state, chunk, flags, length_of(rpc))  # with COLLISION, the length is the new cell
     _store_sums(state, rpc, chunk, flags)
     state.done[chunk] = 1
     while header.first_missing < header.n_calls and state.done[header.first_missing]:

@@ -29,11 +29,11 @@ class Core(Generic[ReplyTo]):
 
     def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
         """Handle a CONTROL datagram from `source`; None replays it from the journal, without an answer."""
-        self.server.count_misdirected()
+        self.server.count_misdirected()  # servers with commands override this method
 
     def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         """Handle a datagram, read at `read` (ns), at the port of the server's own RPCs."""
-        self.server.count_misdirected()
+        self.server.count_misdirected()  # servers with RPCs of their own override this method
 
     def transmit(self) -> Iterator[memoryview]:
         """Yield the server's own RPCs, to be sent to its service address at once."""

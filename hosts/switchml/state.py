@@ -21,13 +21,13 @@ from nativekit.records import Ints, Records, Words, one_record
 class ReducerHeader(VectorHeader):
     """Scalars of the state; times in ns. A slot's `call` is the number of its packet in the all-reduce."""
 
-    OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
+    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
 
     first_slot: int  # the first of the job's slots in the switch
     first_packet: int  # number of the all-reduce's first packet, counted across all-reduces
     chunks: int  # number of chunks of the vector
     batch_size: int  # maximum number of outstanding packets
-    n_packets: int  # number of packets of the all-reduce: `chunks`, for floats `chunks + batch_size`
+    n_packets: int  # number of packets: one a chunk and, for floats, first a batch with exponents only
     incomplete: int  # number of results that lack the values of a worker
     published_timers: int  # whether the timeout is constant, as published for SwitchML
 
@@ -57,7 +57,7 @@ def make_reducer(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, wind
     padded_size = -(-space.size // VALUES) * VALUES
     arrays = open_vector(header, caller, n_ps, padded_size, max_keys, window)
     header.first_slot = caller.job * WINDOW % SLOTS
-    arrays["slots"].length = OCTETS
+    arrays["slots"].length = OCTETS  # all packets have this length in bytes
     return Reducer(
         header=header,
         floats=np.zeros(padded_size, np.float32),

@@ -178,7 +178,8 @@ class WorkerProcess:
         """Write the sums of the pushes of each job to an .npz file, for the keys that were pushed."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, worker_job in self._jobs.items():
-            sums = worker_job.ledger.sums()  # `unknown`: of deltas without an answer, applied or not
+            # `sent` sums applied deltas, `unknown` unanswered ones, each applied once or not at all.
+            sums = worker_job.ledger.sums()
             positions = np.flatnonzero(sums.sent | sums.unknown)
             columns[f"job{job}_keys"] = self._trace.space.keys(positions)
             columns[f"job{job}_sent"] = sums.sent[positions]
@@ -222,6 +223,7 @@ class WorkerProcess:
 
     def handle_urgent_commands(self) -> None:
         """Execute commands that must not wait for the end of a block or for earlier commands."""
+        # Select the lines with this JSON string; `execute` parses them.
         while (line := self._commands.next(word='"renew"')) is not None:
             execute(line, {"renew": self.renew}, is_answered=False)
 

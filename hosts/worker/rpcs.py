@@ -23,8 +23,8 @@ class RpcsHeader(WindowHeader):
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
     n_calls: int  # number of RPCs of the operation so far
     push_number: int
-    """Number of earlier pushes to the table. If servers have optimisers, it is the `iteration` of a push."""
-    word_flags: int  # the header's flags `SET` and `STATE`, for a pull or push of words that are not values
+    """Number of earlier pushes to the operation's table: the `iteration` of a push to servers' optimisers."""
+    word_flags: int  # the flags `SET`, `STATE` and `REPLAY` of the operation's RPCs
 
 
 class RpcCall:
@@ -74,6 +74,7 @@ def write_head(
         iteration=iteration, live=live, t0=t0,
     )  # fmt: skip
     encode(rpc, request)
+    # The length of the whole request in bytes; the caller writes its keys and values.
     return HEADER_BYTES + count * (KEY_BYTES + VALUE_BYTES if op == PUSH else KEY_BYTES)
 
 

@@ -62,7 +62,8 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
 def close_turn(server: OffloadingState, h: Header) -> int:
     previous_caller = server.callers[find_caller(server, h.job, h.worker, h.t0 & MAX_U32)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
-    if previous_caller.turns[slot] < turn:  # if the push still comes, it is a duplicate without lanes
+    # If the push comes after this query, it is a duplicate, and none of its lanes is added.
+    if previous_caller.turns[slot] < turn:
         previous_caller.turns[slot] = turn
         previous_caller.added[slot] = 0
     return int64(previous_caller.added[slot]) if previous_caller.turns[slot] == turn else int64(0)

@@ -41,6 +41,7 @@ def prefetch_next(state: Calls) -> None:
 
 @compiled
 def prefetch_index(state: Calls, rpc: Rpc) -> None:
+    # First, for an answer: its slot, the request, and the next row of the log.
     s = swap32(rpc.seq) & SLOT_MASK
     prefetch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
     prefetch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
@@ -49,5 +50,6 @@ def prefetch_index(state: Calls, rpc: Rpc) -> None:
 
 @compiled
 def prefetch_values(state: Calls, rpc: Rpc) -> None:
+    # Later, once the slot is in the cache: the call that the slot refers to.
     call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
     prefetch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

@@ -1,9 +1,9 @@
 """Recovery from a lost switch: a worker logs the deltas that the switch acknowledges, and pushes them again.
 
-A switch that restarts has neither values nor turns. Its callers continue with another epoch, so that no late
-duplicate of an earlier RPC is accepted. An RPC without an answer may have been lost with the switch, or have
-reached its PS: the worker asks the PS which lanes of a push it has added (`hosts.hotset.ps.rpc`), and pushes
-the other lanes again.
+A switch that restarts has neither values nor turns (`seq` div WINDOW of each slot). Its callers continue
+with another epoch, so that no late duplicate of an earlier RPC is accepted. An RPC without an answer may have
+been lost with the switch, or have reached its PS: the worker asks the PS which lanes of a push it has added
+(`hosts.hotset.ps.rpc`), and pushes the other lanes again.
 
 All acknowledged deltas are pushed again, also those that a PS has collected from the switch: the PS subtracts
 all collected values (`hosts.hotset.ps.store.HotsetStore.restore`). So the log needs only one sum for each
@@ -40,7 +40,7 @@ def renew(state: Calls, epoch: int) -> None:
             total = int64(state.replay_log[UNREPLAYED, position]) + acknowledged
             state.replay_log[UNREPLAYED, position] = total & MAX_U32
             state.replay_log[ACKNOWLEDGED, position] = 0
-        header.unreplayed = 1
+        header.unreplayed = 1  # 1 + position 0
     header.first_resend = header.queued_resends = header.n_free = 0
     for s in range(int64(header.window)):
         slot = state.slots[s]
@@ -51,7 +51,7 @@ def renew(state: Calls, epoch: int) -> None:
             queue_call(state, int64(slot.call))
             slot.busy = 0
         slot.queued = 0
-        # As in `open_window`: all slots begin with turn 1, and slot 0 is on top of the stack.
+        # As in `open_window`: `seq` is slot + turn * WINDOW, in turn 1, with slot 0 on top of the stack.
         state.free[header.n_free] = WINDOW + header.window - 1 - s
         header.n_free += 1
 
