@@ -46,6 +46,10 @@ def load_field_list(scope: Scope, item: Json) -> ir.FieldList:
         match element["type"]:
             case "field" if element["value"][1] != VALIDITY_FIELD:
                 values.append(scope.field(element["value"]))
+            case "field":
+                raise UnsupportedConstruct(
+                    f"the validity of a header in the list `{item['name']}`", source_line(item)
+                )
             case "hexstr":
                 width = element.get("bitwidth", _DEFAULT_CONSTANT_BITS)
                 values.append(ir.SizedConstant(int(element["value"], 16), width))
