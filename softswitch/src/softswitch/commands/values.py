@@ -58,11 +58,11 @@ def parse_match(field: KeyField, text: str) -> str:
     return f"{first:#x}{separator}{second:#x}"
 
 
-def parse_int(text: str, name: str) -> int:
+def parse_int(text: str, description: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise CommandError(f"Error: Bad format for {name}", text) from None
+        raise CommandError(f"Error: Bad format for {description}", text) from None
 
 
 def octets(value: int, width: int) -> bytes:

@@ -94,7 +94,7 @@ class FramePorts(AbstractContextManager["FramePorts"]):
                 self._oversize_frames[port] += 1
                 return
             now = self.now()
-            for output_port, output_frame in self._pipeline.process(port, frame, now, now):
+            for output_port, output_frame in self._pipeline.process(port, frame, t_in=now, now=now):
                 is_sent = (
                     self._send_to_controller(output_frame)
                     if output_port == self._cpu_port

@@ -103,14 +103,14 @@ def _extract(packet: Packet, operation: ir.Extract) -> None:
 
 
 def _fill_header(packet: Packet, header: int, operation: ir.Extract) -> None:
-    # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
-    fixed_bytes = packet.header_bits(header) // 8
+    # As in BMv2, this includes the varbit field's previous width: 0 unless the header was extracted before.
+    previous_bytes = packet.header_bits(header) // 8
     varbit_width = _varbit_width(packet, header, operation)
     if varbit_width % 8:
         raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
-    if len(packet.frame) - packet.position < fixed_bytes + varbit_width // 8:
+    if len(packet.frame) - packet.position < previous_bytes + varbit_width // 8:
         raise ParserError(CoreError.PACKET_TOO_SHORT)
-    if operation.varbit_bits is not None and operation.max_bytes < fixed_bytes + varbit_width // 8:
+    if operation.varbit_bits is not None and operation.max_bytes < previous_bytes + varbit_width // 8:
         raise ParserError(CoreError.HEADER_TOO_SHORT)
     packet.varbits[header] = varbit_width
     end = packet.position + packet.header_bits(header) // 8

@@ -47,8 +47,9 @@ class Entries:
         self._layout = layout
         self._memory = memory
         self._profiles = profiles
+        # Indices in `_tables`, by the table's name.
         self._rows = {name: i for i, name in enumerate(layout.tables)}
-        self._tables = rows(layout.tables.values(), memory.log_address)
+        self._tables = rows(layout.tables.values(), log=memory.log_address)
         self._count_offsets = np.array(
             [table_layout.header + ENTRIES for table_layout in layout.tables.values()], dtype=np.int64
         )
@@ -83,9 +84,10 @@ class Entries:
         # A second operation on the same key is impossible, too.
         memory, count = self._memory, len(starts) - 1
         with memory.control_lock:
-            entries = memory.words[self._count_offsets].astype(np.int64)
+            entry_counts = memory.words[self._count_offsets].astype(np.int64)
+            # A hash table that is at most half full.
             seen_ops = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
-            if not write.can_apply_all(memory.words, self._tables, ops, starts, entries, seen_ops):
+            if not write.can_apply_all(memory.words, self._tables, ops, starts, entry_counts, seen_ops):
                 return False
             results = np.zeros(count, dtype=np.int8)
             self._apply(ops, starts, results)
@@ -135,6 +137,7 @@ class Entries:
         elif table_definition.default is not None and table_definition.profile is None:
             words = data_words(self._program, table_definition.default)
         else:
+            # 0 refers to no member or group of the profile.
             words = [0 if table_definition.profile is not None else NO_ACTION]
         offset = layout.default + layout.parameters
         with self._memory.locked():
@@ -217,14 +220,15 @@ class Entries:
     def _copy_record(
         self, layout: TableLayout, record: int
     ) -> tuple[list[int], list[int], MemberOrGroup | None] | None:
-        """Return a record's words, its group's mask words, and its member or group; the lock must be held."""
+        """Return a record's words, mask words, and member or group of the profile; the lock must be held."""
         if record < 0:
             return None
         words: list[int] = self._memory.read(record, record + layout.stride, layout.stride).tolist()
         member_or_group = self._get_uses(layout).get(words[layout.action])
         if not layout.is_ranked:
             return words, [], member_or_group
-        group = layout.groups + words[layout.field_words] * layout.group_stride
+        group_number = words[layout.field_words]
+        group = layout.groups + group_number * layout.group_stride
         return words, self._memory.words[group : group + layout.field_words].tolist(), member_or_group
 
     def _get_uses(self, layout: TableLayout) -> dict[int, MemberOrGroup]:
@@ -259,6 +263,7 @@ class Entries:
         if not layout.is_ranked:
             return np.zeros((0, 0), dtype=np.uint64)
         groups = self._memory.words[layout.groups : layout.groups + layout.table.size * layout.group_stride]
+        # A new group gets the lowest free number, which is below the number of records ever used.
         group_count = int(self._memory.words[layout.header + USED])
         return groups.reshape(-1, layout.group_stride)[:group_count, : layout.field_words].copy()
 

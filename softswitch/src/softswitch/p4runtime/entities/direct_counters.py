@@ -26,9 +26,8 @@ class DirectCounterEntries(DirectEntries):
 
     def write(self, update_type: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
         store, key = self._check_write(update_type, message.table_entry, batch)
-        step = make_counter_step(store, key, counter_value(message.data))
         if message.HasField("data"):
-            batch.add(step)
+            batch.add(make_counter_step(store, key, counter_value(message.data)))
 
     def read(self, query: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
         return map(_make_entity, self._select(query.table_entry))

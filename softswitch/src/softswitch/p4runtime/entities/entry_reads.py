@@ -64,19 +64,20 @@ def idle_time(extras: Extras, entry: StoredEntry, now: int) -> int:
 def _select_from_table(
     store: TableStore, pipeline: ControlPlane, query: p4r.TableEntry
 ) -> Iterator[SelectedEntry]:
-    matches = None
+    wanted_key = None  # all keys
     entries: Iterable[StoredEntry | None]
     if query.match and (query.priority or not store.has_priority):
         entries = pipeline.find_entries([store.entry_key(store.decode_key(query))])
     else:
-        matches = store.table.key.decode(query.match) if query.match else None
+        wanted_key = store.table.key.decode(query.match) if query.match else None
         entries = pipeline.read_entries(store.name)
+    # Copies, since entries may be written while the caller consumes the iterator.
     extras = dict(store.extras)
     one_shots = dict(store.profile.one_shots) if store.profile is not None else {}
     return (
         SelectedEntry(store, key, entry, extras.get(key, NO_EXTRAS), one_shots)
         for entry in entries
-        if entry is not None and query.priority in (0, entry.priority) and matches in (None, entry.key)
+        if entry is not None and query.priority in (0, entry.priority) and wanted_key in (None, entry.key)
         for key in [Key(entry.key, entry.priority)]
     )
 
