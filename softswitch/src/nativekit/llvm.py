@@ -17,7 +17,7 @@ Signature: TypeAlias = Any
 Value: TypeAlias = Any
 Values: TypeAlias = Sequence[Value]
 Function: TypeAlias = Callable[..., Any]
-Compiled: TypeAlias = Any
+Compiled: TypeAlias = Any  # a dispatcher, external function or other object of numba that is callable
 Module: TypeAlias = Any
 Generated: TypeAlias = tuple[Kind, Callable[[Context, ir.IRBuilder, Signature, Values], Value]]
 """Result of a generator of LLVM IR: the signature, and the function that emits the code."""

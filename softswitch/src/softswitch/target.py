@@ -45,7 +45,7 @@ class Target:
         return value
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
-        """Emit code for each iteration of a loop without an evident bound; the code may end the loop."""
+        """Emit a check for an iteration of a loop without an evident bound: none here; BPF's may end it."""
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Copy memory that does not overlap."""

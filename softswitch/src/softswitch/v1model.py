@@ -9,7 +9,7 @@ PORT_NUMBERS = 1 << PORT_BITS
 DROP_PORT = 511
 """simple_switch's drop port: a packet with this `egress_spec` is dropped."""
 EGRESS_SPEC_BEFORE_EGRESS = (DROP_PORT + 1) % PORT_NUMBERS
-"""`egress_spec` at the beginning of egress; as in BMv2, it differs from the drop port."""
+"""`egress_spec` at the beginning of egress: 0, as BMv2 sets it to drop port + 1, so that they differ."""
 
 MULTICAST_GROUPS = 1 << 16
 """Number of values of `mcast_grp`, a bit<16>; 0 means no group."""

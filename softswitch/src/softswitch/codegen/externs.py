@@ -54,7 +54,8 @@ class Externs:
 
     def _cell_address(self, cells: CellArray, index: llvm.Value) -> llvm.Value:
         offset = self.b.add(self.b.mul(index, integer(WORD, cells.step)), integer(WORD, cells.first))
-        # Without the barrier LLVM would keep the constant part, `state + cells.first`, in a register.
+        # Without the barrier LLVM would keep the constant part, `state + cells.first`, in a register, and
+        # spill it to BPF's stack, which is too small.
         return byte_offset(self.b, self.state, target_of(self.b.module).optimization_barrier(self.b, offset))
 
     # -- registers

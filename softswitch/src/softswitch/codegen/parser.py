@@ -121,7 +121,8 @@ class _ParserEmitter:
             packet.extract(instance, self._advance(fixed))
             return
         varbit = self._to_bytes(self._varbit_bits(extract.varbit_bits))
-        # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
+        # As in BMv2, `header_bytes` includes the varbit field's previous width, which is 0 unless the header
+        # was extracted before.
         total_bytes = b.add(packet.header_bytes(instance), varbit)
         assert packet.too_short_block is not None
         remaining = b.sub(packet.get("ingress_length"), packet.get("cursor"))

@@ -76,6 +76,7 @@ class ReplicationCommands(CommandGroup):
     def do_mc_set_lag_membership(self, line: str) -> None:
         """Set lag membership of port list: mc_set_lag_membership <lag index> <space-separated port list>"""
         words = min_words(line, 2)
+        # As in BMv2, errors call these ports lags.
         lag, ports = parse_int(words[0], "lag index"), _parse_numbers(words[1:], "lag")
         self.say(f"Setting lag membership: {lag} <- {_format_bit_map(ports)}")
         self.switch.mc_set_lag(lag, ports)

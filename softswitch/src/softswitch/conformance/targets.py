@@ -39,6 +39,6 @@ def _in_process_opener(make_target: Callable[[Program], Target]) -> Opener:
 TARGETS: dict[str, Opener] = {
     "interpreter": _in_process_opener(InterpretedPipeline),
     "compiled": _in_process_opener(CompiledPipeline),
-    "kernel": _in_process_opener(DirectPipeline),
+    "kernel": _in_process_opener(DirectPipeline),  # without network interfaces
     "bmv2": bmv2.open_bmv2,
 }

@@ -9,7 +9,7 @@ from softswitch.explain import events as ev
 from softswitch.messages import pluralize
 
 MAX_NAMED_TABLES = 3
-"""Maximum number of idle tables that are named; more are only counted."""
+"""Maximum number of tables without a match whose names are shown; if there are more, only their number is."""
 HEX_DIGITS_PER_BYTE = 2
 
 
@@ -39,6 +39,7 @@ def byte_count(hex_data: str) -> str:
 
 
 def idle_line(events: Sequence[ev.Event]) -> Text:
+    # Without a key, a table counts as a statement, for which p4c generates such tables.
     tables = [e.context.table for e in events if isinstance(e, ev.Table) and e.key]
     condition_count = sum(isinstance(e, ev.Condition) for e in events)
     parts = []

@@ -78,7 +78,8 @@ class Switch(AbstractContextManager["Switch"]):
                 kind = entity.WhichOneof("entity")
                 _LOG.warning("%s: omitting %s, which the switch refuses to read", self._address, kind)
 
-    def _to_switch_error(self, error: Any) -> SwitchError:  # an RpcError, whose class declares neither method
+    def _to_switch_error(self, error: Any) -> SwitchError:
+        # An RpcError, whose class declares neither `code` nor `details`.
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             return SwitchError(f"{self._address}: no switch answers there; expected P4Runtime without TLS")
         return SwitchError(f"{self._address}: {error.details()}")

@@ -188,7 +188,7 @@ def _add_step(parent: Node, step: list[ev.Event], show_all: bool) -> None:
         node = parent.add(_state_line(step))
         step = [e for e in step if not isinstance(e, ev.State | ev.Select)]
     elif isinstance(first, ev.Table):
-        if "." in context.table or first.key or show_all:  # else p4c generated it for statements
+        if "." in context.table or first.key or show_all:  # else a table that p4c generated for statements
             node = parent.add(event_line(first), context.source)
         step = step[1:]
     elif context.table:  # a filter has removed the table's own event
@@ -200,6 +200,7 @@ def _add_step(parent: Node, step: list[ev.Event], show_all: bool) -> None:
             _add_validity_changes(node, [e for e in events if isinstance(e, ev.Validity)])
             continue
         for event in events:
+            # The fields of a header that this step made invalid are not emitted.
             is_hidden = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in invalidated
             if not is_hidden or show_all:
                 node.add(event_line(event), event.context.source)

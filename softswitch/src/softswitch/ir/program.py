@@ -66,7 +66,7 @@ class Program:
     calculations: tuple[Calculation, ...] = ()
     field_lists: tuple[FieldList, ...] = ()
     digests: tuple[FieldList, ...] = ()
-    messages: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()  # texts of `LogMessage`, `Assert` and `CountLoop`
     field_index: dict[tuple[str, str], FieldRef] = field(repr=False)
 
     @cached_property
@@ -105,6 +105,7 @@ class Program:
 
     @cached_property
     def assertions(self) -> frozenset[int]:
+        # Messages of statements that drop the packet when they log.
         return frozenset(s.message for s in self.statements if isinstance(s, Assert | CountLoop))
 
     def has(self, kind: type) -> bool:
@@ -114,6 +115,7 @@ class Program:
         ref = self.standard_field(name)
         targets = {getattr(statement, "target", None) for statement in self.statements}
         targets |= {table.meter.target for table in self.tables.values() if table.meter}
+        # The fields of a list are stored in copies of the packet.
         is_in_field_list = any(ref in values.values for values in self.field_lists)
         # The target of an assignment of a whole header is the header's index.
         return is_in_field_list or ref in targets or ref.header in targets

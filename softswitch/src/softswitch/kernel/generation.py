@@ -1,4 +1,4 @@
-"""The pinned objects of one pipeline (`pins`): its maps, and a folder for its control plane."""
+"""The pinned objects of one pipeline (see `kernel.pins`): its maps, and a folder for its control plane."""
 
 from __future__ import annotations
 

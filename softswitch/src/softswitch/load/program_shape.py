@@ -95,7 +95,7 @@ def _check_match_type(value: object, place: str) -> None:
 def _check_next_tables(value: object, place: str) -> None:
     check(value, dict, place)
     assert isinstance(value, dict)
-    check(value, {f"{action}?": str for action in value}, place)  # null is allowed, too
+    check(value, {f"{action}?": str for action in value}, place)  # as `?` allows null
 
 
 def _check_meter(value: object, place: str) -> None:

@@ -57,7 +57,7 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
 
 
 def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[int]) -> tuple[ir.Match, ...]:
-    """Decode a record's match; `mask_words` are those of its group, none if the table is not ranked."""
+    """Decode a record's match; `mask_words` is its group's mask, or empty if the table is not ranked."""
     value = join_words(record[: layout.field_words])
     mask = join_words(mask_words)
     bounds = layout.bounds

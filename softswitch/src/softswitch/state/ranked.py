@@ -89,7 +89,7 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
 
 @compiled
 def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> int:
-    """Look up masked key and group number, which are joined in the unused key of the default record."""
+    """Look up masked key and group number, which are copied to the default record's unused key words."""
     key = table.header + HEADER_WORDS
     for i in range(table.field_words):
         state[key + i] = op[start + i]

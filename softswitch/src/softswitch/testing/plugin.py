@@ -34,6 +34,7 @@ def p4_switch(pytestconfig: pytest.Config) -> Iterator[MakeSwitch]:
         def make(program: str | Path, p4info: str | Path | None = None) -> Switch:
             switch = exit_stack.enter_context(Switch(program, p4info))
             name = str(program)
+            # A program's first coverage is stored, and merging it with itself changes nothing.
             exit_stack.callback(lambda: coverages.setdefault(name, switch.coverage).merge(switch.coverage))
             return switch
 

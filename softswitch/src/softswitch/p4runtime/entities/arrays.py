@@ -75,7 +75,7 @@ class Arrays(Generic[A]):
         return range(index, index + 1)
 
     def _with_controller_index(self, array: A, start: int, values: Iterable[V]) -> Iterator[tuple[int, V]]:
-        """Yield cells from `start` on as (controllers' index, value); skip those without such an index."""
+        """Yield (index, value) of cells from `start` on, in controllers' indices; skip cells without one."""
         for cell, value in enumerate(values, start):
             index = (
                 cell if array.index_translation is None else array.index_translation.controller_index(cell)

@@ -57,7 +57,7 @@ class IdleTimers:
         heapq.heappush(self._deadlines, (timer.start_us + timer.timeout_us, key, timer))
 
     def _drop_stopped(self) -> None:
-        # A timer that was stopped or restarted is no longer the entry's, though it may be equal.
+        # A timer that was stopped or restarted is no longer the entry's, though it may be equal: hence `is`.
         while self._deadlines:
             _, key, timer = self._deadlines[0]
             if self._timers.get(key) is timer:

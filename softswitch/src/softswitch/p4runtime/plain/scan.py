@@ -88,6 +88,7 @@ def _find_last_len_field(data: int, offset: int, stop: int, tag: int) -> int:
     return start if end == stop else int64(-1)
 
 
+# In the next docstrings, the number after a field's name is its field number.
 @compiled
 def _scan_match(data: int, offset: int, stop: int) -> tuple[int, int]:
     """Decode a FieldMatch, field_id 1, exact 2 { value 1 }: return ID and start of the value, or -1."""
