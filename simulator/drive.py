@@ -42,7 +42,7 @@ def drive(
     hosts: Hosts,
     take_log: Callable[[int], None] | None = None,
 ) -> None:
-    """Run drivers until all have finished; `take_log` takes the full log of an agent, and None drains it."""
+    """Run drivers until all have finished; `take_log` takes full logs, None means `network.drain_log`."""
     remaining_workers = len(drivers)
 
     def wake_driver(w: int) -> bool:
@@ -53,6 +53,7 @@ def drive(
     for w in range(remaining_workers):
         wake_agent(network.pinned_ref, w)
     reason = run_network(network, wake_driver, take_log or network.drain_log)
+    # Frames are deferred to Python, which acts for no host or controller here.
     if reason == FRAMES_DEFERRED:
         raise SimulationError(f"after {network.now / 1e9:.6f} s a frame has no simulated recipient")
     if reason == NO_EVENTS:
@@ -78,7 +79,7 @@ def run_network(
         network.loop_ns += time.perf_counter_ns() - begin_ns
         agent = int(network.world.header.agent)
         if reason == OUT_OF_ROOM:
-            network.make_room()
+            network.make_room()  # for frames and events
         elif reason == LOG_FULL and take_log is not None:
             take_log(agent)
         elif reason != DRIVER_DUE or wake_driver(agent):

@@ -18,7 +18,7 @@ from nativekit.records import Records
 from simulator.world import SimulatedNetwork
 
 _UNIX_MINUS_VIRTUAL_NS = 0
-"""Logs have virtual time, so that a run's logs are the same whenever it is simulated."""
+"""Offset added to times. Logs have virtual time, so they are the same whenever a run is simulated."""
 _ALL_WORKERS = 0  # number of the worker in the name of a file for all workers
 
 
@@ -27,7 +27,7 @@ class BlockLog:
         self._network = network
         self._rows: list[tuple[int, Records[Row]]] = []
 
-    def take(self, a: int) -> None:
+    def take(self, a: int) -> None:  # agents are numbered workers first, then servers
         if a < len(self._network.clients):
             self._rows.append((a + 1, self._network.clients[a].take_records()))
         else:
@@ -55,7 +55,7 @@ class SimulatedLogs:
         measured_from: Sequence[int],
         operations: Sequence[Sequence[OperationRecord]],
     ) -> None:
-        """Write a block's RPCs and operations; those from `measured_from` [workers] on count as measured."""
+        """Write a block's RPCs and operations; worker w is measured from `measured_from[w]` ns on."""
         first_measured = np.array(measured_from)
         rows, worker = block.all_rows()
         self.rpcs += len(rows)
@@ -76,6 +76,7 @@ class SimulatedLogs:
                 network.collect_connection_records(ps)
                 for connection_records in network.pop_connection_records(ps):
                     log.write_connections(connection_records)
+            # Without a log collector, this writes the update counts to a file.
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 

@@ -96,7 +96,7 @@ class SwitchModel:
         return cell.owner == owner_of(packet) and self._tensor_lead(cell, packet) == 0
 
     def _claim(self, cell: Cell, packet: AtpPacket) -> bool:
-        """Claim an unowned cell, or free it for a resent packet; return whether the packet is for it."""
+        """Claim a cell without owner; a resent packet frees its own. Return whether the cell is its own."""
         is_owner = self._is_owner(cell, packet)
         if packet.has(RESEND):
             if is_owner:
@@ -114,12 +114,12 @@ class SwitchModel:
         is_fresh = bool(packet.bitmap & ~seen_before)
         if packet.has(RESEND):
             cell.bitmap = cell.count = 0
-            is_complete = True
+            is_complete = True  # even a partial sum goes to the server
         else:
             cell.bitmap |= packet.bitmap
             cell.count = (cell.count + is_fresh) & _MAX_COUNT
             is_complete = cell.count == packet.workers
-        # With two workers or more, the first packet does not complete its cell.
+        # The first packet overwrites old values: with two workers or more, it does not complete its cell.
         if is_fresh and not is_complete and seen_before == 0:
             cell.values = packet.values
         elif is_fresh:

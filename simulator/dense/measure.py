@@ -23,6 +23,7 @@ from simulator.simulated_switch import switch_of
 from simulator.state import HEAD_BYTES
 from simulator.world import INBOX_FRAMES, SimulatedNetwork
 
+# An agent tells by the time passed whether it has sent or received frames, so 1 ns is the minimum.
 IDEAL = HostCosts(
     wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, serve_ns=0, lane_ns=0
 )  # fmt: skip
@@ -64,7 +65,8 @@ def measure(
     window_packets = largest_window(load, network, values_per_packet)
     design, arm = subject.design, subject.arm
     switch = switch_of(design, Hosts(workers, servers), [arm])
-    window_packets = max(1, int(window_packets * subject.occupy(switch, occupied)))
+    fitting_share = subject.occupy(switch, occupied)
+    window_packets = max(1, int(window_packets * fitting_share))
     simulated = SimulatedNetwork(
         design, arm, switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
         network=network, hosts=hosts, seed=seed,

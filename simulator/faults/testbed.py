@@ -74,7 +74,7 @@ class SimulatedTestbed:
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
-        """(key, -delta) of acknowledged updates that may be missing: their worker died during replay."""
+        """(key, -delta): change of a sum if an acknowledged update, replayed by a dead worker, is missing."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
@@ -124,6 +124,7 @@ class SimulatedTestbed:
         switch.pipeline.load_image(self._provisioned_image)
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
+        # No keys are loaded: the switch has only its provisioned rows.
         rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES)
         switch.write([Update(Change.INSERT, row) for row in rows_to_load])
         keys = np.array(hot_keys, np.uint64)
@@ -137,7 +138,7 @@ class SimulatedTestbed:
 
     # -- frames
 
-    def take_deferred(self) -> Iterator[tuple[int, bytes]]:
+    def take_deferred(self) -> Iterator[tuple[int, bytes]]:  # (host, or ABSENT for the controller; frame)
         deferred = self.world.deferred[: self._deferred_count[0]].tolist()
         self._deferred_count[0] = 0
         for agent, f in deferred:

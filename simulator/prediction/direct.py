@@ -4,8 +4,8 @@
 - Its RPCs without lanes find the machine idle: their waiting time at an agent is the time to wake a core and
   to receive a burst.
 - The kernel counts the program's time for frames of workers and of servers. In the baseline the program only
-  forwards; its additional time in the design's lead arm is for the workers' frames that it answers, and for
-  all frames of servers.
+  forwards (`program_ns`). Its additional time in the design's lead arm is for workers' frames that it answers
+  (`hit_ns`), and for all frames of servers (`answer_ns`).
 - The remaining CPU time of a step is for sending, at the servers, and for beginning operations, at the
   workers: one simulation shows how much remains (`correct_costs`).
 
@@ -46,6 +46,7 @@ def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
         _arm_costs(run, record, summary, measured_arm.name)
         for measured_arm in baseline_and_lead(record.design)
     )
+    # The wait is for waking a core (`idle_ns`) and receiving a burst (`take_ns`).
     return Hosts.model_validate(
         {
             **shared_cores(record),

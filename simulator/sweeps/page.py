@@ -57,6 +57,7 @@ _CHANGE_METRICS = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "
 
 
 def _change_columns(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
+    # Capacity is shown for all arms, other metrics only for those that an answer mentions.
     for label, metric in _CHANGE_METRICS.items():
         yield from ((label, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 

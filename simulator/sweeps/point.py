@@ -41,11 +41,11 @@ class SweptArm(Strict):
 
 class PointResult(Strict):
     arms: dict[str, SweptArm]
-    sent: int
-    lost: int
+    sent: int  # lanes of pushes
+    lost: int  # lanes
     mismatched_keys: int
     rpcs: int
-    packet_passes: int
+    packet_passes: int  # number of frames that the program has processed
     virtual_s: float
 
 
@@ -109,7 +109,8 @@ def _swept_arm(
     arm: str, record: RunRecord, summary: Summary, closed_push_p99: float, callers: Distribution
 ) -> SweptArm:
     assert record.simulation is not None
-    arm_summary = next(iter(summary.loads.values())).arms[arm]
+    first_load = next(iter(summary.loads.values()))
+    arm_summary = first_load.arms[arm]
     latencies = {op: arm_summary.op_latency_us[op] for op in ("pull", "push")}
     return SweptArm(
         capacity=record.capacity[arm],
