@@ -65,6 +65,7 @@ class AllReducePoint(Strict):
 
     @property
     def modules(self) -> tuple[str, ...]:
+        # The result depends on their code, and on that of all modules that they import.
         return "studies.allreduce.schemes", "simulator.dense.measure", *modules_of(self.design)
 
     @property
@@ -180,7 +181,7 @@ def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Ne
 
 
 def host_costs(name: str) -> Hosts:
-    return IDEAL if name == "ideal" else Hosts()
+    return IDEAL if name == "ideal" else Hosts()  # its defaults are measured
 
 
 def file_name(scheme: str) -> str:

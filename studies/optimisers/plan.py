@@ -29,7 +29,7 @@ TITLES: dict[DataName, str] = {
     "dlrm": "synthetic clicks, DLRM",
 }
 RATINGS_BATCH = 8  # samples of a mini-batch
-_R1 = WorkloadShape()  # by default that of workload R1
+_R1 = WorkloadShape()  # its defaults are those of R1, the built-in workload
 
 
 @dataclass(frozen=True, slots=True)

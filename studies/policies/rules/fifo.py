@@ -29,7 +29,7 @@ def _serve(
 ) -> None:
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_cached[key]
+        levels[i] = not is_cached[key]  # 0 for a hit
         if is_cached[key]:
             continue
         # Places are filled in turn, so the next place has the key that was installed first.

@@ -64,7 +64,7 @@ def _serve(state: _LirsState, accesses: Accesses, levels: Levels) -> None:
     max_stack_keys = _STACK_FACTOR * state.size[_CACHE_SLOTS]
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not _access(state, key)
+        levels[i] = not _access(state, key)  # 0 for a hit
         while length(state.lists, STACK) > max_stack_keys and length(state.lists, GHOSTS) > 0:
             _remove_from_stack(state, tail(state.lists, GHOSTS) - len(state.status))
 

@@ -1,8 +1,8 @@
 """Least recently used, all sizes in one pass.
 
 LRU is a stack algorithm (Mattson et al., IBM Systems Journal 9, 1970): a smaller cache holds the first keys
-of a larger one. A mark at the last key of each size (Kim, Hill and Wood, SIGMETRICS 1991) tells which sizes
-have a key without counting distances: a key that moves to the front pushes one key over each mark before it.
+of a larger one. Each size has a mark at its last key (Kim, Hill and Wood, SIGMETRICS 1991), so distances are
+not counted: a key that moves to the front pushes one key over each mark before it, out of that mark's size.
 """
 
 from __future__ import annotations
