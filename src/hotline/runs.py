@@ -59,6 +59,7 @@ def run_on_this_machine(settings: Sequence[str]) -> int:
     # This import loads Mininet, which a simulation does not need.
     from topologies.lifecycle import main
 
+    # The name of a module, which is run as a process: `topologies` must not import the simulator.
     return main(settings, predictor="simulator.answer")
 
 
@@ -71,6 +72,7 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
     """
     reporter = reporter or quiet_reporter()
     if config is None:
+        # `settings` may have another design, which determines the arms.
         simulation_config = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **settings})
     else:
         simulation_config = load_config_as(SimulationConfig, [f"CONFIG={config}"], settings)

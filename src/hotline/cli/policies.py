@@ -68,10 +68,12 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
 @_positive_option(
     "--rate",
     default=250.0,
-    help="Steps/s of all workers, for moves/s and periods.",
+    help="Steps/s of all workers, to compute moves/s and the steps of a period.",
 )
 @_positive_option(
-    "--period-s", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]"
+    "--period-s",
+    help="Seconds after which sets are chosen again, and hashed slots are cleared. "
+    "[default: 10, or a twentieth of a short log]",
 )
 @_positive_option(
     "--writes-per-s", help="Table writes/s of the control plane. [default: the rate of softswitch, 749,000]"

@@ -18,8 +18,8 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
     """List updates that only the replay logs of dead workers have.
 
     The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, and
-    that had [recovery] journal_sync and replay_log on. Exits with 1 if the servers' values then differ from
-    what workers have pushed.
+    that had [recovery] journal_sync and replay_log on. With --apply, exits with 1 if the servers' values
+    differ from what workers have pushed.
     """
     from hosts.offline_recovery import CrashedRun
 
@@ -33,9 +33,7 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
             print_json({"unreplayed": unreplayed_rows, **mismatch})
         else:
             rows = [[updates.worker, updates.job, f"{updates.keys:,}"] for updates in unreplayed_updates]
-            Console().print(
-                plain_table(["worker", "job", "keys"], rows) if rows else "no update is unreplayed"
-            )
+            Console().print(plain_table(["worker", "job", "keys"], rows) if rows else "no unreplayed updates")
             if mismatched_keys == 0:
                 click.echo(f"the servers' files in {crashed_run.folder} contain all pushed values")
         if mismatched_keys:

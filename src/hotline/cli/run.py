@@ -49,7 +49,7 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     with one_line_errors():
         run = simulate_run(config, Reporter(RunConsole()), **overrides)
         print_run(run, as_json)
-        run.check()
+        run.check()  # raises an error if updates were lost
 
 
 @click.command()

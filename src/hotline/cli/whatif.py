@@ -30,7 +30,7 @@ models_argument = click.argument("models", nargs=-1, metavar="[MODEL]...")
 step_ms_option = click.option(
     "--step-ms",
     type=Number(0.001, 1e6),
-    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
+    help="Time of a step on one worker, for a table without forward_us; scales all times of an estimate.",
 )
 
 
@@ -179,7 +179,7 @@ def _print_paper_table() -> None:
     from studies.dense.whatif import CLAIMED_COMPRESSION, SETUPS, SMALL_SETUP, TARGET, bottleneck_rows
 
     click.echo(
-        "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
+        "Scaling factors of 64 workers in a ring, from the logs and fusion rule of Zhang et al. (NetAI 2020)"
     )
     models = list(bottleneck_rows())
     rows = [
@@ -247,7 +247,7 @@ def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
         for each in comparisons
     ]
     print_plain_table(
-        ["model", "workers", "formula", "with headers", "frames", "difference", "number of frames"], rows
+        ["model", "workers", "formula", "with headers", "simulated", "difference", "frames"], rows
     )
 
 

@@ -95,7 +95,7 @@ def _remove_remnants() -> str:
     message = f"nothing is up at {socket_path()}"
     if os.geteuid() != 0:
         return message
-    with hold_run_lock([]) as run_lock:
+    with hold_run_lock(interfaces=[]) as run_lock:
         routes.remove()
         socket_path().unlink(missing_ok=True)
         if not run_lock.removed_run:

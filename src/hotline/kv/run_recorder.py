@@ -30,6 +30,7 @@ class RunRecorder:
     def __init__(
         self, terms: Mapping[str, Any], parameters: int, max_chunk: int, on_steps: Callable[[int], None]
     ) -> None:
+        # `terms` is the answer to "join"; `max_chunk` is the maximum number of parameters of a push.
         job, epoch, parts_folder = terms["job"], terms["epoch"], Path(terms["parts"])
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
         path = parts_folder / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
@@ -92,6 +93,7 @@ class RunRecorder:
         self._ledger.close()
 
     def swap_log(self, client: BaseClient) -> None:
+        # The client gets an empty log of RPCs, while another thread writes the full one.
         self._rpc_writer.swap(client, self._origin)
 
     def record_operation(
