@@ -51,7 +51,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], right: 
         ("libsvm", libsvm._parse, "not math.isfinite(values[-1])", "values[-1] == math.inf"),
         ("rpc", header.first_fault, "h.served & ~h.live or ", ""),
         ("rpc", header.first_fault, "or h.reserved", ""),
-        ("control", control.parse, "n > limit or zero", "n > limit"),
+        ("control", control.parse, "if zero:", "if False:"),
     ],
 )
 def test_a_planted_bug_is_found(
