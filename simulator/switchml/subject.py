@@ -10,7 +10,6 @@ import numpy as np
 from foundation.designs.interface import Arm
 from foundation.designs.switchml import DESIGN, settings_of
 from hosts.dense.client import Vector, VectorClient
-from hosts.dense.vector import STALL_TIMEOUT_NS
 from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import MIN_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
@@ -40,7 +39,6 @@ def subject_of(arm: Arm) -> Subject:
         load=lambda _workers, _servers: 1.0,
         set_up=set_up,
         is_near=_is_near,
-        stall_timeout_ns=STALL_TIMEOUT_NS,
         occupy=lambda _switch, share: 1 - share,
     )
 
