@@ -166,7 +166,7 @@ def _section_bytes(size: int, capacity: int) -> list[int]:
 def _split_content(
     content: NDArray[np.uint8], size: int, capacity: int
 ) -> tuple[np.void, NDArray[np.uint32], Part]:
-    section_ends = np.cumsum(_section_bytes(size, capacity))
-    head, sums, positions, deltas, answered = np.split(content, section_ends[:-1])
+    end_offsets = np.cumsum(_section_bytes(size, capacity))
+    head, sums, positions, deltas, answered = np.split(content, end_offsets[:-1])
     part = Part(positions.view(np.uint32), deltas.view(np.uint32), answered.view(np.bool_))
     return head.view(_HEAD)[0], sums.view(np.uint32).reshape(2, size), part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -60,17 +60,17 @@ class Log(Steps):
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Accesses of each key in the training part: [distinct]."""
-        counts = np.zeros(len(self.keys), np.int64)
-        for chunk in self.chunks(0, self.training_accesses):
-            _count(chunk, counts)
-        return counts
+        return self._count_training_part(_count)
 
     @cached_property
     def update_counts(self) -> NDArray[np.int64]:
         """Updates of each key in the training part, without its pulls: [distinct]."""
+        return self._count_training_part(count_updates)
+
+    def _count_training_part(self, count: Callable[[Accesses, Ints], None]) -> NDArray[np.int64]:
         counts = np.zeros(len(self.keys), np.int64)
         for chunk in self.chunks(0, self.training_accesses):
-            count_updates(chunk, counts)
+            count(chunk, counts)
         return counts
 
     @cached_property

@@ -277,10 +277,10 @@ def _shl_bounds(left: Interval, right: Interval) -> Interval:
 
 
 def _shr_bounds(left: Interval, right: Interval) -> Interval:
-    least_shift = max(right.low, 0)
+    min_shift = max(right.low, 0)
     # A shift by a negative amount shifts out all bits.
-    largest_shift = MAX_EXPRESSION_BITS if right.low < 0 else min(right.high, MAX_EXPRESSION_BITS)
-    return Interval(min(left.low >> least_shift, left.low >> largest_shift), max(left.high >> least_shift, 0))
+    max_shift = MAX_EXPRESSION_BITS if right.low < 0 else min(right.high, MAX_EXPRESSION_BITS)
+    return Interval(min(left.low >> min_shift, left.low >> max_shift), max(left.high >> min_shift, 0))
 
 
 def _quotient_bounds(dividend: Interval, _: Interval) -> Interval:
