@@ -165,6 +165,11 @@ def test_commands_compare_with_packets(tmp_path: object) -> None:
     found = json.loads(result.stdout)["packets"]
     assert [each["workers"] for each in found] == [4, 8, 16]
     assert all(each["packets_ms"] > each["formula_ms"] for each in found)
+    rows = [line.split() for line in invoke("whatif", path, "--packets").stdout.splitlines()]
+    for each in found:
+        times = [f"{each[name]:,.1f}" for name in ("formula_ms", "with_headers_ms", "packets_ms")]
+        deviation = f"{each['packets_ms'] / each['with_headers_ms'] - 1:+.2%}"
+        assert [str(each["workers"]), *times, deviation, f"{each['frames']:,}"] in [row[1:] for row in rows]
     result = invoke("overlap", path, "--packets", "--scheduler", "fixed", "--json")
     (found,) = json.loads(result.stdout)
     toy = Layers(("in", "out"), np.array([80000, 40000]), np.array([200.0, 100.0]))
