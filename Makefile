@@ -32,10 +32,10 @@ coverage: ## the same tests with their branch coverage, which takes longer
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(ARGS)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
-	@$(AS_ROOT) $(PYTHON) -m studies.paper all $(if $(QUICK),--quick) $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m hotline_paper all $(if $(QUICK),--quick) $(ARGS)
 
 map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
-	@$(AS_ROOT) $(PYTHON) -m studies.paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m hotline_paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 simulate: setup ## the experiment, simulated, on the paper's cluster or CONFIG=: no network, no root
 	@./hotline simulate $(CONFIG) $(ARGS)

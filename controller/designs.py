@@ -1,22 +1,14 @@
-"""The `ControllerOps` of each design: its table rows, and how it reads the switch."""
+"""The `ControllerOps` of a design: its table rows, and how it reads the switch."""
 
 from __future__ import annotations
 
+from typing import cast
+
 from controller.controller import Controller
 from controller.tables import Row
-from foundation.designs.interface import ControllerOps
-from foundation.designs.registry import Parts
+from foundation.designs.interface import ControllerOps, Design
+from foundation.designs.registry import load_part
 
-CONTROL = Parts[ControllerOps[Controller, Row]](
-    package="controller",
-    attribute="CONTROL",
-    modules={
-        "atp": "controller.atp",
-        "collect": "controller.collect",
-        "hotset": "controller.hotset.control",
-        "none": "controller.forwarding",
-        "psdense": "controller.forwarding",
-        "ring": "controller.forwarding",
-        "switchml": "controller.switchml",
-    },
-)
+
+def control_of(design: Design) -> ControllerOps[Controller, Row]:
+    return cast(ControllerOps[Controller, Row], load_part(design, design.control))

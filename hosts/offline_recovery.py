@@ -18,7 +18,7 @@ from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.control import Command, Control
 from hosts.agent import load_config
 from hosts.config import AgentConfigError
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core
@@ -119,7 +119,7 @@ class _OfflineServer:
                 f"PS {config.ps}: expected a run with recovery.journal_sync, got one without persisted state"
             )
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.core: Core[None] = AGENTS.for_design(design(config.design)).core(
+        self.core: Core[None] = agents_of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, has_replay_logs=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),
@@ -172,7 +172,7 @@ def _replay(
     path = folder / replay.file_name(f"worker-{config.number}", job)
     log = ReplayLog.reopen(path, replay.NO_SWITCH)
     caller = Caller(job, config.number, _new_epoch())
-    make_client = AGENTS.for_design(design(config.design)).client
+    make_client = agents_of(design(config.design)).client
     client: BaseClient = make_client(
         caller, config.n_ps, space, time.monotonic_ns, max_keys=log.capacity, log=log
     )

@@ -14,7 +14,7 @@ import numpy as np
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.loop import codec_hooks
 from hosts.ps.serve import make_sources
@@ -48,7 +48,7 @@ def measure_rpc_cost(
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
         server_address, worker_address = server_socket.getsockname(), worker_socket.getsockname()
-        client: BaseClient = AGENTS.for_design(design).client(
+        client: BaseClient = agents_of(design).client(
             Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
@@ -91,7 +91,7 @@ def _server_thread(
     codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
-    state = AGENTS.for_design(design).server(_PS, _N_PS, space, [_JOB])
+    state = agents_of(design).server(_PS, _N_PS, space, [_JOB])
     serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
     stop = threading.Event()
     with closing(select.epoll()) as poll:

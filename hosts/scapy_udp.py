@@ -15,7 +15,7 @@ import numpy as np
 
 from foundation.designs.interface import Design
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.udp import BURST, Udp, datagram_of, flush, take
 from nativekit.plain import plain
 
@@ -25,7 +25,7 @@ _take, _flush = plain(take), plain(flush)
 
 
 def make_scapy_loop(loop: F, design: Design) -> F:
-    wire = AGENTS.for_design(design).wire
+    wire = agents_of(design).wire
     rebuilt_outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 
     def send(udp: Udp, fd: int) -> None:

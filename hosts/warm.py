@@ -6,7 +6,7 @@ import numpy as np
 
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Caller
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.server import RpcServer
@@ -28,7 +28,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
     ledger = Ledger(job=0, epoch=0, size=1, capacity=1)
     caller, space = Caller(job=0, worker=1, epoch=0), KeySpace(1)
-    make_client = AGENTS.for_design(run_design).client
+    make_client = agents_of(run_design).client
     client = make_client(caller, n_ps=1, space=space, clock=lambda: 0)
     client.set_worker_count(workers=2)
     client.start_empty_rpc(ps=0)
@@ -55,8 +55,8 @@ def warm_ps(name: str = DEFAULT) -> None:
     ps, job = 0, 0
     for space in (KeySpace(1), KeySpace(1, key)):  # dense and sparse
         places_of(make_share(space, ps, _N_PS), key)
-        state = AGENTS.for_design(run_design).server(ps, _N_PS, space, [job])
-        AGENTS.for_design(run_design).warm_server(state)
+        state = agents_of(run_design).server(ps, _N_PS, space, [job])
+        agents_of(run_design).warm_server(state)
     if run_design.is_durable:
         RpcServer(state, clock=lambda: 0).replay_journal(np.zeros(0, np.uint8), offset=0)
     serve(state, make_service(), make_udp(clock_offset_ns=0), make_sources(_NO_FILE), _PAST_NS)

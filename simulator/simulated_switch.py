@@ -7,7 +7,7 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
-from controller.designs import CONTROL
+from controller.designs import control_of
 from controller.tables import Row, Update
 from foundation.designs.interface import Arm, Design, Hosts
 from foundation.protocol.codec import Values
@@ -74,7 +74,7 @@ class SimulatedSwitch:
 def switch_of(design: Design, hosts: Hosts, arms: Sequence[Arm], epoch: int = 0) -> SimulatedSwitch:
     """Return a switch with the rows of arms; the switches of lockstep designs have no epochs."""
     switch = SimulatedSwitch(design)
-    switch.install(CONTROL.for_design(design).rows(hosts, arms, epoch))
+    switch.install(control_of(design).rows(hosts, arms, epoch))
     return switch
 
 

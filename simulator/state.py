@@ -235,6 +235,5 @@ def _states(world: World) -> list[tuple[Generic, type]]:
 
 _HERE = Path(__file__).parent
 _TRANSMIT, _HANDLE = cast(Generic, WORKER_OPS.transmit), cast(Generic, SERVER_OPS.handle)
-_SOURCES = (*sorted(Path(softswitch.queues.__file__).parent.glob("*.py")), *sorted(_HERE.glob("*.py")))
-entry_point = loop(_states, _HERE, _SOURCES)
+entry_point = loop(_states, _HERE)
 write_world = entry_point(write_words)

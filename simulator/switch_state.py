@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from controller.designs import CONTROL
 from controller.tables import Row
-from experiment.designs import PREPARATION
 from foundation.designs.interface import Design
-from foundation.designs.registry import Parts
+from foundation.designs.registry import load_part
 from foundation.protocol.codec import Keys, Values
-from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 
@@ -50,17 +47,7 @@ NO_STATE_OPS = SwitchStateOps(
 )
 
 
-SWITCH_STATE_OPS = Parts[SwitchStateOps](
-    package="simulator",
-    attribute="SWITCH_STATE_OPS",
-    modules={"collect": "simulator.collect", "hotset": "simulator.hotset"},
-)
-
-
 def state_ops_of(design: Design) -> SwitchStateOps:
-    return SWITCH_STATE_OPS.find(design) or NO_STATE_OPS
-
-
-def modules_of(design: Design) -> tuple[str, ...]:
-    parts = (each.module_for(design) for each in (AGENTS, CONTROL, PREPARATION, SWITCH_STATE_OPS))
-    return (design.module, *(part for part in parts if part is not None))
+    if design.switch_state is None:
+        return NO_STATE_OPS
+    return cast(SwitchStateOps, load_part(design, design.switch_state))

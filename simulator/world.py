@@ -19,7 +19,7 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
 from hosts.config import RunSettings
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
@@ -103,7 +103,7 @@ class SimulatedNetwork:
         self.arm = arm
         arms = (arm, *neighbours)
         self.loop_ns = 0  # elapsed real time in the compiled event loop
-        agents = AGENTS.for_design(design)
+        agents = agents_of(design)
         make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [
             _virtual_client(agents.client)(

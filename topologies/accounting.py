@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.record import Accounting, RunRecord
-from controller.designs import CONTROL
+from controller.designs import control_of
 from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
 from foundation.concurrency import gather_or_cancel
@@ -48,7 +48,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
     answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
     dropped_rows = sum(answer["dropped_rows"] for answer in answers)
     changed_arms: list[str] = []  # arms whose settings in the switch are not the configured ones
-    control = CONTROL.for_design(design(session.config.design))
+    control = control_of(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
         async with session.controller() as controller:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.record import RunRecord
 from controller.controller import Controller
-from controller.designs import CONTROL
+from controller.designs import control_of
 from experiment.config import EPOCH, Config
 from experiment.designs import initial_rows
 from experiment.liveness import Liveness
@@ -55,7 +55,7 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
 
 
 async def publish(address: str, config: Config, arm: Arm) -> None:
-    publish_updates = CONTROL.for_design(design(config.design)).publish
+    publish_updates = control_of(design(config.design)).publish
     # The default publishes nothing, so it needs no connection.
     if publish_updates is not ControllerOps._field_defaults["publish"]:
         async with Controller(address, exclusive=True, design=config.design) as controller:

@@ -14,7 +14,7 @@ import polars as pl
 
 from analysis.record import ProgramUse, ServerUse, Staleness
 from controller.controller import Controller, no_progress
-from controller.designs import CONTROL
+from controller.designs import control_of
 from controller.errors import ControllerError
 from controller.hotset.migrate import Progress
 from controller.tables import Row
@@ -96,7 +96,7 @@ class RealSession(Session):
 
     @property
     def _controller_ops(self) -> ControllerOps[Controller, Row]:
-        return CONTROL.for_design(design(self.config.design))
+        return control_of(design(self.config.design))
 
     async def run_steps(
         self, planned: PlannedBlock, on_progress: OnProgress | None = None

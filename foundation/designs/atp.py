@@ -44,6 +44,8 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "atp.json",
     arms=(PUBLISHED, CHECKED),
     module=__name__,
+    agents="hosts.atp:AGENTS",
+    control="controller.atp:CONTROL",
     udp_port=UDP_PORT,
     is_lockstep=True,
 )

@@ -60,6 +60,10 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "hotset.json",
     arms=ARMS,
     module=__name__,
+    agents="hosts.hotset:AGENTS",
+    control="controller.hotset.control:CONTROL",
+    preparation="experiment.hotset:prepare",
+    switch_state="simulator.hotset:SWITCH_STATE_OPS",
     has_services=True,
     is_durable=True,
 )

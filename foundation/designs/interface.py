@@ -1,9 +1,8 @@
 """The interface of a design of aggregation: read this before you write a design.
 
 A design is a P4 program, the code of its workers and servers, the code of its controller, and the arms in
-which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
-`controller/<design>`. `<design>.py` beside this file describes it, one line of `registry.py` names it, and a
-line of `designs.py` in `hosts` and `controller` names the module of its part.
+which it is measured. A `Design` describes it and names its parts. An entry point of the group
+`hotline.designs` names the `Design`, in the `pyproject.toml` of the distribution that has it.
 
 On a host, a design is a class of state for workers and one for servers, each a `NamedTuple` of arrays of
 records, and compiled functions over it: `WorkerOps` and `ServerOps`. The loops over sockets and over
@@ -15,7 +14,7 @@ All times are ns of one monotonic clock. A *peer* is a number: 0.. are the serve
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -391,8 +390,8 @@ class Arm:
 class Design:
     """The properties of a design that all packages use.
 
-    Each package has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
-    `simulator.switch_state` list them.
+    Its parts are named as in entry points, `package.module:ATTRIBUTE`, and imported when they are asked for:
+    a process that only reads a run's arms needs no compiled agents.
     """
 
     name: str
@@ -404,9 +403,16 @@ class Design:
     """BMv2 JSON that p4c wrote."""
     arms: tuple[Arm, ...]
     module: str
-    parts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Module with the design's part of a package, by package, if the package does not know the design by name
-    (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
+    """Name of the module that describes the design."""
+    agents: str
+    """Workers and servers: an `Agents` (`hosts.designs`)."""
+    control: str
+    """Table rows of the switch, and how its state is read: a `ControllerOps` (`controller.designs`)."""
+    preparation: str | None = None
+    """Preparation of a run's arms, a coroutine function (`experiment.designs`); None if there is nothing to do."""
+    switch_state: str | None = None
+    """Operations on a simulated switch's state, a `SwitchStateOps` (`simulator.switch_state`); None if
+    controllers keep no state in the switch."""
     has_services: bool = False
     """Whether workers send to service addresses, which are the switch's, not to the servers' addresses."""
     controlled_as: str | None = None
@@ -419,6 +425,12 @@ class Design:
     is_lockstep: bool = False
     """Whether all workers push together and wait for each other, and each holds all parameters. Such a design
     trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the modules that describe the design and hold its parts."""
+        parts = (self.agents, self.control, self.preparation, self.switch_state)
+        return (self.module, *(part.partition(":")[0] for part in parts if part is not None))
 
     @property
     def server_udp_port(self) -> int:

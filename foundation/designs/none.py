@@ -27,5 +27,7 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
     arms=(NONE, NONE_REPEAT),
     module=__name__,
+    agents="hosts.none:AGENTS",
+    control="controller.forwarding:CONTROL",
     optimises=True,
 )

@@ -1,21 +1,20 @@
-"""The list of designs. A new design is an item of `NAMES`, and a module of that name in this folder."""
+"""The designs that are installed: entry points of the group `hotline.designs`, and modules named by users."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Generic, TypeVar, cast
+from importlib.metadata import entry_points
+from pkgutil import resolve_name
 
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
 
-NAMES = ("hotset", "none", "collect", "switchml", "atp", "psdense", "ring")
 DEFAULT = "hotset"
 DEFAULT_OPTIMISING_DESIGN = "collect"
+_ENTRY_POINTS = {each.name: each.value for each in entry_points(group="hotline.designs")}
+NAMES = tuple(sorted(_ENTRY_POINTS, key=lambda name: (name != DEFAULT, name)))
+"""Names of the installed designs, the default one first."""
 _external_designs: dict[str, Design] = {}  # by the dotted name of the module
-
-T = TypeVar("T")
 
 
 class DesignError(HotlineError):
@@ -29,7 +28,9 @@ def design(name: str) -> Design:
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
         )
     try:
-        loaded_design: Design = import_module(name if "." in name else f"foundation.designs.{name}").DESIGN
+        loaded_design: Design = (
+            import_module(name).DESIGN if "." in name else resolve_name(_ENTRY_POINTS[name])
+        )
     except (ImportError, AttributeError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
     if "." in name:
@@ -50,27 +51,9 @@ def known_names() -> tuple[str, ...]:
     return (*NAMES, *_external_designs)
 
 
-@dataclass(frozen=True)
-class Parts(Generic[T]):
-    """One package's parts of all designs: each is an attribute of a module, imported at first use."""
-
-    package: str
-    attribute: str
-    modules: Mapping[str, str]
-
-    def module_for(self, design: Design) -> str | None:
-        return design.parts.get(self.package, self.modules.get(design.name))
-
-    def find(self, design: Design) -> T | None:
-        module = self.module_for(design)
-        return None if module is None else cast(T, getattr(import_module(module), self.attribute))
-
-    def for_design(self, design: Design) -> T:
-        part = self.find(design)
-        if part is None:
-            names = ", ".join(self.modules)
-            raise DesignError(
-                f"{self.package} has no part of design {design.name}: expected one of {names}, or a design "
-                f"whose `parts` name a module for {self.package}"
-            )
-        return part
+def load_part(design: Design, reference: str) -> object:
+    """Import a part of a design, `package.module:ATTRIBUTE`; raises `DesignError`."""
+    try:
+        return resolve_name(reference)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DesignError(f"design {design.name} has no part {reference!r}: {error}") from error

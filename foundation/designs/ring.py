@@ -21,5 +21,7 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
     arms=(RING,),
     module=__name__,
+    agents="hosts.ring:AGENTS",
+    control="controller.forwarding:CONTROL",
     is_lockstep=True,
 )

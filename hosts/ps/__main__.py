@@ -18,7 +18,7 @@ from foundation.logs.parts import save_arrays
 from foundation.protocol import addressing
 from foundation.protocol.addressing import worker_udp_port
 from hosts.agent import Commands, execute, load_config, prepare_process, print_json, run_queue_ns
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import DurableConfig, PsConfig
 from hosts.ps.core import Core
@@ -36,7 +36,7 @@ class PsProcess:
         self._config, self._clock_offset_ns = config, clock_offset_ns
         self.n_replayed_notes = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
-        self.core: Core[Address] = AGENTS.for_design(design(config.design)).core(
+        self.core: Core[Address] = agents_of(design(config.design)).core(
             config.ps,
             config.n_ps,
             space,
@@ -46,7 +46,7 @@ class PsProcess:
             has_replay_logs=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),
         )
-        AGENTS.for_design(design(config.design)).configure(self.core.server.state, config)
+        agents_of(design(config.design)).configure(self.core.server.state, config)
         self._durable_file = self._open_durable_file(config.durable) if config.durable else None
         self._sockets: ServerSockets | None = None
         self._logs = PsLogs(config.log_dir, config.ps, clock_offset_ns, config.collector)

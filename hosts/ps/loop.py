@@ -13,7 +13,7 @@ from typing import NamedTuple
 from foundation.designs.interface import NEVER, Design
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.ps import serve as serving
 from hosts.ps.core import Core
 from hosts.ps.durable import DurabilityPaused, DurableFile
@@ -52,7 +52,7 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
     if codec == "scapy":
         from hosts.scapy_udp import make_scapy_loop
 
-        wire = AGENTS.for_design(design).wire
+        wire = agents_of(design).wire
         serve = make_scapy_loop(serving.serve, design)
         return CodecHooks(serve, wire.encode_with_scapy, wire.decode_with_scapy)
     return CodecHooks()

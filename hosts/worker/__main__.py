@@ -21,7 +21,7 @@ from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from hosts.agent import Commands, SignalPipe, execute, load_config, prepare_process, print_json, run_queue_ns
 from hosts.config import AgentConfigError
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, common_port, open_udp
 from hosts.udp import make_udp
@@ -49,7 +49,7 @@ class WorkerJob:
         if config.recovery.replay_log:
             path = config.log_dir / file_name(f"worker-{config.number}", job.job)
             self.log = ReplayLog.in_file(trace.space.size, trace.largest_batch, config.switch, path)
-        self.client: BaseClient = AGENTS.for_design(design(config.design)).client(
+        self.client: BaseClient = agents_of(design(config.design)).client(
             Caller(job.job, config.number, job.epoch),
             config.n_ps,
             trace.space,

@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol
 
 from controller.controller import Controller
-from controller.designs import CONTROL
+from controller.designs import control_of
 from controller.tables import Row, Worker
 from experiment.config import EPOCH
 from experiment.faults import WORKER_KILLED
@@ -109,7 +109,7 @@ class SimulatedCluster:
         for w in range(WORKERS):
             renewal = partial(self._renew, w, self.incarnations[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_MAX_RENEWAL_NS), renewal)
-        settle = CONTROL.for_design(self._testbed.design).settle
+        settle = control_of(self._testbed.design).settle
         # Designs with the default have nothing to settle.
         if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
             switch_number = self._settled_restarts = self.restarts

@@ -340,7 +340,7 @@ def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
     is_supported = {
         None: True,
         "durability": design.is_durable,
-        "switch state": SWITCH_STATE_OPS.module_for(design) is not None,
+        "switch state": design.switch_state is not None,
     }
     return {name: kind for name, kind in KINDS.items() if is_supported[kind.needs]}
 

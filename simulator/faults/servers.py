@@ -13,7 +13,7 @@ from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from simulator.switch_state import SwitchStateOps
@@ -54,7 +54,7 @@ class RestartableServer:
     @property
     def core(self) -> Core[UdpEndpoint]:
         if self._core is None:
-            self._core = AGENTS.for_design(design(self._arm.design)).core(
+            self._core = agents_of(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
                 has_replay_logs=True, state=self.state,
             )  # fmt: skip

@@ -244,7 +244,7 @@ class SimulatedTestbed:
 
     @property
     def has_switch_parameters(self) -> bool:
-        return SWITCH_STATE_OPS.module_for(self.design) is not None
+        return self.design.switch_state is not None
 
     def moving_entries(self) -> list[Entry]:
         return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
     from hotline.kv.worker import Worker
-    from hotline.results.answer import answer
+    from hotline_answers.result import answer
     from hotline.results.curve import curve
     from hotline.results.miss_ratio import miss_ratio
     from hotline.results.policies import study
     from hotline.runs import Run, read, report, report_of_cluster, run, simulate
-    from studies.dense.answers import requirements_of as whatif
-    from studies.dense.answers import step_times as overlap
+    from hotline_dense.answers import requirements_of as whatif
+    from hotline_dense.answers import step_times as overlap
 
 __all__ = [
     "Controller",
@@ -56,14 +56,14 @@ _SOURCES = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
     "Worker": ("hotline.kv.worker", "Worker"),
-    "answer": ("hotline.results.answer", "answer"),
+    "answer": ("hotline_answers.result", "answer"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
     "curve": ("hotline.results.curve", "curve"),
     "miss_ratio": ("hotline.results.miss_ratio", "miss_ratio"),
-    "overlap": ("studies.dense.answers", "step_times"),
+    "overlap": ("hotline_dense.answers", "step_times"),
     "study": ("hotline.results.policies", "study"),
-    "whatif": ("studies.dense.answers", "requirements_of"),
+    "whatif": ("hotline_dense.answers", "requirements_of"),
 }
 
 

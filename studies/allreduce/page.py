@@ -12,7 +12,7 @@ from studies.allreduce.figures import figures_of
 from studies.allreduce.numbers import Line, Numbers
 from studies.allreduce.plan import MEMORY
 from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
-from studies.report import text_table, write_report
+from analysis.page.study import text_table, write_report
 
 _HOW_TO_READ = (
     "A simulation with the P4 programs and agents of real runs. The dedicated switch delays a frame by "

@@ -10,7 +10,7 @@ from foundation.designs import hotset
 from studies.allreduce.point import AllReducePoint, Point, SharingPoint, TrainingPoint
 from studies.allreduce.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from studies.allreduce.training import ARMS
-from studies.dense.catalogue import Model, open_model
+from hotline_dense.catalogue import Model, open_model
 
 GBITS = (10.0, 100.0)
 BASE_WORKERS, LAYER_WORKERS = 8, 4

@@ -18,9 +18,8 @@ from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, AllReduceResult, measure
-from simulator.import_graph import digest_of
+from foundation.import_graph import digest_of
 from simulator.neighbours.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
-from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
 from studies.allreduce.schemes import scheme_of
 from studies.allreduce.training import ARMS, Training, TrainingResult, train
@@ -66,7 +65,7 @@ class AllReducePoint(Strict):
     @property
     def modules(self) -> tuple[str, ...]:
         # The result depends on their code, and on that of all modules that they import.
-        return "studies.allreduce.schemes", "simulator.dense.measure", *modules_of(self.design)
+        return "studies.allreduce.schemes", "simulator.dense.measure", *self.design.modules
 
     @property
     def design(self) -> Design:
@@ -100,7 +99,7 @@ class TrainingPoint(Training):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        return "studies.allreduce.training", *modules_of(self.design)
+        return "studies.allreduce.training", *self.design.modules
 
     @property
     def design(self) -> Design:
@@ -143,7 +142,7 @@ class SharingPoint(Strict):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        return "studies.allreduce.schemes", "simulator.neighbours.sharing", *modules_of(self.design)
+        return "studies.allreduce.schemes", "simulator.neighbours.sharing", *self.design.modules
 
     @property
     def design(self) -> Design:

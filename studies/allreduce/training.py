@@ -25,7 +25,7 @@ from hosts.workload.hottest import restrict_to_hottest
 from hosts.workload.trace import Trace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
-from studies.simulated_training import LossCurve, make_network, train_closed_loop
+from simulator.training import LossCurve, make_network, train_closed_loop
 
 ARMS: dict[str, Arm] = {
     arm.name: arm

@@ -10,7 +10,7 @@ from studies.optimisers.figures import figures_of
 from studies.optimisers.numbers import Numbers
 from studies.optimisers.plan import TITLES
 from studies.optimisers.training import SERVERS, WORKERS, DataName
-from studies.report import text_table, write_report
+from analysis.page.study import text_table, write_report
 
 _HOW_TO_READ = (
     f"A simulation with the P4 programs and agents of real runs: {WORKERS} workers and {SERVERS} servers, "

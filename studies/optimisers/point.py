@@ -13,8 +13,7 @@ from foundation.designs import collect
 from foundation.designs.interface import Design
 from foundation.settings import Strict
 from simulator.costs import Hosts, Network
-from simulator.import_graph import digest_of
-from simulator.switch_state import modules_of
+from foundation.import_graph import digest_of
 from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
 from studies.allreduce.point import host_costs, make_network
 from studies.optimisers.offload import Offload, OffloadChanges, simulate_changes
@@ -69,7 +68,7 @@ class PointResult(CachedResult):
 
 
 def fingerprint(point: Point) -> str:
-    modules = (point.job.__module__, "simulator.costs", *modules_of(point.design))
+    modules = (point.job.__module__, "simulator.costs", *point.design.modules)
     texts = (each.model_dump_json() for each in (point, Network(), Hosts()))
     hasher = hashlib.sha256(" ".join([digest_of(point.design.program, modules), *texts]).encode())
     if isinstance(point, TrainingPoint) and point.job.data.file is not None:

@@ -27,7 +27,7 @@ from simulator.costs import Hosts, Network
 from simulator.world import SimulatedNetwork
 from studies.optimisers import dlrm
 from studies.optimisers.ratings import ratings_trace
-from studies.simulated_training import LossCurve, make_network, train_closed_loop
+from simulator.training import LossCurve, make_network, train_closed_loop
 
 WORKERS, SERVERS = 4, 2
 Way = Literal["sgd", "sgd-hotset", "adagrad", "collect"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, PULL, Accesses, Log, count_updates
 
 _WINDOWS = 16  # at most 32, the bits of a word of `top_windows`

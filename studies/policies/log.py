@@ -19,7 +19,7 @@ from foundation.logs.access.steps import Accesses as Accesses
 from foundation.logs.access.steps import Progress, Steps, read_steps
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 
 NO_NEXT_ACCESS = 2**32 - 1
 _CHUNK = 1 << 18  # accesses read at once

@@ -11,7 +11,7 @@ from studies.policies.findings import findings, headline
 from studies.policies.results import WRITES_PER_MOVE, Study
 from studies.policies.rules import POLICIES
 from studies.policies.table import cells, columns, printed_sizes, write_table
-from studies.report import text_table, write_report
+from analysis.page.study import text_table, write_report
 
 _HOW_TO_READ = (
     "A policy decides which keys the switch holds. All policies replay the same accesses in the same order: "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nativekit.compile import int64
 from nativekit.records import Ints
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import PULL, Accesses, Log, make_log
 from studies.policies.policy import Levels, PolicySpec
 

@@ -15,7 +15,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import DensePacket, parse
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.worker.machine import Machine, plain_machine
 from nativekit.plain import plain
@@ -33,7 +33,7 @@ class DenseTestbed:
     ) -> None:  # fmt: skip
         self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
         [arm, *_], space = design.arms, KeySpace(values)
-        agents: Agents[DenseClient, Any, Any, Any] = cast(Any, AGENTS.for_design(design))
+        agents: Agents[DenseClient, Any, Any, Any] = cast(Any, agents_of(design))
         machine = machine or plain_machine()
         self.clients = [
             agents.client(caller, servers, space, lambda: self.now, window, machine=machine)

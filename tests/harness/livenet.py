@@ -27,7 +27,7 @@ from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from hosts.collect import CollectingServer
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.hotset.ps.core import OffloadingServer, ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -170,7 +170,7 @@ def compile_agents(design: str) -> None:
     server.stores[1].values(server.stores[1].locate(space.all()))
     server.stores[1].contents()
     state, machine = server.server.state, server.server._machine
-    AGENTS.for_design(find_design(design)).warm_server(state)
+    agents_of(find_design(design)).warm_server(state)
     machine.wake(state, 0)
     machine.transmit(state, 0)
     machine.octets(state, 0)

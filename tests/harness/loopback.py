@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from foundation.designs.registry import design
 from foundation.protocol import addressing
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from switch_harness.waiting import PATIENCE_S
 from topologies.embedding_tables import Tables
@@ -34,7 +34,7 @@ class _Server:
 
     def __init__(self, ps: int, tables: Tables, epoch: int) -> None:
         self.mute = False
-        self._core = AGENTS.for_design(design(DESIGN)).core(
+        self._core = agents_of(design(DESIGN)).core(
             ps, N_PS, KeySpace(tables.size), {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
         )
         self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.designs import CONTROL
+from controller.designs import control_of
 from controller.tables import CPU_PORT, HotParam, Row, State
 from foundation.designs import atp, collect, hotset, switchml
 from foundation.designs.interface import Arm, Design, Hosts
@@ -71,7 +71,7 @@ def ports_of(job: int) -> list[int]:
 def switch_of(
     design: Design, arm: Arm, *more: Row, description: Mapping[str, Any] | None = None
 ) -> Any:  # a pipeline of either kind
-    rows = CONTROL.for_design(design).rows(HOSTS, arms_of(arm), EPOCH)
+    rows = control_of(design).rows(HOSTS, arms_of(arm), EPOCH)
     return pipeline_of(design, [*rows, *more], description)
 
 

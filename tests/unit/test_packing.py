@@ -19,7 +19,7 @@ from hosts.hotset.worker.counting import RpcCounts, count_rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
-from studies.paper.packing import shape_of
+from hotline_paper.packing import shape_of
 from switch_harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out
 from tests.harness.wire import reply

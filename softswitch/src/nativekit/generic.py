@@ -8,7 +8,6 @@ form dispatches on the class of the tuple at each call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
 from numba import extending as _extending
@@ -26,6 +25,12 @@ extending: Module = _extending
 imputils: Module = _imputils
 typeof: Compiled = _typeof
 F = TypeVar("F", bound=NamedTuple)
+_modules: dict[type, set[str]] = {}
+
+
+def modules_of(owner: type) -> frozenset[str]:
+    """Return the names of the modules with a class's implementations of all generic functions."""
+    return frozenset(_modules.get(owner, ()))
 
 
 class Generic:
@@ -47,9 +52,7 @@ class Generic:
         if any(registered.__name__ == owner.__name__ for registered in self._implementations):
             raise ValueError(f"{self.name} has an implementation for a class {owner.__name__} already")
         self._implementations[owner] = implementation
-
-    def folder_of(self, owner: type) -> Path:
-        return Path(self.dispatch(owner).py_func.__code__.co_filename).parent
+        _modules.setdefault(owner, set()).add(implementation.py_func.__module__)
 
 
 class _GenericType(types.Callable, types.Opaque):

@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 NETWORKS = ("tests/mininet/", "tests/netns/")
 AS_ONE = tuple(
     f"tests/unit/{folder}/"
-    for folder in ("golden", "reduce", "simulator", "studies/dense", "studies/policies", "switchml")
+    for folder in ("golden", "reduce", "simulator", "packages/dense/src/hotline_dense", "studies/policies", "switchml")
 )
 
 

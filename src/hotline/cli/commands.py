@@ -6,28 +6,28 @@ from itertools import chain
 import click
 
 from foundation.renamed import COMMANDS, OPTIONS, expected, find_old
-from hotline.cli.answer import answer
+from hotline_answers.cli.answer import answer
 from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
 from hotline.cli.faults import faults
 from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
-from hotline.cli.layers import layers
+from hotline_dense.cli.layers import layers
 from hotline.cli.miss_ratio import miss_ratio
-from hotline.cli.overlap import overlap
+from hotline_dense.cli.overlap import overlap
 from hotline.cli.policies import policies
-from hotline.cli.predict import fit, predict
+from hotline_answers.cli.predict import fit, predict
 from hotline.cli.recover import recover
 from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, logs, report
 from hotline.cli.run import down, run, simulate, up
 from hotline.cli.status import status
 from hotline.cli.studies import allreduce, optimisers
-from hotline.cli.sweep import sweep
+from hotline_answers.cli.sweep import sweep
 from hotline.cli.switch import load, offload, proxy, quota, unload
 from hotline.cli.watch import watch
-from hotline.cli.whatif import whatif
+from hotline_dense.cli.whatif import whatif
 
 _HELP_CHARACTERS = 66  # of a command's line in `hotline --help`
 

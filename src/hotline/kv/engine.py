@@ -16,7 +16,7 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import SET, STATE
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
@@ -67,7 +67,7 @@ class Engine:
         # While paused, no operation begins. Busy: an operation is under way.
         self._is_paused, self._is_busy = recorder is not None, False
         self._pushes = 0
-        self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
+        self.client: BaseClient = agents_of(design(design_name)).client(
             caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, max_keys=self._max_chunk
         )
         self._socket, self._servers = sock, servers

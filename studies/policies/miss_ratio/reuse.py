@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 from nativekit.reference import as_ref
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, Accesses
 
 _NEVER = -1

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 from nativekit.reference import as_ref
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, NO_NEXT_ACCESS, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 

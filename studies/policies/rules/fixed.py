@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nativekit.compile import int64
 from nativekit.records import Octets
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nativekit.compile import int64
 from nativekit.records import Ints
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.sketch import hash_key, to_bucket

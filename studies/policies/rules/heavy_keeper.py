@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 from nativekit.reference import as_ref
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.periodic_set import PeriodicSet, hit_or_install, periodic_policy, rank_by_count

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
 from studies.policies.rules.belady import Times, insert_time, latest_time, make_times, remove_time

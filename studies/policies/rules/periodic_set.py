@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets
 from nativekit.reference import as_ref
-from studies.compile import entry_point
+from foundation.compiled import entry_point
 from studies.policies.policy import EVICTIONS, INSTALLS, Policy, Serve
 
 COLD, PENDING, HOT = 0, 1, 2

@@ -11,8 +11,8 @@ from analysis.claims import answer, group_claims
 from analysis.metrics import METRICS, Metric, find_widest, goals, widths
 from analysis.record import Block
 from analysis.summary import Summary
-from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
-from simulator.answer.sentences import differences
+from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
+from hotline_answers.cluster_answer.sentences import differences
 from tests.harness.cli import invoke
 from tests.harness.summaries import coloured, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun

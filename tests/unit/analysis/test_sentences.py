@@ -19,8 +19,8 @@ from analysis.report import (
 )
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import sentence_text, texts
-from simulator.answer.arm_results import ArmResult, OffloadComparison, Utilization
-from simulator.answer.sentences import differences
+from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
+from hotline_answers.cluster_answer.sentences import differences
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun

@@ -17,7 +17,7 @@ from hosts.workload.trace import Trace
 from simulator.costs import Hosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.ledger import PushLedger
-from studies.simulated_training import make_network
+from simulator.training import make_network
 from tests.harness import torch_optimisers
 
 KEYS, STEPS, WORKERS, SCALE, LR = 48, 150, 2, 2.0**10, 0.1

@@ -14,13 +14,13 @@ from foundation.designs.registry import design
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
-from hosts.designs import AGENTS
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.none import RequestClient
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 
 JOB, N_PS = 7, 3
-NONE = AGENTS.for_design(design("none"))
+NONE = agents_of(design("none"))
 
 
 class ServerTestbed:

@@ -6,7 +6,7 @@ import finsy as fy
 import pytest
 from finsy.proto import p4r
 
-from controller.designs import CONTROL
+from controller.designs import control_of
 from controller.tables import Change, Group, HotParam, Replica, Row, State, Update
 from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.interface import Design, Hosts
@@ -46,7 +46,7 @@ def read(control: ControlledPipeline[CompiledPipeline], chosen: Design, kind: ty
 def test_rows_are_read_as_they_were_written(name: str) -> None:
     chosen = design(name)
     control = controlled(chosen)
-    rows = [*CONTROL.for_design(chosen).rows(Hosts(workers=3, servers=2), list(chosen.arms), 1)]
+    rows = [*control_of(chosen).rows(Hosts(workers=3, servers=2), list(chosen.arms), 1)]
     if chosen is HOTSET:
         rows += [param(key, slot, state) for slot, state in enumerate(State) for key in (slot, 2**63 + slot)]
     RowWriter(control).insert(rows)

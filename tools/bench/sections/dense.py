@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from studies.dense.alpha_beta import AlphaBetaModel
-from studies.dense.catalogue import open_model
-from studies.dense.figures import scaling_map
-from studies.dense.layers import Layers
-from studies.dense.network import Network
-from studies.dense.packets import compare_with_formula, simulate_rings
-from studies.dense.schedulers import SCHEDULERS, best
-from studies.dense.search import optimum
-from studies.dense.whatif import PAPER_FUSION
+from hotline_dense.alpha_beta import AlphaBetaModel
+from hotline_dense.catalogue import open_model
+from hotline_dense.figures import scaling_map
+from hotline_dense.layers import Layers
+from hotline_dense.network import Network
+from hotline_dense.packets import compare_with_formula, simulate_rings
+from hotline_dense.schedulers import SCHEDULERS, best
+from hotline_dense.search import optimum
+from hotline_dense.whatif import PAPER_FUSION
 from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result
 from switch_bench.stage import Stage

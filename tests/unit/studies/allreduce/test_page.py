@@ -28,8 +28,8 @@ from studies.allreduce.plan import FULL, QUICK, Plan, points_by_loss, points_of,
 from studies.allreduce.point import AllReducePoint, Point, PointResult, SharingPoint, fingerprint
 from studies.allreduce.schemes import SCHEMES, scheme_of
 from studies.allreduce.training import TrainingResult
-from studies.dense.catalogue import open_model
-from studies.simulated_training import LossCurve
+from hotline_dense.catalogue import open_model
+from simulator.training import LossCurve
 from tests.harness.cli import invoke
 
 SMALL = Plan(
@@ -157,7 +157,7 @@ def test_jobs_beside_each_other() -> None:
 
 
 def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("studies.report.write_figures", skip_figures)
+    monkeypatch.setattr("analysis.page.study.write_figures", skip_figures)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
@@ -247,7 +247,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
-    monkeypatch.setattr("studies.report.write_figures", skip_figures)
+    monkeypatch.setattr("analysis.page.study.write_figures", skip_figures)
     second = invoke(*command)
     assert second.stdout == f"report: {tmp_path / 'allreduce' / 'report.html'}\n"
     assert (tmp_path / "allreduce" / "figures" / "allreduce-workers.csv").exists()

@@ -1,0 +1,90 @@
+"""The static import graph: which of the project's modules a module needs, directly and indirectly."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from foundation.checkout import ROOT, source_folders
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(?:\(([^)]*)\)|(.*))|import[ \t]+([\w., \t]+))",
+    re.MULTILINE,
+)
+"""`from (1) import ((2))`, `from (1) import (3)` and `import (4)`, at any depth of a module."""
+_COMMENT = re.compile(r"#.*")
+
+
+def files_needed_by(
+    modules: Iterable[str], root: Path = ROOT, others: Sequence[Path] = ()
+) -> dict[str, Path]:
+    """Return the files of these modules and of all modules that they import, by module name.
+
+    Modules are searched in the checkout at `root`, and in the folders `others`; those found nowhere, such as
+    the standard library's, are left out. Text that looks like an import counts as one.
+    """
+    folders = (*source_folders(root), *others)
+    files: dict[str, Path] = {}
+    pending_modules, seen_modules = list(modules), set[str]()
+    while pending_modules:
+        new_modules = [
+            name for name in _module_and_packages(pending_modules.pop()) if name not in seen_modules
+        ]
+        seen_modules.update(new_modules)
+        for name in new_modules:
+            file = _file_of(name, folders)
+            if file is not None:
+                files[name] = file
+                pending_modules += _imported_names(file.read_bytes())
+    return files
+
+
+@cache
+def digest_of(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
+    """Return a digest of a compiled program, and of these modules and all modules that they import."""
+    hasher = hashlib.sha256(program.read_bytes())
+    for name, file in sorted(files_needed_by(modules, root).items()):
+        hasher.update(f"{name}\0".encode() + file.read_bytes())
+    return hasher.hexdigest()
+
+
+def _module_and_packages(module: str) -> Iterator[str]:
+    parts = module.split(".")
+    return (".".join(parts[:k]) for k in range(1, len(parts) + 1))
+
+
+def _file_of(module: str, folders: tuple[Path, ...]) -> Path | None:
+    top, *inner = module.split(".")
+    folder = _folder_with(top, folders)
+    if folder is None:
+        return None
+    path = folder.joinpath(top, *inner)
+    return next(filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py")), None)
+
+
+@cache
+def _folder_with(top: str, folders: tuple[Path, ...]) -> Path | None:
+    """Return the folder with a module or package that is not part of another package."""
+    found = (folder for folder in folders if (folder / f"{top}.py").is_file() or (folder / top).is_dir())
+    return next(found, None)
+
+
+@cache
+def _imported_names(source: bytes) -> frozenset[str]:
+    names = set[str]()
+    for package, several, one, modules in _IMPORT.findall(source.decode()):
+        imported = _names(several or one or modules)
+        names.update(imported if modules else (f"{package}.{name}" for name in imported))
+        if package:
+            names.add(package)
+    return frozenset(names)
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the names of a list such as `a as b, c`."""
+    for part in _COMMENT.sub("", text).split(","):
+        if words := part.split():
+            yield words[0]

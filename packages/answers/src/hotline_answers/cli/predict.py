@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from experiment.bars import progress_bar
+from foundation.concurrency import run_interruptibly
+from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
+
+if TYPE_CHECKING:
+    from simulator.costs import Hosts
+    from hotline_answers.prediction.compare import Prediction
+    from hotline_answers.prediction.fit import Fit
+
+_run_argument = click.argument("run", type=FOLDER)
+
+
+@click.command("fit")
+@_run_argument
+@click.option("-o", "--output", type=FILE, help="TOML file to write.")
+@click.option(
+    "--evaluations",
+    type=click.IntRange(min=1),
+    default=60,
+    help="Upper limit for the number of simulations.",
+)
+@click.option("--arms", default="baseline,offload", help="Arms to fit, separated by commas.")
+@json_option
+def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
+    """Fit the costs of hosts to a run.
+
+    A simulation with these costs reproduces RUN's latencies, CPU time and capacity. The costs are printed
+    as the table [hosts] of `hotline simulate`. Takes some minutes.
+    """
+    from foundation.logs.parts import write_text
+    from hotline_answers.prediction.fit import fit as fit_costs
+
+    with one_line_errors():
+        with progress_bar("simulating") as progress:
+            fit_result = run_interruptibly(lambda: fit_costs(run, arms.split(","), progress, evaluations))
+        text = _to_toml(fit_result.hosts)
+        if output is not None:
+            write_text(output, text)
+    if as_json:
+        hosts = fit_result.hosts.model_dump(mode="json")
+        print_json({"hosts": hosts, "aside": fit_result.unexplained, "cells": _metric_rows(fit_result)})
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        _print_fit(fit_result)
+
+
+@click.command("predict")
+@_run_argument
+@click.option(
+    "--hosts",
+    "hosts_file",
+    type=FILE,
+    help="TOML file with the table [hosts], as `hotline fit` writes it for another run.",
+)
+@click.option(
+    "--from",
+    "predictor",
+    type=FOLDER,
+    help="Compare with another real run instead: how well do runs predict each other?",
+)
+@json_option
+def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json: bool) -> None:
+    """Simulate a real run, and compare both arm by arm.
+
+    RUN is simulated at the rates that it was offered. A prediction holds if means are within 15 % of RUN's,
+    p99 within 30 %, and differences have the same sign wherever RUN has a significant one.
+    """
+    if (hosts_file is None) == (predictor is None):
+        raise click.UsageError("give either --hosts FILE or --from DIRECTORY, which RUN is compared with")
+    with one_line_errors():
+        if hosts_file is not None:
+            prediction = _compare_with_simulation(run, hosts_file)
+        else:
+            assert predictor is not None
+            prediction = _compare_with_run(run, predictor)
+    if as_json:
+        print_json(_as_json(prediction))
+    else:
+        _print(prediction)
+
+
+def _compare_with_simulation(run: Path, hosts_file: Path) -> Prediction:
+    from experiment.progress import Reporter, RunConsole
+    from simulator.config import load_hosts
+    from hotline_answers.prediction.compare import predict as simulate_run
+
+    hosts = load_hosts(hosts_file)
+    reporter = Reporter(RunConsole())
+    try:
+        return run_interruptibly(lambda: simulate_run(run, hosts, reporter))
+    finally:
+        reporter.stop()
+
+
+def _compare_with_run(run: Path, other: Path) -> Prediction:
+    from hotline_answers.prediction.compare import compare
+    from hotline_answers.prediction.observed import read_observation
+
+    return run_interruptibly(lambda: compare(read_observation(run), read_observation(other)))
+
+
+def _to_toml(hosts: Hosts) -> str:
+    costs = hosts.model_dump(mode="json", exclude_none=True)
+    lines = [f"{name} = {_toml_value(value)}\n" for name, value in costs.items()]
+    return "[hosts]\n" + "".join(lines)
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, str):
+        return json.dumps(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _metric_rows(fit_result: Fit) -> list[dict[str, Any]]:
+    return [
+        {"load": load, "arm": arm, "metric": metric, "measured": measured, "fitted": fitted}
+        for (load, arm), metrics in fit_result.cells.items()
+        for metric, (measured, fitted) in metrics.items()
+    ] + [
+        {"load": "", "arm": arm, "metric": "capacity", "measured": measured, "fitted": fitted}
+        for arm, (measured, fitted) in fit_result.capacity.items()
+    ]
+
+
+def _print_fit(fit_result: Fit) -> None:
+    rows = [
+        [
+            each["load"],
+            each["arm"],
+            each["metric"],
+            f"{each['measured']:,.0f}",
+            f"{each['fitted']:,.0f}",
+            _format_percent(each["fitted"] / each["measured"] - 1),
+        ]
+        for each in _metric_rows(fit_result)
+    ]
+    print_table(
+        "Measured, and simulated with the fitted costs: µs; capacity in steps/s",
+        ["load", "arm", "metric", "measured", "fitted", "error"],
+        rows,
+    )
+
+
+def _format_percent(value: float) -> str:
+    return f"{100 * value:+.0f} %"
+
+
+def _print(prediction: Prediction) -> None:
+    rows = [
+        [
+            each.load,
+            each.arm,
+            each.metric,
+            f"{each.measured:,.0f}",
+            f"{each.predicted:,.0f}",
+            _format_percent(each.relative_error),
+            _holds_or_fails(each.holds),
+        ]
+        for each in prediction.latencies
+    ]
+    columns = ["load", "arm", "metric", "measured", "predicted", "error", ""]
+    print_table("Latency of operations, µs", columns, rows)
+    differences = [
+        [
+            each.load,
+            each.arm,
+            each.metric,
+            _format_percent(each.measured),
+            _format_percent(each.predicted),
+            "",
+            _holds_or_fails(each.holds),
+        ]
+        for each in prediction.differences
+    ]
+    print_table("Significant differences from the baseline", columns, differences)
+    Console(stderr=True).print(_describe_verdict(prediction))
+
+
+def _holds_or_fails(holds: bool) -> str:
+    return "holds" if holds else "fails"
+
+
+def _describe_verdict(prediction: Prediction) -> str:
+    mean_results = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
+    p99_results = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
+    sign_results = [each.holds for each in prediction.differences]
+    return (
+        f"{sum(mean_results)} of {len(mean_results)} means within 15 %, "
+        f"{sum(p99_results)} of {len(p99_results)} p99 within 30 %, "
+        f"{sum(sign_results)} of {len(sign_results)} signs"
+    )
+
+
+def _as_json(prediction: Prediction) -> dict[str, Sequence[dict[str, object]]]:
+    return {
+        "latencies": [
+            {**each._asdict(), "error": each.relative_error, "holds": each.holds}
+            for each in prediction.latencies
+        ],
+        "differences": [{**each._asdict(), "holds": each.holds} for each in prediction.differences],
+    }

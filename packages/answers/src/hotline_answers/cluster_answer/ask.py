@@ -1,0 +1,157 @@
+"""Predict a cluster's capacity with the hot set in the switch and without, and by size of the hot set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.record import Staleness
+from experiment.phases.workload import lanes_per_step
+from experiment.progress import Reporter
+from foundation.designs.arms import baseline_and_lead
+from foundation.designs.collect import NAME as COLLECT
+from foundation.settings import Strict
+from hosts.workload.trace import Trace
+from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
+from hotline_answers.cluster_answer.capacity import CapacityModel, Check, next_size_to_check, smallest_sufficient_size
+from hotline_answers.cluster_answer.cluster import Cluster, config_for, read_data, trace_for
+from hotline_answers.cluster_answer.devices import DEVICES
+from hotline_answers.cluster_answer.part import MAX_RPCS, PartCheck, max_workers, part_of
+from hotline_answers.cluster_answer.sentences import headline, sentences
+from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
+from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
+from simulator.config import SimulationConfig
+from simulator.experiment import temporary_run
+
+_MAX_CHECKS = 3  # further sizes that are simulated
+
+
+class ClusterAnswer(Strict):
+    cluster: Cluster
+    simulated_workers: int
+    keys_per_step: float
+    notes: tuple[str, ...]
+    headline: str
+    sentences: tuple[str, ...]
+    sides: OffloadComparison
+    sizes: tuple[Size, ...]
+    stops_at: int
+    """Size beyond which a larger hot set adds less than 3 % to the capacity."""
+    checks: tuple[Check, ...]
+    """Comparisons of a size's calculated and simulated capacity, in order; if the last check has failed,
+    calculated capacities are estimates."""
+    part_check: PartCheck | None
+    uplinks: tuple[UplinkGain, ...]
+    ages: Staleness | None = None
+
+
+def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
+    limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
+    config = config_for(cluster, part_of(cluster, limit))
+    notes = list[str]()
+    data = read_data(config, reporter, notes.append)
+    if data is not None:
+        limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
+        config = config_for(cluster, part_of(cluster, limit))
+    trace = trace_for(config, data, reporter)
+    with temporary_run(config, trace, reporter) as simulated:
+        comparison = compare_arms(config, simulated.record, simulated.summary)
+        ages = simulated.record.staleness.get(COLLECT)
+    counter = PackingCounter(config, trace)
+    top_k = min(cluster.top_k, counter.keys_with_updates)
+    counts_by_size = _count_packets(
+        counter,
+        sizes_for(top_k, min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)),
+        reporter,
+    )
+    model = CapacityModel(
+        config, comparison.baseline, counts_by_size[0], comparison.offload, counts_by_size[top_k]
+    )
+    uplinks = uplink_gains(model, counts_by_size[0], counts_by_size[top_k], cluster)
+    simulated_capacities = {0: comparison.baseline.capacity, top_k: comparison.offload.capacity}
+    sizes, checks = _check_capacities(config, trace, model, counts_by_size, simulated_capacities, reporter)
+    part_check = (
+        None
+        if config.workers == cluster.workers
+        else _check_part(cluster, config, data, comparison, reporter)
+    )
+    sufficient_size = smallest_sufficient_size(sizes[1:])  # without size 0, which is no hot set
+    keys = lanes_per_step(trace)
+    return ClusterAnswer(
+        cluster=cluster,
+        simulated_workers=config.workers,
+        keys_per_step=keys,
+        notes=tuple(notes),
+        headline=headline(comparison, top_k),
+        sentences=tuple(
+            sentences(
+                cluster, config, keys, comparison, sizes, sufficient_size, checks, part_check, uplinks, ages
+            )
+        ),
+        sides=comparison,
+        sizes=tuple(sizes),
+        stops_at=sufficient_size.top_k,
+        checks=checks,
+        part_check=part_check,
+        uplinks=uplinks,
+        ages=ages,
+    )
+
+
+def _count_packets(
+    counter: PackingCounter, sizes: Sequence[int], reporter: Reporter
+) -> dict[int, PackingCounts]:
+    counts_by_size = dict[int, PackingCounts]()
+    with reporter.phase("sizes", 1.0) as phase:
+        for top_k in sizes:
+            counts_by_size[top_k] = counter.count(top_k)
+            phase.update(len(counts_by_size) / len(sizes))
+    return counts_by_size
+
+
+def _check_capacities(
+    config: SimulationConfig, trace: Trace, model: CapacityModel, counts_by_size: dict[int, PackingCounts],
+    simulated_capacities: dict[int, float], reporter: Reporter,
+) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
+    checks = list[Check]()
+
+    def sizes() -> list[Size]:
+        return [
+            model.size(top_k, counts, simulated_capacities.get(top_k))
+            for top_k, counts in counts_by_size.items()
+        ]
+
+    while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
+        calculated_sizes = {size.top_k: size for size in sizes() if size.top_k}
+        sufficient_top_k = smallest_sufficient_size(calculated_sizes.values()).top_k
+        if (
+            top_k := next_size_to_check(list(simulated_capacities), sufficient_top_k, list(calculated_sizes))
+        ) is None:
+            break
+        config_to_check = config.model_copy(update={"top_k": top_k})
+        _, simulated_capacities[top_k] = capacities(config_to_check, trace, reporter)
+        checks.append(Check(top_k, calculated_sizes[top_k].capacity, simulated_capacities[top_k]))
+        model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
+    return sizes(), tuple(checks)
+
+
+def _check_part(
+    cluster: Cluster,
+    config: SimulationConfig,
+    data: Trace | None,
+    comparison: OffloadComparison,
+    reporter: Reporter,
+) -> PartCheck:
+    """Simulate half of the part's workers, with half of its share of each server, and compare capacities."""
+    smaller_config = config_for(cluster, part_of(cluster, config.workers // 2))
+    baseline, offload = capacities(smaller_config, trace_for(smaller_config, data, reporter), reporter)
+    errors = comparison.baseline.capacity / baseline - 1, comparison.offload.capacity / offload - 1
+    return PartCheck(
+        workers=smaller_config.workers, baseline=baseline, offload=offload, error=max(errors, key=abs)
+    )
+
+
+def capacities(config: SimulationConfig, trace: Trace, reporter: Reporter) -> tuple[float, float]:
+    """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
+    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as simulated:
+        baseline, lead = (simulated.record.capacity[arm.name] for arm in baseline_and_lead(config.design))
+    return baseline / config.hosts.server_share, lead / config.hosts.server_share

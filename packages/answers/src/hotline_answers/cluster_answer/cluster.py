@@ -1,0 +1,187 @@
+"""The cluster that `hotline answer` asks about, and the configuration and trace of its simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field
+
+from experiment.config import config_of
+from experiment.phases.workload import generate_trace
+from experiment.progress import Reporter
+from foundation.designs.arms import baseline_and_lead
+from foundation.designs.collect import NAME as COLLECT
+from foundation.designs.registry import DEFAULT
+from foundation.logs.access.block import SAMPLES_PER_STEP
+from foundation.optimisers import Optimiser
+from foundation.protocol.header import LANES
+from foundation.settings import Strict
+from hosts.workload import files
+from hosts.workload.generator import R1
+from hosts.workload.trace import Trace
+from hotline_answers.cluster_answer.devices import DEVICES, Device, DeviceName
+from simulator.config import SimulationConfig, SimulationError
+from simulator.costs import Hosts, Network
+
+DEDICATED_SWITCH_NETWORK = DEVICES["ideal"].network
+"""Settings of [network] for a dedicated switch: about one pipe of a switch ASIC."""
+MAX_LOAD = 0.8
+"""Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
+_HALF_LOAD = 0.5
+
+
+class Cluster(Strict):
+    workers: int = Field(ge=1)
+    servers: int = Field(ge=1)
+    keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
+    """Keys of a step of the built-in data, if there is no `data`."""
+    skew: float = Field(default=R1.hot_share, gt=0, lt=1)
+    """Share of all updates to the hottest 20,000 of 900,000 parameters, in the built-in data."""
+    data: Path | None = None
+    """Access log or libsvm training set; None means built-in data."""
+    columns: str | None = None
+    """Roles of the log's columns; None guesses them."""
+    batch: int = Field(default=SAMPLES_PER_STEP, ge=1)
+    """Rows of a mini-batch, in data without mini-batches."""
+    skip_bad: bool = False
+    rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Offered rate of all workers, steps/s; None means half of the lower of both arms' capacities."""
+    top_k: int = Field(default=20_000, ge=1)
+    hosts: Hosts | None = None
+    switch: DeviceName = "ideal"
+    racks: int | None = Field(default=None, ge=1)
+    """Racks of workers, whose switches only forward; None gives each worker a port of the switch. Servers
+    are at the switch with the hot set in either case."""
+    oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Bandwidth of a rack's workers together, as a multiple of its uplink's."""
+    optimiser: Optimiser | None = None
+    """Optimiser of the servers, which collect gradients from the switch; None means plain sums."""
+
+    @property
+    def design(self) -> str:
+        return DEFAULT if self.optimiser is None else COLLECT
+
+    @property
+    def rack(self) -> int | None:
+        """Workers per rack; the last rack may have fewer."""
+        return None if self.racks is None else -(-self.workers // self.racks)
+
+
+class Part(NamedTuple):
+    workers: int
+    rack: int | None
+    share: float  # number of these workers as a share of the cluster's
+
+    @property
+    def is_whole(self) -> bool:
+        return self.share == 1
+
+
+def whole_cluster(cluster: Cluster) -> Part:
+    return Part(cluster.workers, cluster.rack, 1.0)
+
+
+def with_dedicated_cores(hosts: Hosts) -> Hosts:
+    without_program = {"program_ns": None, "hit_ns": 0, "answer_ns": 0}
+    return hosts.model_copy(update={"worker_cores": None, "server_cores": None, **without_program})
+
+
+def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
+    part = part or whole_cluster(cluster)
+    _check_switch(cluster)
+    if cluster.optimiser is not None and not part.is_whole:
+        raise SimulationError(
+            f"expected at most {part.workers:,} workers with an optimiser, got {cluster.workers:,}: "
+            "larger clusters are simulated in part, where collections would take too much of servers' time"
+        )
+    values: dict[str, object] = {
+        "workers": part.workers,
+        "servers": cluster.servers,
+        "top_k": cluster.top_k,
+        "design": cluster.design,
+        "optimiser": cluster.optimiser,
+        "arms": tuple(arm.name for arm in baseline_and_lead(cluster.design)),
+        # With a rate, load 1 is this rate.
+        "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
+        "rate": None if cluster.rate is None else part.share * cluster.rate,
+        "max_load": MAX_LOAD,
+        "data": cluster.data,
+        "columns": cluster.columns,
+        "skip_bad": cluster.skip_bad,
+        "samples_per_step": cluster.batch,
+        "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
+        "network": _network(cluster, part),
+        "hosts": {**with_dedicated_cores(cluster.hosts or Hosts()).model_dump(), "server_share": part.share},
+    }
+    return config_of(SimulationConfig, values)
+
+
+def _check_switch(cluster: Cluster) -> None:
+    switch = DEVICES[cluster.switch]
+    if cluster.top_k > switch.hot_keys:
+        raise SimulationError(
+            f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {switch.hot_keys:,}"
+        )
+    if switch.lanes < LANES and cluster.optimiser is not None:
+        raise SimulationError(
+            f"expected the ideal switch with an optimiser, got {cluster.switch}: the program with which "
+            "servers collect gradients was not compiled for this chip"
+        )
+    if (callers := cluster.workers + cluster.servers + 1) > switch.callers:
+        raise SimulationError(
+            f"{cluster.workers:,} workers, {cluster.servers:,} servers and the controller are {callers:,} "
+            f"callers; expected at most {switch.callers:,}, those of {switch.description}"
+        )
+    _check_ports(cluster, switch)
+
+
+def _check_ports(cluster: Cluster, switch: Device) -> None:
+    hosts = f"{cluster.workers:,} workers and {cluster.servers:,} servers"
+    if cluster.rack is None:
+        if cluster.workers + cluster.servers > switch.ports:
+            raise SimulationError(
+                f"{hosts} are {cluster.workers + cluster.servers:,} hosts, and the switch has {switch.ports} "
+                "ports; expected at most as many hosts, or workers in racks (--racks)"
+            )
+        return
+    if cluster.rack == 1:
+        raise SimulationError(
+            f"{cluster.racks:,} racks of {cluster.workers:,} workers: expected at least 2 workers a rack"
+        )
+    ports_per_rack = switch.count_ports(_uplink_mbit(cluster, cluster.rack))
+    if (ports := -(-cluster.workers // cluster.rack) * ports_per_rack + cluster.servers) > switch.ports:
+        raise SimulationError(
+            f"{hosts} in {cluster.racks:,} racks need {ports:,} ports, and the switch has {switch.ports}; "
+            "expected fewer racks (--racks) or slower uplinks (--oversubscription)"
+        )
+
+
+def _uplink_mbit(cluster: Cluster, rack: int) -> float:
+    return rack * Network().rate_mbit / cluster.oversubscription
+
+
+def _network(cluster: Cluster, part: Part) -> dict[str, object]:
+    network: dict[str, object] = {**DEVICES[cluster.switch].network}
+    if not part.is_whole:
+        network["switch_mpps"] = part.share * DEVICES[cluster.switch].network["switch_mpps"]
+    if part.rack is not None:
+        network["rack"] = part.rack
+        network["uplink_mbit"] = _uplink_mbit(cluster, part.rack)
+    return network
+
+
+def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace | None:
+    if config.data is None:
+        return None
+    with reporter.phase("data"):
+        # All data goes to one worker; `trace_for` deals it to the workers of a configuration.
+        return files.load(config.data, workers=1, options=config.read_options, note=note)
+
+
+def trace_for(config: SimulationConfig, data: Trace | None, reporter: Reporter) -> Trace:
+    with reporter.phase("workload", 1.0) as phase:
+        if data is None:
+            return generate_trace(config, phase.update)
+        assert config.data is not None
+        return files.deal(data, config.workers, config.data)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.metrics import Subject, metrics_of_subject
+from analysis.record import Staleness
+from analysis.wording import texts
+from foundation.protocol.header import LANES
+from foundation.text import pluralize
+from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
+from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, Check
+from hotline_answers.cluster_answer.cluster import Cluster
+from hotline_answers.cluster_answer.devices import DEVICES, Device
+from hotline_answers.cluster_answer.part import PartCheck
+from hotline_answers.cluster_answer.sizes import Size
+from hotline_answers.cluster_answer.uplinks import UplinkGain
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+
+_LIMITS: dict[tuple[Limit, ...], str] = {
+    ("servers",): "the servers' cores are the bottleneck",
+    ("workers",): "the workers' cores are the bottleneck",
+    ("servers", "workers"): "the cores of both are the bottleneck",
+    ("waiting",): "no core is the bottleneck, because each worker waits for its answers",
+}
+_TOLERANCE = 0.03  # relative difference up to which capacities, or gains, are called equal
+
+
+def headline(comparison: OffloadComparison, top_k: int) -> str:
+    offload, baseline = comparison.offload.capacity, comparison.baseline.capacity
+    is_equal = abs(comparison.gain - 1) <= _TOLERANCE
+    gain = "as much as without" if is_equal else f"{comparison.gain:.2f} times as much"
+    capacities = f"{offload:,.0f} steps/s of all workers, and {baseline:,.0f} without"
+    return f"With {top_k:,} hot keys in the switch this cluster carries {gain}: {capacities}."
+
+
+def sentences(
+    cluster: Cluster,
+    config: SimulationConfig,
+    keys_per_step: float,
+    comparison: OffloadComparison,
+    sizes: Sequence[Size],
+    sufficient_size: Size,
+    checks: Sequence[Check],
+    part_check: PartCheck | None = None,
+    uplinks: Sequence[UplinkGain] = (),
+    ages: Staleness | None = None,
+) -> Iterator[str]:
+    if part_check is not None:
+        yield _part(cluster, config, part_check)
+    yield _rate(cluster, comparison)
+    yield from differences(comparison)
+    yield _utilization("Without the hot set", comparison.baseline)
+    yield _utilization("With it", comparison.offload)
+    if ages is not None:
+        yield _collection(config, ages)
+    yield from _sizes(sizes, sufficient_size)
+    yield _checks(checks)
+    yield _data(cluster, keys_per_step)
+    yield device(config, DEVICES[cluster.switch])
+    if uplinks:
+        yield _racks(cluster, config)
+        yield _uplinks(uplinks)
+    yield _costs(cluster.hosts)
+
+
+def _rate(cluster: Cluster, comparison: OffloadComparison) -> str:
+    limiting_arm, limiting_case, other_case = comparison.baseline, "without the hot set", "with it"
+    if comparison.offload.capacity < comparison.baseline.capacity:
+        limiting_arm, limiting_case, other_case = comparison.offload, "with the hot set", "without it"
+    comparison_title = f"the hot set against none, {pluralize(comparison.rounds, 'round')} [95 % interval]"
+    offered_rate = f"At {comparison.rate:,.0f} steps/s of all workers"
+    if cluster.rate is None:
+        return f"{offered_rate}, half of their capacity {limiting_case}; {comparison_title}:"
+    if cluster.rate <= comparison.rate:
+        return f"{offered_rate}; {comparison_title}:"
+    requested_rate = f"{cluster.rate:,.0f} steps/s"
+    if cluster.rate <= limiting_arm.capacity:
+        capacity_text = f"At {requested_rate} this cluster is nearly full {limiting_case}, where it carries"
+    elif cluster.rate <= max(comparison.offload.capacity, comparison.baseline.capacity):
+        capacity_text = (
+            f"This cluster does not carry {requested_rate} {limiting_case}, though {other_case}; it carries"
+        )
+    else:
+        cases = f"neither {limiting_case} nor {other_case}"
+        capacity_text = f"This cluster does not carry {requested_rate}, {cases}; it carries"
+    load = _percent(comparison.rate / limiting_arm.capacity)
+    return (
+        f"{capacity_text} {limiting_arm.capacity:,.0f}. {offered_rate}, {load} of that; {comparison_title}:"
+    )
+
+
+def differences(comparison: OffloadComparison) -> Iterator[str]:
+    subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
+    for subject in subjects:
+        metrics = [
+            metric
+            for metric in metrics_of_subject("cluster", subject)
+            if metric.name in comparison.differences
+        ]
+        for better in dict.fromkeys(metric.better for metric in metrics):
+            changes = [
+                (metric, comparison.differences[metric.name]) for metric in metrics if metric.better == better
+            ]
+            tones = {metric.tone(change.sign) for metric, change in changes} - {""}
+            yield from texts("cluster_changes", subject, better, list(tones), changes)
+
+
+def _utilization(name: str, result: ArmResult) -> str:
+    at_capacity = result.at_capacity
+    return (
+        f"{name} the servers' cores are busy {_percent(result.at_rate.servers)} of the time at that rate, "
+        f"the workers' {_percent(result.at_rate.workers)}; at its capacity, {result.capacity:,.0f} steps/s, "
+        f"they are busy {_percent(at_capacity.servers)} and {_percent(at_capacity.workers)}: "
+        f"{_LIMITS[at_capacity.limits]}."
+    )
+
+
+def _collection(config: SimulationConfig, ages: Staleness) -> str:
+    collection = config.collection
+    return (
+        f"Servers optimise with {config.optimiser}. With the hot set they collect gradients from the switch "
+        f"for up to {_percent(collection.share_of_server)} of their time, to publish values every "
+        f"{collection.staleness_ms:g} ms: half of the values were replaced within "
+        f"{ages.p50_ms:.3g} ms, 99 % within {ages.p99_ms:.3g} ms."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
+    no_hot_set, largest_size = sizes[0], sizes[-1]
+    if sufficient_size.capacity <= (1 + MIN_GAIN) * no_hot_set.capacity:
+        yield f"No hot set of up to {largest_size.top_k:,} keys makes this cluster carry more."
+    elif sufficient_size is largest_size:
+        yield f"A larger hot set pays up to the maximum of {largest_size.top_k:,} keys."
+    else:
+        yield (
+            f"Beyond {sufficient_size.top_k:,} keys a larger hot set, of up to {largest_size.top_k:,} keys, "
+            f"adds less than {_percent(MIN_GAIN)}."
+        )
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    source = "Capacities of sizes that were not simulated are calculated from counts of packets"
+    if not checks:
+        return f"{source}; no other size was simulated to check them."
+    check_texts = "; ".join(
+        f"{each.calculated:,.0f} steps/s with {each.top_k:,} keys, {each.simulated:,.0f} simulated "
+        f"({100 * each.error:+.0f} %)"
+        for each in checks
+    )
+    if checks[-1].has_failed:
+        return f"{source}, and are estimates, because checks failed: {check_texts}."
+    return f"{source}, and checked: {check_texts}."
+
+
+def _data(cluster: Cluster, keys_per_step: float) -> str:
+    if cluster.data is not None:
+        return f"A step has {keys_per_step:,.0f} keys on average, those of {cluster.data}."
+    return (
+        f"A step has {keys_per_step:,.0f} keys on average, of built-in data: 900,000 parameters, of which "
+        f"the hottest 20,000 take {_percent(cluster.skew)} of the updates."
+    )
+
+
+def device(config: SimulationConfig, switch: Device) -> str:
+    network = config.network
+    mpps = switch.network["switch_mpps"]
+    frame_time_and_rate = f"{network.switch_us:g} µs for a frame and {mpps:,.0f} million of them a second"
+    bandwidth = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
+    return (
+        "This is simulated: every worker and every server has a core of its own, and the switch is "
+        f"{switch.description} that takes {frame_time_and_rate}{_limits_of_chip(switch)}; "
+        f"its cables have {bandwidth} and take {network.delay_us:g} µs."
+    )
+
+
+def _limits_of_chip(switch: Device) -> str:
+    if switch.port_gbit is None:
+        return ""
+    return (
+        f"; with the hot set RPCs have up to {switch.lanes} keys, and without it {LANES}; its {switch.ports} "
+        f"ports have {switch.port_gbit} Gbit/s, and it holds {switch.hot_keys:,} hot keys"
+    )
+
+
+def _racks(cluster: Cluster, config: SimulationConfig) -> str:
+    rack = cluster.rack or 1
+    racks = -(-cluster.workers // rack)
+    uplink = rack * config.network.rate_mbit / cluster.oversubscription
+    return (
+        f"Workers are in {pluralize(racks, 'rack')} of up to {rack:,}, whose switches only forward, and "
+        f"whose uplinks have {uplink / 1000:,.4g} Gbit/s each; servers are at the switch with the hot set, "
+        "so offload does not relieve the uplinks."
+    )
+
+
+def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
+    first_uplink, last_uplink = uplinks[0], uplinks[-1]
+    uplinks_without_limit = [
+        uplink
+        for uplink in uplinks
+        if uplink.baseline >= (1 - _TOLERANCE) * first_uplink.baseline
+        and uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
+    ]
+    max_ratio = _ratio(uplinks_without_limit[-1])
+    summary = f"By calculation uplinks limit no capacity up to an oversubscription of {max_ratio}"
+    # `uplinks` ascends by oversubscription, so uplinks that limit a capacity come last.
+    limiting_uplinks = uplinks[len(uplinks_without_limit) :]
+    if not limiting_uplinks:
+        return f"{summary}."
+    # The gain settles, so uplinks with another gain than the last one come first.
+    uplinks_before_plateau = [
+        uplink for uplink in limiting_uplinks if abs(uplink.gain / last_uplink.gain - 1) > _TOLERANCE
+    ]
+    gains = [f"{uplink.gain:.2f} at {_ratio(uplink)}" for uplink in uplinks_before_plateau]
+    gains.append(f"{last_uplink.gain:.2f} from {_ratio(limiting_uplinks[len(uplinks_before_plateau)])} on")
+    return f"{summary}; the gain is {', '.join(gains)}."
+
+
+def _ratio(uplink: UplinkGain) -> str:
+    return f"{uplink.oversubscription:,.4g}:1"
+
+
+def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
+    share = config.hosts.server_share
+    part_text = (
+        f"The simulation has {config.workers:,} of the {cluster.workers:,} workers with {_percent(share)} of "
+        f"each server; capacities of the whole cluster are {1 / share:.3g} times those of this part"
+    )
+    check_text = (
+        f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
+    )
+    error_text = f"({100 * check.error:+.0f} %)"
+    if abs(check.error) > MAX_ERROR:
+        return f"{part_text}; they are estimates, because {check_text} {error_text}. Latencies are not given."
+    return f"{part_text}; checked: {check_text} {error_text}. Latencies are not given."
+
+
+def _costs(hosts: Hosts | None) -> str:
+    if hosts is not None:
+        return "Costs of workers and servers are those of --hosts."
+    defaults = Hosts()
+    serve_us, lane_ns, send_us = defaults.serve_ns / 1000, defaults.lane_ns, defaults.send_ns / 1000
+    return (
+        f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "
+        f"RPC, {lane_ns} ns for each of its lanes and {send_us:g} µs to send an answer. Give the costs of "
+        "yours with --hosts; hotline fit measures them."
+    )

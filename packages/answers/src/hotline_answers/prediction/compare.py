@@ -1,0 +1,90 @@
+"""Predict a real run by simulating it, and compare the prediction with the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.record import RunRecord, read_record
+from experiment.phases.workload import read_data
+from experiment.progress import Reporter
+from foundation.designs.arms import arm
+from simulator.costs import Hosts
+from simulator.experiment import temporary_run
+from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
+from simulator.dedicated_switch.similar_run import config_like
+
+BOUNDS = {"mean": 0.15, "p99": 0.30}
+"""Maximum relative error of a latency."""
+
+
+class LatencyPrediction(NamedTuple):
+    """A latency of one arm, µs."""
+
+    load: str
+    arm: str
+    metric: str
+    measured: float
+    predicted: float
+
+    @property
+    def relative_error(self) -> float:
+        return self.predicted / self.measured - 1
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.relative_error) <= BOUNDS[self.metric.rpartition("_")[2]]
+
+
+class DifferencePrediction(NamedTuple):
+    load: str
+    arm: str
+    metric: str
+    measured: float  # relative change from the arm's reference
+    predicted: float
+
+    @property
+    def holds(self) -> bool:
+        return self.measured * self.predicted > 0
+
+
+class Prediction(NamedTuple):
+    latencies: tuple[LatencyPrediction, ...]
+    differences: tuple[DifferencePrediction, ...]
+
+
+def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
+    record, measured = read_record(run), read_observation(run)
+    config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
+    with temporary_run(config, read_data(config, reporter), reporter) as simulated:
+        return compare(measured, observe(simulated.record, simulated.summary))
+
+
+def rounds_of(record: RunRecord) -> int:
+    """Return the number of rounds of a run; with the same number, blocks begin with the same offsets."""
+    return 1 + max(block.round for block in record.blocks)
+
+
+def compare(measured: Observation, predicted: Observation) -> Prediction:
+    common_cells = [cell for cell in measured.cells if cell in predicted.cells]
+    latencies = (
+        LatencyPrediction(*cell, metric, measured.cells[cell][metric], predicted.cells[cell][metric])
+        for cell in common_cells
+        for metric in LATENCIES
+    )
+    return Prediction(tuple(latencies), tuple(_differences(common_cells, measured, predicted)))
+
+
+def _differences(
+    common_cells: list[LoadAndArm], measured: Observation, predicted: Observation
+) -> Iterator[DifferencePrediction]:
+    for cell, metric in measured.signs:
+        load, arm_name = cell
+        reference_cell = (load, arm(arm_name).reference or "")
+        if cell in common_cells and reference_cell in common_cells:
+            changes = (
+                run.cells[cell][metric] / run.cells[reference_cell][metric] - 1
+                for run in (measured, predicted)
+            )
+            yield DifferencePrediction(*cell, metric, *changes)

@@ -1,0 +1,156 @@
+"""Fit the costs of hosts to a real run, by simulating it again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from analysis.record import AnalysisError, read_record
+from experiment.phases.workload import generate_trace, read_data
+from foundation.designs.arms import renamed_arm_message
+from simulator.costs import Hosts
+from simulator.experiment import quiet_reporter, temporary_run
+from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
+from simulator.dedicated_switch.similar_run import config_like, shared_cores
+
+FitProgress = Callable[[int, int], None]
+
+
+class CostRange(NamedTuple):
+    low: float
+    start: float  # initial value of the fit
+    high: float
+
+
+RANGES: Mapping[str, CostRange] = {
+    "begin_ns": CostRange(50_000, 250_000, 3_000_000),
+    "cold_ns": CostRange(1_000, 50_000, 1_000_000),
+    "push_ns": CostRange(5_000, 50_000, 1_000_000),
+    "send_ns": CostRange(1_000, 6_000, 20_000),
+    "take_ns": CostRange(300, 3_000, 50_000),
+    "idle_ns": CostRange(2_000, 30_000, 150_000),
+    "wake_ns": CostRange(500, 3_000, 30_000),
+    "program_ns": CostRange(200, 1_200, 6_000),
+    "hit_ns": CostRange(500, 5_000, 20_000),
+    "answer_ns": CostRange(100, 1_000, 5_000),
+    "noise_every_us": CostRange(500, 20_000, 500_000),
+    "noise_us": CostRange(5, 1_000, 10_000),
+}
+"""Field of `simulator.costs.Hosts` -> range in which it is fitted."""
+WEIGHTS = {
+    "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.7, "push_p99": 0.7,
+    "worker_cpu": 1.0, "ps_cpu": 1.0,
+}  # fmt: skip
+"""Weights of logarithmic errors; tail latencies vary more between runs than means."""
+_KERNEL_COSTS = ("program_ns", "hit_ns", "answer_ns")
+_GRADIENT_STEP = 0.25
+"""Relative change of a cost for its gradient; the effect of a smaller change is less than the noise."""
+_SHORT_RUN = {
+    "rounds": 5, "block_ms": 280, "discard_ms": 30, "block_steps": 1, "profile_lanes": 100_000,
+    "trace_steps": 600,
+}  # fmt: skip
+
+
+class Fit(NamedTuple):
+    hosts: Hosts
+    unexplained: Mapping[str, float]
+    """CPU time of all workers, or all servers, that is not for operations, µs a second."""
+    cells: Mapping[LoadAndArm, Mapping[str, tuple[float, float]]]  # (measured, simulated)
+    capacity: Mapping[str, tuple[float, float]]  # by arm: (measured, simulated)
+
+
+class Target(NamedTuple):
+    cells: Mapping[LoadAndArm, Mapping[str, float]]
+    rates: Mapping[str, float]  # steps/s, by load
+    capacity: Mapping[str, float]  # steps/s, by arm
+
+    def unexplained(self, observation: Observation) -> dict[str, float]:
+        """Return the CPU time a simulation does not explain, µs a second: a median over loads and arms."""
+
+        def differences(metric: str) -> list[float]:
+            return [
+                (values[metric] - observation.cells[load, arm][metric]) * self.rates[load]
+                for (load, arm), values in self.cells.items()
+            ]
+
+        return {metric: max(0.0, float(np.median(differences(metric)))) for metric in CPU}
+
+    def pairs(self, observation: Observation) -> dict[LoadAndArm, dict[str, tuple[float, float]]]:
+        unexplained = self.unexplained(observation)
+
+        def simulated(cell: LoadAndArm, metric: str) -> float:
+            load, _ = cell
+            return observation.cells[cell][metric] + unexplained.get(metric, 0.0) / self.rates[load]
+
+        return {
+            cell: {metric: (values[metric], simulated(cell, metric)) for metric in WEIGHTS}
+            for cell, values in self.cells.items()
+        }
+
+    def residuals(self, observation: Observation) -> NDArray[np.float64]:
+        errors = [
+            WEIGHTS[metric] * np.log(simulated / measured)
+            for metrics in self.pairs(observation).values()
+            for metric, (measured, simulated) in metrics.items()
+        ]
+        capacities = [np.log(observation.capacity[arm] / capacity) for arm, capacity in self.capacity.items()]
+        return np.array(errors + capacities)
+
+
+def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
+    record = read_record(run)
+    measured_run = read_observation(run)
+    target_cells = {(load, arm): values for (load, arm), values in measured_run.cells.items() if arm in arms}
+    if {arm for _, arm in target_cells} != set(arms):
+        raise AnalysisError(
+            renamed_arm_message(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}"
+        )
+    target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
+    names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
+    base_hosts = Hosts.model_validate({**shared_cores(record), "measured": run})
+    config, reporter = config_like(record, base_hosts, arms, **_SHORT_RUN), quiet_reporter()
+    trace = read_data(config, reporter) or generate_trace(config, lambda done: None)
+    low, start, high = (
+        np.log([getattr(RANGES[name], bound) for name in names]) for bound in CostRange._fields
+    )
+    evaluations = 0
+
+    def observe_with(hosts: Hosts) -> Observation:
+        trial_config = config.model_copy(update={"hosts": hosts})
+        with temporary_run(trial_config, trace, reporter) as simulated:
+            return observe(simulated.record, simulated.summary)
+
+    def residuals(log_costs: NDArray[np.float64]) -> NDArray[np.float64]:
+        nonlocal evaluations
+        evaluations += 1
+        progress(evaluations, max_evaluations)
+        return target.residuals(observe_with(with_costs(base_hosts, names, log_costs)))
+
+    solution = least_squares(
+        residuals,
+        start,
+        bounds=(low, high),
+        # `diff_step` is relative, and costs are logarithms.
+        diff_step=_GRADIENT_STEP / np.abs(start),
+        # Each step evaluates the gradient, with one evaluation for each cost.
+        max_nfev=max(1, max_evaluations // (len(names) + 1)),
+        loss="soft_l1",
+    )
+    hosts = with_costs(base_hosts, names, solution.x)
+    best_observation = observe_with(hosts)
+    progress(max_evaluations, max_evaluations)
+    capacities = {
+        arm: (capacity, best_observation.capacity[arm]) for arm, capacity in target.capacity.items()
+    }
+    return Fit(hosts, target.unexplained(best_observation), target.pairs(best_observation), capacities)
+
+
+def with_costs(base_hosts: Hosts, names: Sequence[str], log_costs: NDArray[np.float64]) -> Hosts:
+    values = {name: float(value) for name, value in zip(names, np.exp(log_costs), strict=True)}
+    fitted = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
+    return Hosts.model_validate({**base_hosts.model_dump(), **fitted})

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.figures.files import draw
+from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from analysis.page.build import fragment
+from analysis.wording import AnswerText, Row, Table, plain
+from experiment.config import config_of
+from experiment.progress import Reporter
+from foundation.concurrency import run_interruptibly
+from hotline_answers.cluster_answer.ask import ClusterAnswer
+from hotline_answers.cluster_answer.ask import answer as answer_for
+from hotline_answers.cluster_answer.cluster import Cluster
+from hotline_answers.cluster_answer.sizes import Size
+from simulator.experiment import quiet_reporter
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+_COLUMNS = ("hot keys", "served", "RPCs", "packets", "workers, µs", "servers, µs", "steps/s", "simulated")
+
+
+class Answer(ClusterAnswer):
+    def plot(self) -> Drawing:
+        """Draw the steps/s of the cluster against the size of the hot set."""
+        drawing = draw(_make_figure(self))
+        drawing.axes[0].set_ylim(bottom=0)
+        return drawing
+
+    def _repr_html_(self) -> str:
+        cluster = self.cluster
+        text = AnswerText(
+            title=f"{cluster.workers:,} workers and {cluster.servers:,} servers",
+            headline=self.headline,
+            is_trusted=True,  # a prediction has no lost updates, which make a run's answer doubtful
+            sentences=tuple(map(plain, self.sentences)),
+        )
+        return fragment(text, [table(self)])
+
+
+def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
+    """Predict the effect of a switch on a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
+
+    The settings are those of `hotline_answers.cluster_answer.cluster.Cluster`; with 100 hosts it takes some ten seconds.
+    Raises `ConfigError`, `SimulationError` and `DataError`.
+    """
+    reporter = reporter or quiet_reporter()
+    settings = config_of(Cluster, cluster)
+    try:
+        cluster_answer = run_interruptibly(lambda: answer_for(settings, reporter))
+    finally:
+        reporter.stop()
+    return Answer.model_construct(**dict(cluster_answer))
+
+
+def table(cluster_answer: ClusterAnswer) -> Table:
+    return Table(
+        "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
+        _COLUMNS,
+        [_make_row(size) for size in cluster_answer.sizes],
+        cluster_answer.notes,
+    )
+
+
+def _make_row(size: Size) -> Row:
+    values = (
+        size.rpcs_per_step,
+        size.ps_packets_per_step,
+        size.worker_cpu_us,
+        size.ps_cpu_us,
+        size.capacity,
+    )
+    simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
+    cells = [f"{100 * size.served:.0f} %", *(f"{value:,.0f}" for value in values), simulated]
+    return (f"{size.top_k:,}", *map(plain, cells))
+
+
+def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
+    no_offload, *sizes = cluster_answer.sizes  # the first size is 0
+    top_k = [size.top_k for size in sizes]
+    simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
+
+    def make_series(name: str, x: list[int], y: list[float], dash_index: int = 0) -> Series:
+        colour = colour_of("", dash_index)  # of no arm
+        return Series(name, np.array(x, np.float64), np.array(y, np.float64), colour, dash_index)
+
+    series = [
+        make_series("calculated", top_k, [size.capacity for size in sizes]),
+        make_series("simulated", list(simulated), list(simulated.values()), dash_index=1),
+        make_series("without offload", top_k, [no_offload.capacity] * len(sizes), dash_index=2),
+    ]
+    return Figure(
+        "answer-capacity",
+        "Capacity of the cluster by size of the hot set",
+        Axis("hot keys in the switch", is_log=True),
+        Axis("steps/s of all workers"),
+        [Panel("", series)],
+        kind="points",
+    )

@@ -1,0 +1,127 @@
+"""What a point of a sweep is made of: design, settings, program, and the modules that simulate it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foundation.designs.registry import DEFAULT, NAMES, design
+from simulator.config import SimulationConfig
+from foundation.import_graph import ROOT, digest_of, files_needed_by
+from hotline_answers.sweeps import point
+from hotline_answers.sweeps.plan import with_changes
+from hotline_answers.sweeps.point import digest, fingerprint
+
+SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
+OURS = """
+import json, sys
+from hotline_answers.sweeps.point import simulate_point
+simulate_point(sys.argv[1])
+files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+print(json.dumps({name: file for name, file in files.items() if file.startswith(sys.argv[2])}))
+"""
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """Return all files of the project that are Python or the program."""
+    parts = [part for name in NAMES for part in design(name).modules]
+    modules = files_needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
+    return [*modules.values(), *(design(name).program for name in NAMES)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, str]:
+    """Return the digest of each design, with nothing broken."""
+    return {name: digest(name) for name in NAMES}
+
+
+@pytest.fixture
+def copy(files: list[Path], tmp_path: Path) -> Path:
+    for file in files:
+        to = tmp_path / file.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+    return tmp_path
+
+
+@pytest.mark.soak
+def test_a_point_needs_what_it_imports_when_it_runs() -> None:
+    """A process that has simulated a point lists its modules."""
+    command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    files = json.loads(done.stdout.splitlines()[-1])
+    imported = {name: Path(file) for name, file in files.items() if ".venv" not in file}
+    assert len(imported) > 100
+    needed = files_needed_by([point.__name__, *design(DEFAULT).modules])
+    # Of other designs there is what describes them, for the names of their arms.
+    others = {design(name).module for name in NAMES if name != DEFAULT}
+    assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()
+
+
+def soaked(*files: str) -> list[Any]:
+    return [pytest.param(file, marks=pytest.mark.soak) for file in files]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "hosts/hotset/ps/rpc.py", "simulator/hotset.py", "p4src/compiled/hotset.json",
+        *soaked(
+            "foundation/protocol/header.py", "simulator/switch.py", "experiment/hotset.py",
+            "packages/answers/src/hotline_answers/sweeps/point.py",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], file: str) -> None:
+    with (copy / file).open("a") as changed_file:
+        changed_file.write(" ")
+    assert digest("hotset", copy) != whole["hotset"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "packages/answers/src/hotline_answers/cli/sweep.py", "hosts/new.py",
+        *soaked("packages/answers/src/hotline_answers/sweeps/page.py", "docs/simulator.md"),
+    ],
+)  # fmt: skip
+def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], file: str) -> None:
+    (copy / file).parent.mkdir(exist_ok=True)
+    with (copy / file).open("a") as changed_file:
+        changed_file.write(" ")
+    assert digest("hotset", copy) == whole["hotset"]
+
+
+def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str]) -> None:
+    """Modules of other designs are imported by name, and are no part of it."""
+    with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
+        changed_file.write("import tools.bench.requests")
+    assert digest("hotset", copy) == whole["hotset"]
+    of_none = digest("none", copy)
+    (copy / "tools" / "bench" / "requests.py").write_text("")
+    digest_of.cache_clear()
+    assert whole["none"] != of_none != digest("none", copy)
+
+
+def test_settings_and_design_are_part_of_it() -> None:
+    configs = (SMALL, with_changes(SMALL, {"seed": 2}), SimulationConfig(design="none"))
+    made = [fingerprint(config) for config in configs]
+    assert len(set(made)) == 3 and fingerprint(with_changes(SMALL, {"runs": "elsewhere"})) == made[0]
+
+
+def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:
+    files = {
+        "a/__init__.py": "", "a/b.py": "def f():\n    from a.c import d\n", "a/c/__init__.py": "import e",
+        "a/c/d.py": "import os, nowhere", "e.py": "from a import b", "f.py": "",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    assert files_needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}

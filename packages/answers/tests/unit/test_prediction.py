@@ -1,0 +1,238 @@
+"""Costs are found from a run, and what they make of another one is compared as it should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from analysis.record import AnalysisError, RunRecord, Simulation, read_record
+from analysis.summary import summarise
+from experiment.config import Config
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+from hotline_answers.prediction import fit as fits
+from hotline_answers.prediction.compare import LatencyPrediction, compare
+from hotline_answers.prediction.fit import RANGES, WEIGHTS, Target, with_costs
+from hotline_answers.prediction.observed import Observation, read_observation
+from simulator.dedicated_switch.similar_run import config_like, shared_cores
+from tests.harness import records
+from tests.harness.cli import invoke, json_of
+
+CELL = {
+    "pull_mean": 100.0, "pull_p50": 90.0, "pull_p99": 400.0, "push_mean": 120.0, "push_p50": 110.0,
+    "push_p99": 500.0, "worker_cpu": 1_000.0, "ps_cpu": 700.0,
+}  # fmt: skip
+
+
+def a_record(**changes: Any) -> RunRecord:
+    of = {"placement": {"workers": [1], "servers": 0}, "offered_rate": {"0.5": 200.0, "0.8": 320.0}}
+    config = Config(seed=7).model_dump(mode="json")
+    return records.a_record(**{"datapath": "kernel", "config": config, **of, **changes})
+
+
+# -- likeness
+
+
+def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
+    hosts = Hosts.model_validate({**shared_cores(a_record()), "program_ns": 5})
+    config = config_like(a_record(), hosts, ["baseline", "offload"], rounds=3)
+    assert (config.seed, config.arms, config.rounds) == (7, ("baseline", "offload"), 3)
+    assert config.offered == {"0.5": 200, "0.8": 320}
+    assert (config.hosts.worker_cores, config.hosts.server_cores, config.hosts.program_ns) == (1, 1, 5)
+    assert (config.network.rate_mbit, config.network.delay_us) == (0, 0)
+    assert shared_cores(a_record(placement={"workers": [1, 2, 3], "servers": []}))["worker_cores"] == 3
+
+
+def test_a_simulated_run_is_nothing_to_compare_with() -> None:
+    simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
+    with pytest.raises(AnalysisError, match="expected a real run to compare with, got a simulated one"):
+        config_like(a_record(simulation=simulated), Hosts(), ["baseline"])
+
+
+# -- comparison
+
+
+def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
+    def holds(metric: str, predicted: float) -> bool:
+        return LatencyPrediction("0.5", "offload", metric, 100, predicted).holds
+
+    assert [holds("pull_mean", value) for value in (84, 86, 114, 116)] == [False, True, True, False]
+    assert [holds("push_p99", value) for value in (69, 71, 129, 131)] == [False, True, True, False]
+    assert LatencyPrediction("0.5", "offload", "pull_mean", 80, 100).relative_error == 0.25
+
+
+def test_significant_differences_must_have_the_same_sign() -> None:
+    base, hot = ("0.5", "baseline"), ("0.5", "offload")
+    measured = Observation(
+        {base: CELL, hot: {**CELL, "pull_mean": 110.0, "push_mean": 90.0}},
+        {(hot, "pull_mean"): 1, (hot, "push_mean"): -1},
+        {},
+    )
+    predicted = Observation({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {}, {})
+    found = compare(measured, predicted)
+    expected = [("0.5", "offload", op) for op in ("pull_mean", "push_mean")]
+    assert [of[:3] for of in found.differences] == expected
+    changes = [change for of in found.differences for change in (of.measured, of.predicted)]
+    assert changes == pytest.approx([0.1, 0.3, -0.25, 0.1])
+    assert [of.holds for of in found.differences] == [True, False]
+    assert len(found.latencies) == 8
+    assert {(of.arm, of.metric) for of in found.latencies if not of.holds} == {
+        ("offload", "pull_mean"), ("offload", "push_mean"),
+    }  # fmt: skip
+
+
+# -- fit
+
+
+def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
+    """50 ms of a second: 250 µs of a step at 200 a second, 100 µs at 500."""
+    cells = {("0.4", "baseline"): CELL, ("1", "baseline"): CELL}
+    target = Target(cells, {"0.4": 200, "1": 500}, {"baseline": 800})
+    cpu = {("0.4", "baseline"): 750.0, ("1", "baseline"): 900.0}
+    found = Observation({cell: {**CELL, "worker_cpu": us} for cell, us in cpu.items()}, {}, {"baseline": 800})
+    assert target.unexplained(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
+    assert target.residuals(found) == pytest.approx(np.zeros(2 * len(WEIGHTS) + 1))
+    # There is no less than nothing.
+    more = Observation({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {}, {"baseline": 400})
+    assert target.unexplained(more)["worker_cpu"] == 0
+    off = [value for value in target.residuals(more) if value]
+    assert off == pytest.approx([np.log(1.1), np.log(1.1), np.log(0.5)])
+
+
+def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
+    base = Hosts(worker_cores=1, serve_ns=77)
+    hosts = with_costs(base, ["begin_ns", "noise_us"], np.log([1234.4, 5.5]))
+    assert hosts.begin_ns == 1234 and hosts.noise_us == pytest.approx(5.5)
+    assert (hosts.worker_cores, hosts.serve_ns) == (1, 77)
+    assert all(of.low < of.start < of.high for of in RANGES.values())
+
+
+RUN = """
+workers = 2
+servers = 1
+arms = ["baseline", "offload"]
+top_k = 40
+rounds = {rounds}
+seed = {seed}
+loads = [0.3, 0.6]
+block_ms = 40
+discard_ms = 5
+block_steps = 1
+trace_steps = 100
+profile_lanes = 2000
+runs = "{runs}"
+
+[workload]
+parameters = 2000
+hot_parameters = 40
+hot_share = 0.5
+keys_per_step = 50
+
+[network]
+rate_mbit = 0.0
+delay_us = 0.0
+
+[hosts]
+worker_cores = 1
+server_cores = 1
+begin_ns = 700000
+send_ns = 9000
+program_ns = 1500
+hit_ns = {hit_ns}
+"""
+
+
+def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
+    """Simulate a run with known costs, and let its record say that it was real."""
+    config = folder / f"{seed}.toml"
+    config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6, hit_ns=hit_ns))
+    ran = invoke("simulate", config)
+    assert ran.exit_code == 0, ran.output
+    run = (folder / f"runs-{seed}" / "latest").resolve()
+    record = json.loads((run / "run.json").read_text())
+    known = SimulationConfig.model_validate(record["config"])
+    stored = {name: value for name, value in record["config"].items() if name in Config.model_fields}
+    reported = {"config": stored, "simulation": None, "datapath": "kernel", "target": "softswitch"}
+    placed = {"workers": known.hosts.worker_cores, "servers": known.hosts.server_cores}
+    (run / "run.json").write_text(json.dumps({**record, **reported, "placement": placed}))
+    return run
+
+
+@pytest.mark.soak
+def test_costs_that_are_known_are_found_and_predict_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"rounds": 3, "block_ms": 40, "discard_ms": 5, "block_steps": 1, "profile_lanes": 2_000}
+    monkeypatch.setattr(fits, "_SHORT_RUN", short)
+    known = ("begin_ns", "send_ns", "program_ns", "hit_ns")
+    monkeypatch.setattr(fits, "RANGES", {name: RANGES[name] for name in known})
+    one, other = as_if_real(tmp_path, 1), as_if_real(tmp_path, 2)
+    hosts = tmp_path / "hosts.toml"
+    found = json_of("fit", one, "-o", hosts, "--evaluations", 30)
+    # What an operation takes to begin is most of it, and far from where the search begins.
+    assert found["hosts"]["begin_ns"] == pytest.approx(700_000, rel=0.2)
+    capacities = [of for of in found["cells"] if of["metric"] == "capacity"]
+    assert {of["arm"] for of in capacities} == {"baseline", "offload"}
+    assert all(of["fitted"] == pytest.approx(of["measured"], rel=0.15) for of in capacities)
+    latencies = json_of("predict", other, "--hosts", hosts)["latencies"]
+    assert len(latencies) == 2 * 2 * 4
+    means = [of for of in latencies if of["metric"].endswith("mean")]
+    assert all(of["holds"] for of in means), means
+    # A run predicts itself, and another one, as they are alike.
+    itself = json_of("predict", other, "--from", other)
+    assert {of["error"] for of in itself["latencies"]} == {0}
+    alike = json_of("predict", other, "--from", one)
+    assert max(abs(of["error"]) for of in alike["latencies"]) > 0
+    # And with other costs it does not.
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
+    assert not any(of["holds"] for of in json_of("predict", other, "--hosts", wrong)["latencies"])
+    assert "0 of 8 means within 15 %" in invoke("predict", other, "--hosts", wrong).output
+
+
+def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Path) -> None:
+    run = as_if_real(tmp_path, 1, hit_ns=200_000)
+    found, record = read_observation(run), read_record(run)
+    operations = pl.read_parquet(run / "operations.parquet").filter("measured", pl.col("round") >= 0)
+    assert set(found.cells) == {(load, arm) for load in ("0.3", "0.6") for arm in ("baseline", "offload")}
+    for (load, arm), cell in found.cells.items():
+        blocks = [block for block in record.blocks if (str(block.load), block.arm) == (load, arm)]
+        steps = sum(block.steps for block in blocks)
+        assert cell["worker_cpu"] == pytest.approx(1e6 * sum(of.worker_cpu_s for of in blocks) / steps)
+        assert cell["ps_cpu"] == pytest.approx(1e6 * sum(of.servers.cpu_s for of in blocks) / steps)
+        at_load = (pl.col("load") - float(load)).abs() < 0.01
+        own = operations.filter(pl.col("arm").cast(pl.String) == arm, at_load)
+        for op in ("pull", "push"):
+            took = own.filter(pl.col("op") == op)["latency_us"].to_numpy()
+            assert cell[f"{op}_mean"] == pytest.approx(took.mean(), rel=0.01)
+            for name, q in (("p50", 0.5), ("p99", 0.99)):
+                assert cell[f"{op}_{name}"] == pytest.approx(np.quantile(took, q, method="inverted_cdf"))
+    assert found.capacity == record.capacity
+    reported = {}
+    for load, of_load in summarise(run, record).loads.items():
+        for metric in ("pull_mean", "push_mean"):
+            of = of_load.differences["offload"][metric]
+            assert of.ratio_low is not None and of.ratio_high is not None
+            if of.ratio_low * of.ratio_high > 0:
+                reported[(load, "offload"), metric] = 1 if of.difference > 0 else -1
+    assert found.signs == reported != {}
+
+
+def test_a_run_that_cannot_be_fitted_or_predicted_is_refused(tmp_path: Path) -> None:
+    run = as_if_real(tmp_path, 1)
+    result = invoke("fit", str(run), "--arms", "baseline,offload-proxy")
+    assert result.exit_code == 1
+    assert f"Error: {run}: has not measured all of the arms baseline, offload-proxy" in result.output
+    result = invoke("fit", str(tmp_path))
+    assert result.exit_code == 1 and "not a run folder" in result.output
+    for options in ((), ("--from", str(run), "--hosts", "hosts.toml")):
+        result = invoke("predict", str(run), *options)
+        assert result.exit_code == 2
+        assert "--hosts FILE" in result.output and "--from DIRECTORY" in result.output
+    result = invoke("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
+    assert result.exit_code == 1 and "nowhere.toml: No such file" in result.output

@@ -1,0 +1,88 @@
+"""A linear cost model of RPCs and keys, fitted to measured runs, that predicts the effect of offload.
+
+The CPU time per step of servers and workers, and the time of an operation, are sums of a cost per RPC that a
+server answers, per RPC that the switch answers, and per key. The fit minimizes relative squared errors, with
+costs of at least 0. The error is measured by predicting each run from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from analysis.figures.model import Values
+from hotline_paper.measured import MeasuredRun
+from hotline_paper.packing import Packing
+
+METRICS = {
+    "servers": "ps_cpu_us_per_step",
+    "workers": "worker_cpu_us_per_step",
+    "pull": "pull_mean",
+    "push": "push_mean",
+}
+_OPERATIONS_PER_STEP = 2  # a pull and a push
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    packing: Packing
+    without_offload: dict[str, float]  # µs by quantity
+    with_offload: dict[str, float]  # µs by quantity
+
+    def ratio(self, quantity: str) -> float:
+        return self.with_offload[quantity] / self.without_offload[quantity]
+
+
+def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
+    comparisons = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
+    return MeasuredPoint(
+        packing,
+        {quantity: each.reference for quantity, each in comparisons.items()},
+        {quantity: each.value for quantity, each in comparisons.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs of each quantity, in µs: [RPC at a server, RPC at the switch only, key]."""
+
+    by_quantity: dict[str, Values]
+
+    @staticmethod
+    def fit(points: Sequence[MeasuredPoint]) -> Costs:
+        """Fit costs to at least two runs, since each run has two measurements and there are three costs."""
+        return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
+
+    def ratio(self, quantity: str, packing: Packing) -> float:
+        baseline, offload = _features(packing) @ self.by_quantity[quantity]
+        return float(offload / baseline)
+
+
+def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
+    costs_without_point = [Costs.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
+
+    def errors(quantity: str) -> list[float]:
+        return [
+            abs(costs.ratio(quantity, point.packing) - point.ratio(quantity))
+            for costs, point in zip(costs_without_point, points, strict=True)
+        ]
+
+    return {quantity: float(np.median(errors(quantity))) for quantity in METRICS}
+
+
+def _features(packing: Packing) -> Values:
+    """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload: [2, 3]."""
+    at_servers, at_switch = packing.server_rpcs_with_offload, packing.rpcs_with_offload
+    features = [[packing.rpcs, 0.0, packing.keys], [at_servers, at_switch - at_servers, packing.keys]]
+    return _OPERATIONS_PER_STEP * np.array(features)
+
+
+def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
+    features = np.concatenate([_features(point.packing) for point in points])
+    measured = [(each.without_offload[quantity], each.with_offload[quantity]) for each in points]
+    # Divided by the measured value, errors are relative.
+    costs: Values = nnls(features / np.reshape(measured, (-1, 1)), np.ones(len(features)))[0]
+    return costs

@@ -1,0 +1,147 @@
+"""A map of the effect of offload over skew and keys per step, from measured runs and a cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from analysis.figures.model import Axis, Fact, Figure, Panel, Series
+from foundation.logs.access.block import ReadOptions
+from hosts.workload import files
+from hotline_paper.costs import METRICS, Costs, MeasuredPoint, measured_point, prediction_errors
+from hotline_paper.measured import MeasuredRun
+from hotline_paper.packing import TOP_SHARE, Packing, pack_shape, pack_trace, skew_of
+
+SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+KEYS_PER_STEP = (125, 250, 500, 1000, 2000, 4000, 8000)
+PUBLISHED_SKEWS = {
+    "Criteo sample": 0.58,
+    "rcv1": 0.34,
+    "Meta's DLRM reuse histogram": 0.16,
+    "rating data": 0.185,
+}
+"""Skews of published data; for rating data, the middle of 0.14 to 0.23."""
+TITLES = {
+    "packets": "packets to the servers",
+    "servers": "servers' CPU",
+    "workers": "workers' CPU",
+    "pull": "time of a pull",
+    "push": "time of a push",
+}
+SERVERS = 2
+_RUN_COLOUR, _MARKER_COLOUR = "#222222", "#7030a0"
+_CAPTION = (
+    "Skew is the share of the updates that the top 2 % of the parameters take. Green is a decrease "
+    "and red an increase, in % of the value without offload. Dots are measured runs. Between them RPCs are "
+    "counted by packing lanes, and the costs of an RPC and of a key are fitted to the runs; the error is the "
+    "median error of predicting each run from the others. Published skews, not measured here: "
+    f"{', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED_SKEWS.items())}."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    name: str
+    skew: float
+    keys: float  # mean keys of a step
+
+
+@dataclass(frozen=True, slots=True)
+class DataMarker(Marker):
+    packing: Packing
+
+    def changes(self, costs: Costs) -> dict[str, float]:
+        return {title: relative_change(quantity, self.packing, costs) for quantity, title in TITLES.items()}
+
+
+def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
+    trace = files.load(data, workers=1, options=options, note=note)
+    packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), SERVERS)
+    return DataMarker(data.name, skew_of(trace), packing.keys, packing)
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadMap:
+    figure: Figure
+    costs: Costs
+
+
+def draw_map(runs: Sequence[MeasuredRun], servers: int, markers: Sequence[Marker] = ()) -> OffloadMap:
+    points = [
+        measured_point(
+            run, pack_shape(run.config.workload.hot_share, run.config.workload.keys_per_step, servers)
+        )
+        for run in runs
+    ]
+    packings = {each: pack_shape(*each, servers) for each in product(SKEWS, KEYS_PER_STEP)}
+    costs = Costs.fit(points)
+    return OffloadMap(_figure(runs, points, packings, costs, markers), costs)
+
+
+def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
+    """Return the change by offload, relative to the value without offload; negative is a gain."""
+    if quantity == "packets":
+        return packing.server_rpcs_with_offload / packing.rpcs - 1
+    return costs.ratio(quantity, packing) - 1
+
+
+def _figure(
+    runs: Sequence[MeasuredRun],
+    points: Sequence[MeasuredPoint],
+    packings: dict[tuple[float, int], Packing],
+    costs: Costs,
+    markers: Sequence[Marker],
+) -> Figure:
+    errors = prediction_errors(points)
+    facts: dict[Fact, float] = {
+        (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packing, costs)
+        for quantity, ((skew, keys), packing) in product(TITLES, packings.items())
+    }
+    return Figure(
+        "map",
+        "What offload changes, by skew and keys a step",
+        Axis("skew (share of the top 2 %)", is_share=True),
+        Axis("keys a step", is_log=True),
+        [
+            Panel(
+                f"{title}{f', predicted to ±{errors[quantity]:.0%}' if quantity in errors else ', counted'}",
+                [
+                    _surface(quantity, facts),
+                    *_measured_series(quantity, runs, points),
+                    *(
+                        Series(marker.name, np.array([marker.skew]), np.array([marker.keys]), _MARKER_COLOUR)
+                        for marker in markers
+                    ),
+                ],
+            )
+            for quantity, title in TITLES.items()
+        ],
+        kind="map",
+        caption=_CAPTION,
+        facts=facts,
+    )
+
+
+def _surface(quantity: str, facts: dict[Fact, float]) -> Series:
+    grid = np.array([[facts[quantity, f"{skew:g}", str(keys)] for skew in SKEWS] for keys in KEYS_PER_STEP])
+    return Series("change", np.array(SKEWS), np.array(KEYS_PER_STEP, dtype=np.float64), z=grid)
+
+
+def _measured_series(
+    quantity: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredPoint]
+) -> list[Series]:
+    if quantity not in METRICS:
+        return []
+    return [
+        Series(
+            f"{point.ratio(quantity) - 1:+.0%}",
+            np.array([run.config.workload.hot_share]),
+            np.array([run.config.workload.keys_per_step], dtype=np.float64),
+            _RUN_COLOUR,
+        )
+        for run, point in zip(runs, points, strict=True)
+    ]

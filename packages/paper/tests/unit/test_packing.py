@@ -1,0 +1,80 @@
+"""The packing of traces whose RPCs can be counted by hand."""
+
+from __future__ import annotations
+
+from itertools import count, islice
+
+import numpy as np
+import pytest
+
+from foundation.protocol.hashing import lane_of
+from hotline_paper import packing
+from hotline_paper.packing import pack_shape, pack_trace, skew_of
+from tests.harness.traces import trace_of
+
+
+def keys_in_lane(number: int, lane: int) -> list[int]:
+    return list(islice((key for key in count(1) if lane_of(key) == lane), number))
+
+
+def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
+    """Three hot keys of lane 4 and one of lane 9 in every mini-batch; 40 cold ones, always others."""
+    hot = [*keys_in_lane(3, 4), *keys_in_lane(1, 9)]
+    chance = np.random.default_rng(1)
+    cold = [key for key in chance.permutation(np.arange(5_000, 9_000)).tolist() if key not in hot]
+    batches = [[*hot, *cold[40 * number : 40 * number + 40]] for number in range(80)]
+    found = pack_trace(trace_of(batches), top_k=4, servers=1)
+    assert (found.keys, found.hot_share) == (44, 4 / 44)
+    # 44 keys in RPCs of 32; two with the cold ones have room for two of a lane, and the third needs its own.
+    assert (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (2, 3, 2)
+
+
+def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> None:
+    """Keys that are hot only in the second half are not in the set."""
+    first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
+    found = pack_trace(trace_of([first] * 60 + [second] * 60), top_k=8, servers=1)
+    assert found.hot_share == 0
+    assert (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (1, 1, 1)
+
+
+def test_two_servers_have_own_rpcs() -> None:
+    batches = [list(range(1, 65))] * 4
+    found = pack_trace(trace_of(batches), top_k=1, servers=2)
+    assert found.rpcs in (2, 3) and found.keys == 64
+
+
+def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The served share is a little less than the skew, as the hot set comes from other steps."""
+    monkeypatch.setattr(packing, "_PROFILE_LANES", 200_000)
+    found = pack_shape(0.5, 2000, 2)
+    assert found.keys == pytest.approx(2000, rel=0.05)
+    assert 0.44 < found.hot_share < 0.52
+    assert found.server_rpcs_with_offload < found.rpcs < found.rpcs_with_offload < 1.1 * found.rpcs
+
+
+@pytest.mark.parametrize(
+    ("keys_per_step", "servers", "rpcs", "packets"),
+    [
+        (250, 2, 1.12, 0.55),
+        (500, 2, 1.06, 0.54),
+        (1_000, 2, 1.04, 0.52),
+        (3_000, 2, 1.03, 0.51),
+        (500, 20, 0.94, 0.94),
+        (1_000, 20, 0.79, 0.53),
+        (3_000, 20, 0.92, 0.56),
+        (3_000, 70, 0.69, 0.52),
+    ],
+)
+def test_packing_is_that_of_the_design_page(
+    keys_per_step: int, servers: int, rpcs: float, packets: float
+) -> None:
+    """The figures are those of the table in docs/design.md."""
+    found = pack_shape(0.5, keys_per_step, servers, top_k=20_000)
+    assert found.rpcs_with_offload / found.rpcs == pytest.approx(rpcs, abs=0.005)
+    assert found.server_rpcs_with_offload / found.rpcs == pytest.approx(packets, abs=0.005)
+
+
+def test_skew_is_the_share_of_the_top_2_per_cent() -> None:
+    """Of 100 keys one has 50 updates and another 25, the others one each."""
+    batches = [[1, *([2] if number % 2 else []), 3 + number] for number in range(50)]
+    assert skew_of(trace_of([*batches, list(range(53, 101))])) == pytest.approx(75 / (75 + 98))

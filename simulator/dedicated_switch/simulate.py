@@ -1,0 +1,81 @@
+"""Simulate a real run again: with a dedicated switch, and as it was measured, to check the simulation."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from analysis.record import RunRecord, Virtual
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from experiment.phases.workload import generate_trace, read_data
+from experiment.session import HOT_SET_FILE
+from foundation.designs.arms import baseline_and_lead
+from hosts.workload.trace import Trace
+from hotline_answers.cluster_answer.cluster import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts, Network
+from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
+from simulator.dedicated_switch.measured_costs import baseline_costs, correct_costs, costs_of_run
+from simulator.dedicated_switch.similar_run import config_like
+
+_ROUNDS, _ROUNDS_TO_CORRECT = 10, 2  # of the results, and of the simulation that corrects the costs
+
+
+def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
+    hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
+    shared_config = _config_like(record, load, hosts, _ROUNDS_TO_CORRECT)
+    trace, hot_set = trace_of(run, shared_config), run / HOT_SET_FILE
+
+    def simulate(config: SimulationConfig) -> AbstractContextManager[TemporaryRun]:
+        existing_hot_set = hot_set if hot_set.exists() else None
+        return temporary_run(config, trace, quiet_reporter(), hot_set=existing_hot_set)
+
+    with simulate(shared_config) as simulated:
+        hosts = correct_costs(hosts, baseline_costs(run, record, summary), baseline_costs(*simulated))
+    shared_config = _config_like(record, load, hosts, _ROUNDS)
+    dedicated_config = _config_like(
+        record, load, with_dedicated_cores(hosts), _ROUNDS, network=DEDICATED_SWITCH_NETWORK
+    )
+    # Simulations release the GIL.
+    with ThreadPoolExecutor(2) as pool:
+        (shared_differences, shared_capacity), (dedicated_differences, dedicated_capacity) = pool.map(
+            lambda config: _differences_and_capacity(simulate(config)), (shared_config, dedicated_config)
+        )
+    return Virtual(
+        load=load,
+        own=dedicated_differences,
+        shared=shared_differences,
+        own_capacity=dedicated_capacity,
+        shared_capacity=shared_capacity,
+        network=Network.model_validate(DEDICATED_SWITCH_NETWORK).model_dump(mode="json"),
+    )
+
+
+def trace_of(run: Path, config: SimulationConfig) -> Trace:
+    if (run / "trace").is_dir():
+        return Trace.load(run / "trace")
+    return read_data(config, quiet_reporter()) or generate_trace(config, lambda done: None)
+
+
+def _differences_and_capacity(
+    simulation: AbstractContextManager[TemporaryRun],
+) -> tuple[dict[str, Comparison], dict[str, float]]:
+    with simulation as simulated:
+        _, lead = baseline_and_lead(simulated.record.design)
+        load = next(iter(simulated.summary.loads.values()))
+        return load.differences[lead.name], simulated.record.capacity
+
+
+def _config_like(
+    record: RunRecord, load: str, hosts: Hosts, rounds: int, **settings: object
+) -> SimulationConfig:
+    load_settings = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
+    round_settings = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
+    # Taken from the record, because choosing them again takes half a second.
+    training_settings = {name: record.workload.get(name) for name in ("learning_rate", "scale")}
+    arms = tuple(arm.name for arm in baseline_and_lead(record.design))
+    return config_like(
+        record, hosts, arms, **load_settings, **round_settings, **training_settings, **settings
+    )
