@@ -41,7 +41,7 @@ simulate: setup ## the experiment, simulated, on the paper's cluster or CONFIG=:
 	@./hotline simulate $(CONFIG) $(ARGS)
 
 sweeps: setup ## simulations side by side: the paper's S1 to S6 and Fig. 1, top-k, skew, bandwidth, incast, connections
-	@./hotline sweep $(ARGS)
+	@./hotline answer sweep $(ARGS)
 
 allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side, simulated; QUICK=1 does fewer points
 	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
@@ -83,7 +83,7 @@ lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock
 
 p4: ## rebuild the compiled programs (needs p4c-bm2-ss)
-	@scripts/p4
+	@$(PYTHON) scripts/p4.py
 
 shell: ## p4runtime-shell on the running switch, in a dedicated environment
 	@scripts/shell $(ARGS)

@@ -8,5 +8,5 @@ ROOT = Path(__file__).parents[1]
 
 
 def source_folders(root: Path = ROOT) -> tuple[Path, ...]:
-    """Return the folders of a checkout that are on Python's import path: the testbed, its switch, packages."""
+    """Return the folders that a checkout puts on the import path: the testbed, its switch, and packages."""
     return root, root / "src", root / "softswitch" / "src", *sorted(root.glob("packages/*/src"))

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from controller.status import LaneEvent, RpcOutcome
 from controller.tables import ROWS, SLOTS, CallerKind
-from foundation.designs import atp as atp_design
-from foundation.designs.switchml import UDP_PORT
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.header import (
     FIRST,
@@ -24,8 +22,6 @@ from foundation.protocol.header import (
     WINDOW_BITS,
     Op,
 )
-from hosts.atp import packet as atp
-from hosts.switchml import packet as switchml
 
 P4SRC = Path(__file__).parents[1] / "p4src"
 
@@ -104,41 +100,7 @@ const bit<32> LANE_EVENTS = {len(LaneEvent)};
 #endif
 """
 
-SWITCHML = f"""\
-// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
-// Sizes and codes are those of p4lang/p4app-switchML (b5c74a0).
-#ifndef SWITCHML_CONSTANTS_P4
-#define SWITCHML_CONSTANTS_P4
-
-#define LANES {switchml.VALUES}        // values of a packet
-
-// Slots of the pool, each with an entry in both of its sets.
-const bit<32> SLOTS = {switchml.SLOTS};
-
-const bit<16> SWITCHML_PORT = {UDP_PORT:#x};   // of UDP
-
-// What the first byte of a packet says: a packet of SwitchML, with {4 * switchml.VALUES} bytes of values.
-const bit<4> KIND = {switchml.KIND};
-const bit<3> SIZE = {switchml.SIZE};
-
-#endif
-"""
-
-ATP = f"""\
-// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
-#ifndef ATP_CONSTANTS_P4
-#define ATP_CONSTANTS_P4
-
-#define LANES {atp.VALUES}        // values of a packet
-
-const bit<32> CELLS = {atp.CELLS};
-
-const bit<16> ATP_PORT = {atp_design.UDP_PORT:#06x};      // of UDP
-
-#endif
-"""
-
-FILES = {"common": COMMON, "hotset": HOTSET, "switchml": SWITCHML, "atp": ATP}
+FILES = {"common": COMMON, "hotset": HOTSET}
 """Folder of p4src -> text of its constants.p4."""
 
 

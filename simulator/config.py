@@ -42,15 +42,17 @@ class SimulationError(HotlineError):
 
 
 def load_hosts(file: Path) -> Hosts:
-    """Return the table [hosts] of a TOML file, as `hotline fit` writes it; raise `ConfigError`."""
+    """Return the table [hosts] of a TOML file, as `hotline answer fit` writes it; raise `ConfigError`."""
     label = f"--hosts {file}"
     tables = read_toml(file, label)
     for name in tables:
         if name != "hosts":
-            raise ConfigError(f"{label}: {name}: expected the table [hosts] only, as `hotline fit` writes it")
+            raise ConfigError(
+                f"{label}: {name}: expected the table [hosts] only, as `hotline answer fit` writes it"
+            )
     hosts = tables.get("hosts")
     if not isinstance(hosts, dict):
-        raise ConfigError(f"{label}: expected a table [hosts], as `hotline fit` writes it")
+        raise ConfigError(f"{label}: expected a table [hosts], as `hotline answer fit` writes it")
     try:
         return config_of(Hosts, hosts)
     except ConfigError as error:

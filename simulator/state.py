@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
-import softswitch.queues
 from foundation.compiled import loop
 from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from foundation.protocol.frames import FRAME_OVERHEAD

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from analysis.record import COMPILED_CODEC, RunRecord
 from analysis.statistics import MIN_ROUNDS
+from foundation.checkout import source_folders
 from foundation.designs.arms import lead_arm
 from hosts.config import ServerCost
 from topologies.signals import STOP, SignalActions
-
-_ROOT = Path(__file__).parents[1]
 
 
 def can_be_simulated(record: RunRecord) -> bool:
@@ -37,7 +36,8 @@ def can_be_simulated(record: RunRecord) -> bool:
 
 def environment_with_checkout() -> dict[str, str]:
     """Return this process's environment, with the checkout first in PYTHONPATH."""
-    python_path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    folders = map(str, source_folders())
+    python_path = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": python_path}
 
 

@@ -409,7 +409,7 @@ class Design:
     control: str
     """Table rows of the switch, and how its state is read: a `ControllerOps` (`controller.designs`)."""
     preparation: str | None = None
-    """Preparation of a run's arms, a coroutine function (`experiment.designs`); None if there is nothing to do."""
+    """Preparation of a run's arms, a coroutine function (`experiment.designs`); None if there is none."""
     switch_state: str | None = None
     """Operations on a simulated switch's state, a `SwitchStateOps` (`simulator.switch_state`); None if
     controllers keep no state in the switch."""

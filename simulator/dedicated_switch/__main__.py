@@ -1,4 +1,4 @@
-"""`python -m hotline_answers.cluster_answer RUN`, for `make run-topo`: add a simulated dedicated switch to `run.json`."""
+"""`python -m simulator.dedicated_switch RUN`, for `make run-topo`: add a dedicated switch to `run.json`."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ from experiment.phases.workload import generate_trace, read_data
 from experiment.session import HOT_SET_FILE
 from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
-from hotline_answers.cluster_answer.cluster import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
-from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 from simulator.dedicated_switch.measured_costs import baseline_costs, correct_costs, costs_of_run
 from simulator.dedicated_switch.similar_run import config_like
+from simulator.devices import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
+from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 
 _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2  # of the results, and of the simulation that corrects the costs
 

@@ -23,7 +23,6 @@ from simulator.faults.player import MS, Outcome, Player
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
-from simulator.switch_state import SWITCH_STATE_OPS
 
 Need = Literal["durability", "switch state"]
 """Durability: journals and replay logs. Switch state: parameters that controllers load into the switch."""

@@ -30,7 +30,7 @@ from simulator.simulated_switch import CompiledConfig
 from simulator.snapshot import WorldSnapshot
 from simulator.state import AT_SWITCH, FRAME, World, entry_point
 from simulator.switch import pass_once
-from simulator.switch_state import SWITCH_STATE_OPS, Entry
+from simulator.switch_state import Entry
 from simulator.world import SimulatedNetwork, row_of
 
 _COSTS = Hosts(

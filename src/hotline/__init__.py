@@ -16,6 +16,7 @@ Each name is imported at its first use: importing numba and Polars takes seconds
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,47 +25,33 @@ if TYPE_CHECKING:
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
     from hotline.kv.worker import Worker
-    from hotline_answers.result import answer
     from hotline.results.curve import curve
-    from hotline.results.miss_ratio import miss_ratio
-    from hotline.results.policies import study
     from hotline.runs import Run, read, report, report_of_cluster, run, simulate
-    from hotline_dense.answers import requirements_of as whatif
-    from hotline_dense.answers import step_times as overlap
 
+_PACKAGES = {each.name: each for each in entry_points(group="hotline.api")}
+_SOURCES = {
+    "Controller": ("controller.controller", "Controller"),
+    "HotlineError": ("foundation.errors", "HotlineError"),
+    "Worker": ("hotline.kv.worker", "Worker"),
+    "choose_hot_set": ("controller.hotset.choice", "build"),
+    "compare_runs": ("analysis.compare", "compare_runs"),
+    "curve": ("hotline.results.curve", "curve"),
+}
 __all__ = [
     "Controller",
     "HotlineError",
     "Run",
     "Worker",
-    "answer",
     "choose_hot_set",
     "compare_runs",
     "curve",
-    "miss_ratio",
-    "overlap",
     "read",
     "report",
     "report_of_cluster",
     "run",
     "simulate",
-    "study",
-    "whatif",
 ]
-
-_SOURCES = {
-    "Controller": ("controller.controller", "Controller"),
-    "HotlineError": ("foundation.errors", "HotlineError"),
-    "Worker": ("hotline.kv.worker", "Worker"),
-    "answer": ("hotline_answers.result", "answer"),
-    "choose_hot_set": ("controller.hotset.choice", "build"),
-    "compare_runs": ("analysis.compare", "compare_runs"),
-    "curve": ("hotline.results.curve", "curve"),
-    "miss_ratio": ("hotline.results.miss_ratio", "miss_ratio"),
-    "overlap": ("hotline_dense.answers", "step_times"),
-    "study": ("hotline.results.policies", "study"),
-    "whatif": ("hotline_dense.answers", "requirements_of"),
-}
+__all__ += sorted(_PACKAGES)
 
 
 def __getattr__(name: str) -> Any:
@@ -72,6 +59,8 @@ def __getattr__(name: str) -> Any:
         return import_module("hotline.torch")
     if name not in __all__:
         raise AttributeError(f"module 'hotline' has no attribute {name!r}; it has {', '.join(__all__)}")
+    if name in _PACKAGES:
+        return _PACKAGES[name].load()
     module, attribute = _SOURCES.get(name, ("hotline.runs", name))
     return getattr(import_module(module), attribute)
 

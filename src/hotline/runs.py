@@ -60,7 +60,7 @@ def run_on_this_machine(settings: Sequence[str]) -> int:
     from topologies.lifecycle import main
 
     # The name of a module, which is run as a process: `topologies` must not import the simulator.
-    return main(settings, predictor="hotline_answers.cluster_answer")
+    return main(settings, predictor="simulator.dedicated_switch")
 
 
 def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:

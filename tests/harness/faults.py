@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.dense.player import Verdict
-from simulator.dense.subject import Subject
-from simulator.dense.tally import VerdictCounts
+from hotline_allreduce.simulation.player import Verdict
+from hotline_allreduce.simulation.subject import Subject
+from hotline_allreduce.simulation.tally import VerdictCounts
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.player import Outcome

@@ -1,7 +1,7 @@
 """Jobs beside each other in one switch: what a host can do to another job with forged packets.
 
 In `hotset` and `collect` a host cannot read or write another job's cells. With the published rules of
-`switchml` and `atp` it can, as docs/switchml.md and docs/atp.md say.
+`switchml` and `atp` it can, as packages/allreduce/docs/switchml.md and packages/allreduce/docs/atp.md say.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from controller.designs import control_of
 from controller.tables import CPU_PORT, HotParam, Row, State
-from foundation.designs import atp, collect, hotset, switchml
+from foundation.designs import collect, hotset
 from foundation.designs.interface import Arm, Design, Hosts
 from foundation.protocol import addressing, control
 from foundation.protocol.control import Command, Control
@@ -42,10 +42,12 @@ from foundation.protocol.header import (
     Header,
     Op,
 )
-from hosts.atp.packet import ACK, RESEND, AtpPacket
-from hosts.atp.packet import VALUES as ATP_VALUES
-from hosts.switchml.packet import VALUES as SWITCHML_VALUES
-from hosts.switchml.packet import SwitchMLPacket
+from hotline_allreduce.atp import design as atp
+from hotline_allreduce.atp.packet import ACK, RESEND, AtpPacket
+from hotline_allreduce.atp.packet import VALUES as ATP_VALUES
+from hotline_allreduce.switchml import design as switchml
+from hotline_allreduce.switchml.packet import VALUES as SWITCHML_VALUES
+from hotline_allreduce.switchml.packet import SwitchMLPacket
 from switch_harness.effort import examples
 from tests.harness import frames
 from tests.harness.programs import broken, pipeline_of

@@ -72,7 +72,7 @@ from hotline.cli.commands import hotline as verbs
 
 for verb in (
     ("hotset", "curve", "log.csv"),
-    ("miss-ratio", "log.csv"),
+    ("policies", "miss-ratio", "log.csv"),
     ("policies", "log.csv", "--only", "lru,top-k,belady", "--sizes", "10", "--into", "policies"),
     ("answer", "--workers", "2", "--servers", "1", "--data", "log.csv", "--top-k", "10"),
 ):

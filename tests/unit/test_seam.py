@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from experiment.designs import initial_rows
+from foundation.checkout import ROOT
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.interface import NEVER
@@ -28,7 +29,6 @@ from hosts.worker.operate import ENDED, make_wire, operate
 from nativekit.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
-from foundation.import_graph import ROOT
 from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -129,7 +129,11 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
     }
     # A figure of coverage, and the sizes and neighbours of a hot set, are about nothing else.
     neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "pushes", "sharing")}
-    assert named == {"analysis/figures/coverage.py", "packages/answers/src/hotline_answers/cluster_answer/sizes.py", *neighbours}
+    assert named == {
+        "analysis/figures/coverage.py",
+        "packages/answers/src/hotline_answers/cluster_answer/sizes.py",
+        *neighbours,
+    }
 
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
@@ -156,6 +160,4 @@ def test_a_room_without_a_part_of_a_design_says_so() -> None:
     unknown = replace(design("none"), name="unknown")
     with pytest.raises(DesignError, match="hosts has no part of design unknown: expected one of"):
         agents_of(unknown)
-    assert agents_of(replace(unknown, parts={"hosts": "hosts.none"})) is agents_of(
-        design("none")
-    )
+    assert agents_of(replace(unknown, parts={"hosts": "hosts.none"})) is agents_of(design("none"))

@@ -35,7 +35,9 @@ class Outcome(Enum):
 
 
 def import_paths(tree: Path) -> list[str]:
-    return [str(tree), str(tree / "src"), str(tree / "softswitch" / "src")]
+    # Not `foundation.checkout`, because the parent imports nothing of the project.
+    sources = (tree, tree / "src", tree / "softswitch" / "src", *sorted(tree.glob("packages/*/src")))
+    return [str(folder) for folder in sources]
 
 
 def prepare(tree: Path) -> None:

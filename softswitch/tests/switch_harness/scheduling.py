@@ -14,9 +14,10 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 NETWORKS = ("tests/mininet/", "tests/netns/")
-AS_ONE = tuple(
-    f"tests/unit/{folder}/"
-    for folder in ("golden", "reduce", "simulator", "packages/dense/src/hotline_dense", "studies/policies", "switchml")
+_TOGETHER = ("golden", "reduce", "simulator", "switchml")
+AS_ONE = (
+    *(f"tests/unit/{folder}/" for folder in _TOGETHER),
+    *(f"packages/{package}/tests/unit/" for package in ("answers", "dense", "policies")),
 )
 
 

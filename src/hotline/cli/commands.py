@@ -1,62 +1,52 @@
 from __future__ import annotations
 
 import logging
+from importlib.metadata import entry_points
 from itertools import chain
+from typing import cast
 
 import click
 
-from foundation.renamed import COMMANDS, OPTIONS, expected, find_old
-from hotline_answers.cli.answer import answer
 from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
 from hotline.cli.faults import faults
 from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
-from hotline_dense.cli.layers import layers
-from hotline.cli.miss_ratio import miss_ratio
-from hotline_dense.cli.overlap import overlap
-from hotline.cli.policies import policies
-from hotline_answers.cli.predict import fit, predict
 from hotline.cli.recover import recover
 from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, logs, report
 from hotline.cli.run import down, run, simulate, up
 from hotline.cli.status import status
-from hotline.cli.studies import allreduce, optimisers
-from hotline_answers.cli.sweep import sweep
 from hotline.cli.switch import load, offload, proxy, quota, unload
 from hotline.cli.watch import watch
-from hotline_dense.cli.whatif import whatif
 
+_PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
 _HELP_CHARACTERS = 66  # of a command's line in `hotline --help`
 
 
 class _Commands(click.Group):
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; for the old name of a renamed command, fail with the new name."""
-        if message := find_old("command", COMMANDS, args[:1]):
-            ctx.fail(message)
-        return super().resolve_command(ctx, args)
+    """The core's commands, and those of installed packages: entry points of the group `hotline.commands`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands, *sorted(_PACKAGES)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _PACKAGES and cmd_name not in self.commands:
+            return cast(click.Command, _PACKAGES[cmd_name].load())
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, context: click.Context) -> object:
         """Run a command; on Ctrl-C print one line and exit with 130, not with Click's "Aborted!" and 1."""
         try:
             return super().invoke(context)
-        except click.NoSuchOption as error:
-            command = "" if error.ctx is None else error.ctx.command.name or ""
-            new_name = OPTIONS.get((command, error.option_name))
-            if new_name is None:
-                raise
-            raise click.UsageError(expected("option", new_name, error.option_name), error.ctx) from None
         except KeyboardInterrupt:
             click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in GROUPS.items():
+        packages = [command for name in sorted(_PACKAGES) if (command := self.get_command(ctx, name))]
+        for title, commands in (*GROUPS.items(), ("Packages", packages)):
             with formatter.section(title):
                 formatter.write_dl(
                     [(each.name or "", each.get_short_help_str(_HELP_CHARACTERS)) for each in commands]
@@ -79,17 +69,8 @@ def hotline(verbose: bool) -> None:
 
 GROUPS = {
     "Runs and their reports": (run, report, figures, compare, logs, watch, recover),
-    "Answers without a network or root": (
-        answer,
-        explain,
-        hotset,
-        policies,
-        miss_ratio,
-        whatif,
-        overlap,
-        layers,
-    ),
-    "Simulations": (simulate, sweep, allreduce, optimisers, faults, fit, predict),
+    "Logs and hot sets": (hotset, explain),
+    "Simulations": (simulate, faults),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, quota, offload, proxy, registers, unload),
 }

@@ -94,6 +94,18 @@ class Number(click.FloatRange):
         return number
 
 
+class DefaultGroup(click.Group):
+    """A group whose first command is meant where no other is named: `hotline answer --workers 8`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
 def switch_options(function: F) -> F:
     device = click.option(
         "--device-id",
@@ -166,3 +178,11 @@ def _fill_table(table: Table, columns: Sequence[str], rows: Sequence[Sequence[ob
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))
     return table
+
+
+def print_study(page: Path, numbers: dict[str, object] | None) -> None:
+    """Print the numbers of a study as JSON if given, or else where its page is."""
+    if numbers is None:
+        click.echo(f"report: {page}")
+    else:
+        print_json(numbers)

@@ -15,23 +15,12 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "logs check": "runs/latest",
     "watch": "--interval 5",
     "recover": "runs/latest",
-    "answer": "--workers 40 --servers 8 --data updates.parquet",
     "explain": "push",
     "hotset curve": "updates.parquet -o curve.png",
     "hotset build": "updates.parquet --top-k 20000 -o hot.parquet",
     "hotset show": "hot.parquet",
-    "policies": "updates.parquet --sizes 1000,20000",
-    "miss-ratio": "ml-100k.inter --batch 1 -o curve.png",
-    "whatif": "resnet50 --workers 32",
-    "overlap": "resnet50 --alpha-ms 0.5",
-    "layers": "train.py -o model.csv",
     "simulate": "mine.toml",
-    "sweep": "top-k skew",
-    "allreduce": "--quick",
-    "optimisers": "--ratings ml-100k.inter",
     "faults": "'switch restarted' --schedules 100",
-    "fit": "runs/one -o hosts.toml",
-    "predict": "runs/two --hosts hosts.toml",
     "up": "mine.toml",
     "down": "",
     "status": "--json",
@@ -56,4 +45,9 @@ def find_command(root: click.Command, path: str) -> click.Command:
 
 def add_examples(root: click.Group) -> None:
     for path, arguments in EXAMPLES.items():
-        find_command(root, path).epilog = f"Example: {root.name} {path} {arguments}".rstrip()
+        add_example(find_command(root, path), arguments, path)
+
+
+def add_example(command: click.Command, arguments: str, path: str | None = None) -> None:
+    """Set the example at the end of a command's help; `path` has its names below `hotline`."""
+    command.epilog = f"Example: hotline {path or command.name} {arguments}".rstrip()

@@ -12,5 +12,6 @@ DESIGN = Design(
     program=Path(__file__).parents[3] / "p4src" / "compiled" / "none.json",
     arms=(ARM,),
     module=__name__,
-    parts={"hosts": f"{__name__}.agents", "controller": "controller.forwarding"},
+    agents=f"{__name__}.agents:AGENTS",
+    control="controller.forwarding:CONTROL",
 )

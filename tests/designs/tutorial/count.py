@@ -11,5 +11,6 @@ DESIGN = Design(
     program=Path(__file__).parent / "compiled" / "count.json",
     arms=(Arm("count", 50, __name__, Forwarding(), "#2c9a57", about="in which the switch counts"),),
     module=__name__,
-    parts={"hosts": "hosts.none", "controller": "controller.forwarding"},
+    agents="hosts.none:AGENTS",
+    control="controller.forwarding:CONTROL",
 )

@@ -26,9 +26,7 @@ DESIGN = Design(
     program=Path(__file__).parent / "compiled" / "sum.json",
     arms=(OFF, ON),
     module=__name__,
-    parts={
-        "hosts": "hosts.none",
-        "controller": "controller.forwarding",
-        "simulator": f"{__package__}.switch_state",
-    },
+    agents="hosts.none:AGENTS",
+    control="controller.forwarding:CONTROL",
+    switch_state=f"{__package__}.switch_state:SWITCH_STATE_OPS",
 )

@@ -17,8 +17,8 @@ from experiment.phases.workload import generate_trace
 from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
 from hosts.ps.config import PsConfig
-from hosts.switchml.packet import VALUES
 from hosts.worker.config import WorkerConfig
+from hotline_allreduce.switchml.packet import VALUES
 from simulator.config import SimulationConfig
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"

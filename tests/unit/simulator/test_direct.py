@@ -13,13 +13,13 @@ from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary, summarise
 from experiment.phases.workload import generate_trace
 from hosts.workload.trace import Trace
-from hotline_answers.cluster_answer import dedicated_switch
-from simulator.dedicated_switch.__main__ import main
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
-from simulator.experiment import temporary_run
+from simulator.dedicated_switch import simulate as dedicated_switch
+from simulator.dedicated_switch.__main__ import main
 from simulator.dedicated_switch.measured_costs import ArmCosts, baseline_costs, correct_costs, costs_of_run
-from packages.answers.tests.unit.test_prediction import as_if_real
+from simulator.experiment import temporary_run
+from tests.harness.known_costs import as_if_real
 
 SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
 PROGRAM_NS, HIT_NS, ANSWER_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 800, 5_000, 1_000

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from studies.policies.rules import POLICIES
+from hotline_policies.rules import POLICIES
 from switch_bench.processes import Cores
 from switch_bench.report import as_tables
 from switch_bench.scale import QUICK

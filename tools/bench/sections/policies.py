@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 
 from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import R1
-from studies.policies.generated import LogSpec, write_parts
-from studies.policies.log import Log, prepare
-from studies.policies.policy import PolicySpec
-from studies.policies.replay import replay
-from studies.policies.results import Settings
-from studies.policies.rules import POLICIES
+from hotline_policies.generated import LogSpec, write_parts
+from hotline_policies.log import Log, prepare
+from hotline_policies.policy import PolicySpec
+from hotline_policies.replay import replay
+from hotline_policies.results import Settings
+from hotline_policies.rules import POLICIES
 from switch_bench.processes import pinned
 from switch_bench.results import Result
 from switch_bench.scale import Scale

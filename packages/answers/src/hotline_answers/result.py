@@ -44,8 +44,8 @@ class Answer(ClusterAnswer):
 def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
     """Predict the effect of a switch on a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
 
-    The settings are those of `hotline_answers.cluster_answer.cluster.Cluster`; with 100 hosts it takes some ten seconds.
-    Raises `ConfigError`, `SimulationError` and `DataError`.
+    The settings are those of `hotline_answers.cluster_answer.cluster.Cluster`; with 100 hosts it takes some
+    ten seconds. Raises `ConfigError`, `SimulationError` and `DataError`.
     """
     reporter = reporter or quiet_reporter()
     settings = config_of(Cluster, cluster)

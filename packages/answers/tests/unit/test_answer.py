@@ -13,15 +13,20 @@ import pytest
 from analysis.statistics import Comparison
 from foundation.optimisers import parse as parse_optimiser
 from foundation.protocol.hashing import lane_of
-from hotline_answers.result import answer
 from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
-from hotline_answers.cluster_answer.capacity import CapacityModel, Check, next_size_to_check, smallest_sufficient_size
+from hotline_answers.cluster_answer.capacity import (
+    CapacityModel,
+    Check,
+    next_size_to_check,
+    smallest_sufficient_size,
+)
 from hotline_answers.cluster_answer.cluster import Cluster, Part, config_for
-from hotline_answers.cluster_answer.devices import DEVICES, DeviceName
 from hotline_answers.cluster_answer.sentences import device, differences, headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
+from hotline_answers.result import answer
 from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts
+from simulator.devices import DEVICES, DeviceName
 from tests.harness.cli import invoke, json_of
 from tests.harness.summaries import of_ratio
 from tests.harness.traces import trace_of
@@ -427,7 +432,7 @@ def test_with_a_chip_only_rpcs_of_the_hot_set_have_16_lanes() -> None:
 def test_the_table_of_chips_is_what_answer_says(
     switch: DeviceName, rows: dict[int, tuple[float, float, float]]
 ) -> None:
-    """The table of docs/tofino.md, of S1 with racks."""
+    """The table of packages/tofino/README.md, of S1 with racks."""
     found = {each.top_k: each for each in answer(workers=80, servers=20, racks=8, switch=switch).sizes}
     for top_k, expected in rows.items():
         size = found[top_k]

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from experiment.config import MAX_TOP_K
-from hotline_answers.result import answer
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
+from hotline_answers.result import answer
 
 
 def _log(folder: Path, workers: int, keys: int, skew: float) -> Path:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from foundation.checkout import ROOT
 from foundation.designs.registry import DEFAULT, NAMES, design
-from simulator.config import SimulationConfig
-from foundation.import_graph import ROOT, digest_of, files_needed_by
+from foundation.import_graph import digest_of, files_needed_by
 from hotline_answers.sweeps import point
 from hotline_answers.sweeps.plan import with_changes
 from hotline_answers.sweeps.point import digest, fingerprint
+from simulator.config import SimulationConfig
 
 SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
 OURS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,15 @@ import pytest
 from analysis.record import AnalysisError, RunRecord, Simulation, read_record
 from analysis.summary import summarise
 from experiment.config import Config
-from simulator.config import SimulationConfig
-from simulator.costs import Hosts
 from hotline_answers.prediction import fit as fits
 from hotline_answers.prediction.compare import LatencyPrediction, compare
 from hotline_answers.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from hotline_answers.prediction.observed import Observation, read_observation
+from simulator.costs import Hosts
 from simulator.dedicated_switch.similar_run import config_like, shared_cores
 from tests.harness import records
 from tests.harness.cli import invoke, json_of
+from tests.harness.known_costs import as_if_real
 
 CELL = {
     "pull_mean": 100.0, "pull_p50": 90.0, "pull_p99": 400.0, "push_mean": 120.0, "push_p50": 110.0,
@@ -112,57 +111,6 @@ def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
     assert all(of.low < of.start < of.high for of in RANGES.values())
 
 
-RUN = """
-workers = 2
-servers = 1
-arms = ["baseline", "offload"]
-top_k = 40
-rounds = {rounds}
-seed = {seed}
-loads = [0.3, 0.6]
-block_ms = 40
-discard_ms = 5
-block_steps = 1
-trace_steps = 100
-profile_lanes = 2000
-runs = "{runs}"
-
-[workload]
-parameters = 2000
-hot_parameters = 40
-hot_share = 0.5
-keys_per_step = 50
-
-[network]
-rate_mbit = 0.0
-delay_us = 0.0
-
-[hosts]
-worker_cores = 1
-server_cores = 1
-begin_ns = 700000
-send_ns = 9000
-program_ns = 1500
-hit_ns = {hit_ns}
-"""
-
-
-def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
-    """Simulate a run with known costs, and let its record say that it was real."""
-    config = folder / f"{seed}.toml"
-    config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6, hit_ns=hit_ns))
-    ran = invoke("simulate", config)
-    assert ran.exit_code == 0, ran.output
-    run = (folder / f"runs-{seed}" / "latest").resolve()
-    record = json.loads((run / "run.json").read_text())
-    known = SimulationConfig.model_validate(record["config"])
-    stored = {name: value for name, value in record["config"].items() if name in Config.model_fields}
-    reported = {"config": stored, "simulation": None, "datapath": "kernel", "target": "softswitch"}
-    placed = {"workers": known.hosts.worker_cores, "servers": known.hosts.server_cores}
-    (run / "run.json").write_text(json.dumps({**record, **reported, "placement": placed}))
-    return run
-
-
 @pytest.mark.soak
 def test_costs_that_are_known_are_found_and_predict_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -173,26 +121,26 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     monkeypatch.setattr(fits, "RANGES", {name: RANGES[name] for name in known})
     one, other = as_if_real(tmp_path, 1), as_if_real(tmp_path, 2)
     hosts = tmp_path / "hosts.toml"
-    found = json_of("fit", one, "-o", hosts, "--evaluations", 30)
+    found = json_of("answer", "fit", one, "-o", hosts, "--evaluations", 30)
     # What an operation takes to begin is most of it, and far from where the search begins.
     assert found["hosts"]["begin_ns"] == pytest.approx(700_000, rel=0.2)
     capacities = [of for of in found["cells"] if of["metric"] == "capacity"]
     assert {of["arm"] for of in capacities} == {"baseline", "offload"}
     assert all(of["fitted"] == pytest.approx(of["measured"], rel=0.15) for of in capacities)
-    latencies = json_of("predict", other, "--hosts", hosts)["latencies"]
+    latencies = json_of("answer", "predict", other, "--hosts", hosts)["latencies"]
     assert len(latencies) == 2 * 2 * 4
     means = [of for of in latencies if of["metric"].endswith("mean")]
     assert all(of["holds"] for of in means), means
     # A run predicts itself, and another one, as they are alike.
-    itself = json_of("predict", other, "--from", other)
+    itself = json_of("answer", "predict", other, "--from", other)
     assert {of["error"] for of in itself["latencies"]} == {0}
-    alike = json_of("predict", other, "--from", one)
+    alike = json_of("answer", "predict", other, "--from", one)
     assert max(abs(of["error"]) for of in alike["latencies"]) > 0
     # And with other costs it does not.
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
-    assert not any(of["holds"] for of in json_of("predict", other, "--hosts", wrong)["latencies"])
-    assert "0 of 8 means within 15 %" in invoke("predict", other, "--hosts", wrong).output
+    assert not any(of["holds"] for of in json_of("answer", "predict", other, "--hosts", wrong)["latencies"])
+    assert "0 of 8 means within 15 %" in invoke("answer", "predict", other, "--hosts", wrong).output
 
 
 def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Path) -> None:
@@ -225,14 +173,14 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
 
 def test_a_run_that_cannot_be_fitted_or_predicted_is_refused(tmp_path: Path) -> None:
     run = as_if_real(tmp_path, 1)
-    result = invoke("fit", str(run), "--arms", "baseline,offload-proxy")
+    result = invoke("answer", "fit", str(run), "--arms", "baseline,offload-proxy")
     assert result.exit_code == 1
     assert f"Error: {run}: has not measured all of the arms baseline, offload-proxy" in result.output
-    result = invoke("fit", str(tmp_path))
+    result = invoke("answer", "fit", str(tmp_path))
     assert result.exit_code == 1 and "not a run folder" in result.output
     for options in ((), ("--from", str(run), "--hosts", "hosts.toml")):
-        result = invoke("predict", str(run), *options)
+        result = invoke("answer", "predict", str(run), *options)
         assert result.exit_code == 2
         assert "--hosts FILE" in result.output and "--from DIRECTORY" in result.output
-    result = invoke("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
+    result = invoke("answer", "predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
     assert result.exit_code == 1 and "nowhere.toml: No such file" in result.output

@@ -20,13 +20,20 @@ from click.testing import Result
 from analysis.record import SimulatedArm
 from controller.dask_cluster import ClusterError
 from experiment.errors import ConfigError
+from foundation.checkout import ROOT
 from foundation.designs.hotset import BASELINE
-from simulator import task_cache
-from simulator.config import DDL, SimulationConfig, SimulationError
-from simulator.experiment import quiet_reporter, temporary_run
 from hotline_answers.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from hotline_answers.sweeps.page import table
-from hotline_answers.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, points_of, sweeps, vary, with_changes
+from hotline_answers.sweeps.plan import (
+    COMPUTE_MS,
+    TABLE_2,
+    Point,
+    Sweep,
+    points_of,
+    sweeps,
+    vary,
+    with_changes,
+)
 from hotline_answers.sweeps.point import (
     CachedPoint,
     PointCost,
@@ -37,6 +44,9 @@ from hotline_answers.sweeps.point import (
     summarize_run,
 )
 from hotline_answers.sweeps.spread import result_file, simulate_points
+from simulator import task_cache
+from simulator.config import DDL, SimulationConfig, SimulationError
+from simulator.experiment import quiet_reporter, temporary_run
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.cli import invoke
 from tests.harness.dask import cluster_of
@@ -70,7 +80,7 @@ def tiny(folder: Path) -> Path:
 
 def sweep(folder: Path, *options: str) -> Result:
     into = ("--into", folder / "sweeps", "--processes", 1)
-    return invoke("sweep", "--config", tiny(folder), *into, *options)
+    return invoke("answer", "sweep", "--config", tiny(folder), *into, *options)
 
 
 def point(k: int) -> Point:
@@ -294,8 +304,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     scratch.mkdir()
     options = ["--into", str(tmp_path / "s"), "--vary", "rounds=50000", "--processes", "1"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "hotline.cli", "sweep", "--config", str(tiny(tmp_path)), *options],
-        cwd=Path(__file__).parents[3],
+        [sys.executable, "-m", "hotline.cli", "answer", "sweep", "--config", str(tiny(tmp_path)), *options],
+        cwd=ROOT,
         env={**os.environ, "TMPDIR": str(scratch)},
         stderr=subprocess.PIPE,
         text=True,

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from foundation.compiled import entry_point
 from foundation.settings import Strict
+from hotline_dense.layers import Layers, Values
 from nativekit.compile import compiled
 from nativekit.records import Ints
-from foundation.compiled import entry_point
-from hotline_dense.layers import Layers, Values
 
 STARTUP, BYTES = 0, 1
 """Columns of `work`[k, 2]: µs of start-up and bytes that each all-reduce under way still has to do."""

@@ -9,11 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.settings import Strict
-from nativekit.records import records
-from simulator.costs import Network as LinkSettings
-from simulator.costs import links_of
-from simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
-from softswitch.queues.fifo import WIRE_OVERHEAD
 from hotline_dense import DenseError
 from hotline_dense.alpha_beta import AlphaBetaModel, Schedule, simulate
 from hotline_dense.catalogue import Model
@@ -22,6 +17,11 @@ from hotline_dense.layers import Values
 from hotline_dense.network import Network, addition_us
 from hotline_dense.rings import FRAME, Rings, run_rings
 from hotline_dense.whatif import last_end_us
+from nativekit.records import records
+from simulator.costs import Network as LinkSettings
+from simulator.costs import links_of
+from simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
+from softswitch.queues.fifo import WIRE_OVERHEAD
 
 MTU = 1500
 _IP_UDP_BYTES = 28

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from analysis.page.build import Page
 from analysis.page.plots import plot
+from analysis.page.study import text_table, write_report
 from analysis.wording import AnswerText, Span, Table
 from hotline_dense.alpha_beta import AlphaBetaModel, Schedule
 from hotline_dense.answers import COLUMNS, StepTimes, requirements_of, step_times
@@ -13,7 +14,6 @@ from hotline_dense.figures import scaling_by_workers, scaling_map, timeline
 from hotline_dense.fusion import Fusion
 from hotline_dense.network import Network
 from hotline_dense.whatif import TARGET
-from analysis.page.study import text_table, write_report
 
 _GLOSSARY = (
     ("scaling factor", "throughput on n workers, divided by n times the throughput on one"),

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from foundation.compiled import entry_point
 from nativekit.compile import compiled, int64
 from nativekit.records import record
 from simulator.events import pop_event, push_event
 from simulator.links import free_frame, new_frame, send_over_link
 from simulator.state import HEAD_BYTES
-from foundation.compiled import entry_point
 
 DUE, FREE, AT_SWITCH, AT_HOST, READY = range(5)
 """Events: a step may be sent, a link is free, a frame reached the switch or a host, a buffer is ready."""

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nativekit.compile import compiled, int64
-from nativekit.records import Ints
 from foundation.compiled import entry_point
 from hotline_dense import DenseError
 from hotline_dense.alpha_beta import (
@@ -22,6 +20,8 @@ from hotline_dense.alpha_beta import (
     simulate,
 )
 from hotline_dense.layers import Layers, Values
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 
 MAX_LAYERS = 12
 """Maximum number of layers of an exhaustive search, which tries 2^11 ways to merge them."""

@@ -1,10 +1,10 @@
-"""The tables of docs/dense.md, for tests that recompute them."""
+"""The tables of packages/dense/README.md, for tests that recompute them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-DOCS = Path(__file__).parents[4] / "docs" / "dense.md"
+DOCS = Path(__file__).parents[2] / "README.md"
 
 
 def rows(*head: str) -> dict[str, list[str]]:

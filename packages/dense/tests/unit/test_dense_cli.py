@@ -1,4 +1,4 @@
-"""`hotline whatif` and `hotline overlap`: their output, files, refusals, and pages in a browser."""
+"""`hotline dense whatif` and `hotline dense overlap`: their output, files, refusals, and pages in a browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINITE = {
     "whatif": "--gbit --compression --startup-us --target --step-ms --cycle-ms --buffer-mib",
     "overlap": "--alpha-ms --beta-ns --sharing --step-ms",
 }
-WFBP = ("overlap", "vgg16", "--scheduler", "wfbp")
+WFBP = ("dense", "overlap", "vgg16", "--scheduler", "wfbp")
 
 
 def json_of(*arguments: object) -> Any:
@@ -60,7 +60,7 @@ def test_without_arguments_it_prints_the_papers_table() -> None:
 
 def test_a_table_of_the_user(first: Path) -> None:
     """Send all at the end: 12 MB through a switch at 8 Gbit/s take 12 ms, none of it hidden by backward."""
-    asked = ("whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
+    asked = ("dense", "whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
     (found,) = json_of(*asked)["models"]
     assert found["factor"] == pytest.approx(45 / 57)
     assert found["gbit"] == pytest.approx(8 * 12 / 5, rel=1e-6)
@@ -71,7 +71,7 @@ def test_a_table_of_the_user(first: Path) -> None:
     assert started["factor"] == pytest.approx(45 / 60)
     (more,) = json_of(*asked, "--compression", 4)["models"]
     assert more["factor"] == pytest.approx(45 / 48)
-    own_rule = ("whatif", first, "--gbit", 8, "--cycle-ms", 5, "--aggregation", "switch")
+    own_rule = ("dense", "whatif", first, "--gbit", 8, "--cycle-ms", 5, "--aggregation", "switch")
     (own,) = json_of(*own_rule)["models"]
     # The buffer of 8 MB goes after 10 ms, and has 8 of 20 ms to go; the other goes at the end.
     assert own["factor"] == pytest.approx(45 / 49)
@@ -83,16 +83,16 @@ def test_a_table_of_the_user(first: Path) -> None:
 
 def test_output_begins_with_the_settings(first: Path) -> None:
     options = ("--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")
-    output = invoke("whatif", first, *options).stdout
+    output = invoke("dense", "whatif", first, *options).stdout
     for message in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
         assert message in output
-    output = invoke("overlap", first, "--alpha-ms", 2, "--max-concurrent", 3).stdout
+    output = invoke("dense", "overlap", first, "--alpha-ms", 2, "--max-concurrent", 3).stdout
     assert "α, start-up: 2 ms" in output and "at once, at most: 3" in output
 
 
 def test_with_a_switch_no_compression_may_be_needed(first: Path) -> None:
     """12 MB in a ring of many at 16 Gbit/s take 12 ms, and 6 with a switch; 5 leave 0.9."""
-    asked = ("whatif", first, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
+    asked = ("dense", "whatif", first, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
     assert invoke(*asked).stdout.splitlines()[-1].endswith("no compression.")
     assert invoke(*asked[:-1], 16).stdout.splitlines()[-1].endswith("compression by 1.2×.")
 
@@ -100,7 +100,7 @@ def test_with_a_switch_no_compression_may_be_needed(first: Path) -> None:
 def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
     curve = tmp_path / "curve.csv"
     curve.write_text("gbit,utilisation\n8,0.5\n100,0.1\n")
-    asked = ("whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
+    asked = ("dense", "whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
     (found,) = json_of(*asked, "--utilisation", curve)["models"]
     assert found["factor"] == pytest.approx(45 / 69)
 
@@ -108,35 +108,43 @@ def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "arguments", "message"),
     [
-        (1, ("whatif", "resnet51"), "resnet51: neither a table"),
-        (1, ("whatif", "none.csv"), "none.csv: cannot be read: No such file"),
-        (1, ("overlap", "none.csv"), "none.csv: cannot be read: No such file"),
-        (1, ("whatif", "--utilisation", "1.5"), "--utilisation 1.5: expected a share above 0 and up to 1"),
-        (1, ("whatif", "--utilisation", "curve.csv"), "curve.csv: cannot be read"),
-        (1, ("whatif", "--servers", "4"), "--servers 4: expected --aggregation servers, got ring"),
-        (1, ("whatif", "--step-ms", "400"), "--step-ms 400: expected one model, got 3"),
-        (1, ("whatif", "vgg16", "--packets", "--gbit", "10000"), "links of 0.001 to 1000 Gbit/s, got 10000"),
+        (1, ("dense", "whatif", "resnet51"), "resnet51: neither a table"),
+        (1, ("dense", "whatif", "none.csv"), "none.csv: cannot be read: No such file"),
+        (1, ("dense", "overlap", "none.csv"), "none.csv: cannot be read: No such file"),
+        (
+            1,
+            ("dense", "whatif", "--utilisation", "1.5"),
+            "--utilisation 1.5: expected a share above 0 and up to 1",
+        ),
+        (1, ("dense", "whatif", "--utilisation", "curve.csv"), "curve.csv: cannot be read"),
+        (1, ("dense", "whatif", "--servers", "4"), "--servers 4: expected --aggregation servers, got ring"),
+        (1, ("dense", "whatif", "--step-ms", "400"), "--step-ms 400: expected one model, got 3"),
+        (
+            1,
+            ("dense", "whatif", "vgg16", "--packets", "--gbit", "10000"),
+            "links of 0.001 to 1000 Gbit/s, got 10000",
+        ),
         (1, (*WFBP, "--packets", "--beta-ns", "0.001"), "links of 0.001 to 1000 Gbit/s, got 1"),
-        (1, ("overlap", "vgg16", "vgg16"), "vgg16: vgg16 was given before"),
-        (1, ("whatif", "vgg16", "--into", "/proc/none"), "/proc/none: cannot be written"),
+        (1, ("dense", "overlap", "vgg16", "vgg16"), "vgg16: vgg16 was given before"),
+        (1, ("dense", "whatif", "vgg16", "--into", "/proc/none"), "/proc/none: cannot be written"),
         (1, (*WFBP, "--into", "/proc/none"), "/proc/none: cannot be written"),
         *(
             (2, (command, option, "nan"), f"'{option}': 'nan' is not a finite number")
             for command, options in FINITE.items()
             for option in options.split()
         ),
-        (2, ("whatif", "--workers", "1"), "1 is not in the range"),
-        (2, ("whatif", "--gbit", "0"), "0.0 is not in the range"),
-        (2, ("whatif", "--gbit", "-1"), "-1.0 is not in the range"),
-        (2, ("whatif", "--buffer-mib", "inf"), "inf is not in the range"),
-        (2, ("whatif", "--fusion", "horovod"), "'horovod' is not one of 'horovod-0.20'"),
-        (2, ("whatif", "--fusion", "dear", "--cycle-ms", "1"), "--fusion: leave it out"),
-        (2, ("whatif", "--packets", "--aggregation", "switch"), "leave out --aggregation switch"),
-        (2, ("whatif", "--packets", "--utilisation", "0.5"), "leave out --utilisation"),
-        (2, ("overlap", "--scheduler", "asc"), "'asc' is not one of 'wfbp'"),
-        (2, ("overlap", "--max-concurrent", "0"), "0 is not in the range"),
-        (2, ("overlap", "--gaps", "vgg16"), "--gaps uses random models"),
-        (2, ("overlap", "--gaps", "--into", "here"), "--gaps uses random models"),
+        (2, ("dense", "whatif", "--workers", "1"), "1 is not in the range"),
+        (2, ("dense", "whatif", "--gbit", "0"), "0.0 is not in the range"),
+        (2, ("dense", "whatif", "--gbit", "-1"), "-1.0 is not in the range"),
+        (2, ("dense", "whatif", "--buffer-mib", "inf"), "inf is not in the range"),
+        (2, ("dense", "whatif", "--fusion", "horovod"), "'horovod' is not one of 'horovod-0.20'"),
+        (2, ("dense", "whatif", "--fusion", "dear", "--cycle-ms", "1"), "--fusion: leave it out"),
+        (2, ("dense", "whatif", "--packets", "--aggregation", "switch"), "leave out --aggregation switch"),
+        (2, ("dense", "whatif", "--packets", "--utilisation", "0.5"), "leave out --utilisation"),
+        (2, ("dense", "overlap", "--scheduler", "asc"), "'asc' is not one of 'wfbp'"),
+        (2, ("dense", "overlap", "--max-concurrent", "0"), "0 is not in the range"),
+        (2, ("dense", "overlap", "--gaps", "vgg16"), "--gaps uses random models"),
+        (2, ("dense", "overlap", "--gaps", "--into", "here"), "--gaps uses random models"),
     ],
 )
 def test_refusals_and_wrong_usage(
@@ -151,14 +159,14 @@ def test_refusals_and_wrong_usage(
 
 
 def test_an_estimate_is_called_one() -> None:
-    for command in ("whatif", "overlap"):
+    for command in ("dense", "whatif", "overlap"):
         assert "BERT-Base (estimate)" in invoke(command, "bert-base").stdout
         assert "(estimate)" not in invoke(command, "resnet50").stdout
 
 
 def test_schedulers_of_a_table(first: Path) -> None:
     """Two all-reduces of 1 ms and a byte a ns: 8 MB at 10 ms, 4 MB at 30 ms; 15 ms before."""
-    asked = ("overlap", first, "--alpha-ms", 1, "--beta-ns", 1)
+    asked = ("dense", "overlap", first, "--alpha-ms", 1, "--beta-ns", 1)
     (found,) = json_of(*asked)
     assert found["step_ms"]["WFBP"] == pytest.approx(15 + 30 + 5)
     assert found["buffers"] == {"WFBP": 2, "fixed buffers": 2, "MG-WFBP": 2, "ASC-WFBP": 2, "best": 2}
@@ -170,17 +178,17 @@ def test_schedulers_of_a_table(first: Path) -> None:
 
 
 def test_a_modules_tensors_are_merged_unless_separate() -> None:
-    (together,) = json_of("overlap", "resnet50", "--scheduler", "wfbp")
-    (separate,) = json_of("overlap", "resnet50", "--scheduler", "wfbp", "--tensors")
+    (together,) = json_of("dense", "overlap", "resnet50", "--scheduler", "wfbp")
+    (separate,) = json_of("dense", "overlap", "resnet50", "--scheduler", "wfbp", "--tensors")
     assert (together["buffers"]["WFBP"], separate["buffers"]["WFBP"]) == (107, 161)
 
 
 def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotline_dense.gaps.MODELS", 5)
     monkeypatch.setattr("hotline_dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
-    found = json_of("overlap", "--gaps")
+    found = json_of("dense", "overlap", "--gaps")
     assert list(found) == ["wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best"] and found["best"]["mean"] <= 0.01
-    assert "over 5 random models" in invoke("overlap", "--gaps").stdout
+    assert "over 5 random models" in invoke("dense", "overlap", "--gaps").stdout
 
 
 # -- pages
@@ -190,10 +198,10 @@ def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("pages")
     (folder / "mine.csv").write_text(TABLE)
-    for command in ("whatif", "overlap"):
+    for command in ("dense", "whatif", "overlap"):
         result = invoke(command, folder / "mine.csv", "resnet50", "--into", folder / command)
         assert result.exit_code == 0 and f"report: {folder / command / 'report.html'}" in result.stdout
-    return [folder / command / "report.html" for command in ("whatif", "overlap")]
+    return [folder / command / "report.html" for command in ("dense", "whatif", "overlap")]
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +225,7 @@ def test_figures_are_files(pages: list[Path]) -> None:
 
 def test_the_page_has_the_settings(first: Path, tmp_path: Path) -> None:
     options = ("--aggregation", "tree", "--target", 0.8, "--cycle-ms", 3, "--gbit", 5)
-    assert invoke("whatif", first, *options, "--into", tmp_path).exit_code == 0
+    assert invoke("dense", "whatif", first, *options, "--into", tmp_path).exit_code == 0
     page = (tmp_path / "report.html").read_text()
     assert "For a scaling factor of 0.8" in page and "scaling factor of 0.9" not in page
     assert "sent at 3 ms of backward" in page and "5 Gbit/s" in page
@@ -232,11 +240,11 @@ def test_a_page_is_written_whole_or_not_at_all(
         raise DataError(f"{path}: cannot be written: No space left on device")
 
     here = tmp_path / "here"
-    assert invoke("overlap", first, "--into", here).exit_code == 0
+    assert invoke("dense", "overlap", first, "--into", here).exit_code == 0
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()}
     assert {path.name for path in here.iterdir()} == {"figures", "report.html"}
     monkeypatch.setattr("analysis.page.study.write_text", full)
-    result = invoke("overlap", first, "--into", here)
+    result = invoke("dense", "overlap", first, "--into", here)
     assert (result.exit_code, result.stdout) == (1, "") and "No space left" in result.stderr
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before
 
@@ -246,7 +254,7 @@ def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
     """The command ends at once, and leaves no part of a page."""
     models = ("resnet50", "resnet101", "vgg16", "--into", str(tmp_path))
     process = subprocess.Popen(
-        [sys.executable, "-m", "hotline.cli", "overlap", *models],
+        [sys.executable, "-m", "hotline.cli", "dense", "overlap", *models],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

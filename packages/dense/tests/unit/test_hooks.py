@@ -154,7 +154,7 @@ def test_the_table_of_a_model(tmp_path: Path) -> None:
     """The 20 ms of backward and 4 ms of forward between the layers belong to the layer that comes next."""
     table = tmp_path / "mine.csv"
     options = ("--steps", 2, "--warm-up", 1, "--json")
-    result = invoke("layers", script(tmp_path, SCRIPT), "-o", table, *options)
+    result = invoke("dense", "layers", script(tmp_path, SCRIPT), "-o", table, *options)
     assert (result.exit_code, result.stderr) == (0, "")
     totals = json.loads(result.stdout)
     layers = read_layers(table)
@@ -174,8 +174,8 @@ def test_the_table_of_a_model(tmp_path: Path) -> None:
 @needs_torch
 def test_whatif_reads_the_table(tmp_path: Path) -> None:
     table = tmp_path / "mine.parquet"
-    assert invoke("layers", script(tmp_path, SCRIPT), "-o", table, "--steps", 1).exit_code == 0
-    assert json_of("whatif", table)["models"][0]["model"] == "mine"
+    assert invoke("dense", "layers", script(tmp_path, SCRIPT), "-o", table, "--steps", 1).exit_code == 0
+    assert json_of("dense", "whatif", table)["models"][0]["model"] == "mine"
 
 
 @needs_torch
@@ -192,21 +192,21 @@ def test_whatif_reads_the_table(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_script(tmp_path: Path, text: str, message: str) -> None:
-    result = invoke("layers", script(tmp_path, text), "-o", tmp_path / "mine.csv")
+    result = invoke("dense", "layers", script(tmp_path, text), "-o", tmp_path / "mine.csv")
     assert (result.exit_code, result.stdout) == (1, "") and message in result.stderr
     assert not (tmp_path / "mine.csv").exists()
 
 
 def test_without_pytorch_it_says_how_to_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    result = invoke("layers", script(tmp_path, SCRIPT), "-o", tmp_path / "mine.csv")
+    result = invoke("dense", "layers", script(tmp_path, SCRIPT), "-o", tmp_path / "mine.csv")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "pip install 'torch>=2.1'" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 def test_a_script_that_is_not_there_and_a_table_without_a_kind(tmp_path: Path) -> None:
-    result = invoke("layers", tmp_path / "none.py", "-o", tmp_path / "mine.csv")
+    result = invoke("dense", "layers", tmp_path / "none.py", "-o", tmp_path / "mine.csv")
     assert result.exit_code == 1 and "none.py: No such file" in result.stderr
-    result = invoke("layers", tmp_path / "none.py", "-o", tmp_path / "mine.txt")
+    result = invoke("dense", "layers", tmp_path / "none.py", "-o", tmp_path / "mine.txt")
     message = "mine.txt: expected a name that ends with .csv or .parquet"
     assert result.exit_code == 1 and message in result.stderr

@@ -170,7 +170,7 @@ def test_tables_have_the_sizes_of_the_architectures(name: str) -> None:
 
 
 def test_models_are_those_of_the_docs() -> None:
-    """docs/dense.md: parameters, ms and samples of a step, and which models are estimates."""
+    """packages/dense/README.md: parameters, ms and samples of a step, and which models are estimates."""
     message = {
         name: (count, *re.findall(r"([\d.,]+) (?:ms|images|samples|×)", step), "**estimate**" in source)
         for name, (_, count, step, source) in rows("name", "variant").items()

@@ -20,8 +20,8 @@ from hotline_dense.gaps import gaps, gaps_of, random_models
 from hotline_dense.layers import Layers
 from hotline_dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed_buffers, mg_wfbp, wfbp
 from hotline_dense.search import beam, optimum
-from switch_harness.effort import examples
 from packages.dense.tests.unit.docs_tables import rows
+from switch_harness.effort import examples
 
 NET = AlphaBetaModel(alpha_us=100, beta_ns=1000, sharing=0.5)
 """A byte takes 1 µs."""
@@ -200,7 +200,7 @@ def test_gaps_over_a_hundred_models() -> None:
 
 @pytest.mark.soak
 def test_gaps_over_a_thousand_models() -> None:
-    """The figures are those of docs/dense.md."""
+    """The figures are those of packages/dense/README.md."""
     each = gaps_of_random(1000)
     expected = [
         [
@@ -253,7 +253,7 @@ def times(name: str, step_ms: float | None = None, tensors: bool = False) -> Ste
     [pytest.param(at, id=name, marks=[pytest.mark.soak] * (name in SLOW)) for at, name in enumerate(NAMES)],
 )
 def test_steps_of_the_papers_models(at: int) -> None:
-    """The figures are those of docs/dense.md."""
+    """The figures are those of packages/dense/README.md."""
     expected = rows("model (all estimates)", "WFBP")
     title, cells = list(expected.items())[at]
     found = times(NAMES[at])
@@ -275,7 +275,7 @@ def test_published_speedups() -> None:
 
 @pytest.mark.soak
 def test_reasons_for_the_differences_to_the_paper() -> None:
-    """docs/dense.md: another batch, separate tensors, and merging beyond ASC's."""
+    """packages/dense/README.md: another batch, separate tensors, and merging beyond ASC's."""
     assert times("densenet201", step_ms=334).speedup("ASC-WFBP", "WFBP") == pytest.approx(2.37, abs=0.006)
     assert times("resnet152", tensors=True).speedup("ASC-WFBP", "WFBP") == pytest.approx(2.39, abs=0.006)
     assert times("resnet152").speedup("best", "ASC-WFBP") == pytest.approx(1.27, abs=0.006)

@@ -143,7 +143,7 @@ def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
 
 @pytest.mark.soak
 def test_deviations_of_the_model_from_packets() -> None:
-    """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (docs/dense.md)."""
+    """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (packages/dense/README.md)."""
     model, net = open_model("resnet50"), AlphaBetaModel()
     model = replace(model, layers=model.layers.by_module())
     schedules = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]
@@ -161,21 +161,21 @@ def test_commands_compare_with_packets(tmp_path: object) -> None:
     path = f"{tmp_path}/mine.csv"
     with open(path, "w") as file:
         file.write("layer,bytes,backward_us,forward_us\nin,80000,200,100\nout,40000,100,50\n")
-    result = invoke("whatif", path, "--packets", "--json")
+    result = invoke("dense", "whatif", path, "--packets", "--json")
     found = json.loads(result.stdout)["packets"]
     assert [each["workers"] for each in found] == [4, 8, 16]
     assert all(each["packets_ms"] > each["formula_ms"] for each in found)
-    rows = [line.split() for line in invoke("whatif", path, "--packets").stdout.splitlines()]
+    rows = [line.split() for line in invoke("dense", "whatif", path, "--packets").stdout.splitlines()]
     for each in found:
         times = [f"{each[name]:,.1f}" for name in ("formula_ms", "with_headers_ms", "packets_ms")]
         deviation = f"{each['packets_ms'] / each['with_headers_ms'] - 1:+.2%}"
         assert [str(each["workers"]), *times, deviation, f"{each['frames']:,}"] in [row[1:] for row in rows]
-    result = invoke("overlap", path, "--packets", "--scheduler", "fixed", "--json")
+    result = invoke("dense", "overlap", path, "--packets", "--scheduler", "fixed", "--json")
     (found,) = json.loads(result.stdout)
     toy = Layers(("in", "out"), np.array([80000, 40000]), np.array([200.0, 100.0]))
     assert fixed_buffers(toy, AlphaBetaModel()).last_gradients == (1,)
     assert found["gradients_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66)
     assert found["packets_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66, rel=0.03)
-    for command in ("whatif", "overlap"):
+    for command in ("dense", "whatif", "overlap"):
         result = invoke(command, path, "--packets")
         assert result.exit_code == 0 and "difference" in result.stdout

@@ -11,6 +11,7 @@ from analysis.figures.model import Fact, Figure
 from analysis.figures.source import source_of_run
 from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
+from analysis.page.study import text_table, write_report
 from analysis.report import (
     caveats,
     difference_tables,
@@ -29,7 +30,6 @@ from hotline_paper.measured import MeasuredRun, read_measured
 from hotline_paper.plan import Stage
 from hotline_paper.stages import result_path
 from hotline_paper.sweeps import changes_by_workers, sweeps
-from analysis.page.study import text_table, write_report
 
 Progress = Callable[[str], None]
 

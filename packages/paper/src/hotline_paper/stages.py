@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from foundation.checkout import ROOT
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 from hotline_paper.plan import Stage
 
 Progress = Callable[[float, float, str], None]
 """Callback that gets the completed and total planned seconds, and the current activity."""
-_ROOT = Path(__file__).parents[2]
+
 _LOG = "stage.log"
 _POLL_S = 0.2
 _KILL_AFTER_S = 3.0
@@ -101,7 +102,7 @@ def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], Non
 
 def _command(stage: Stage, folder: Path, config: Path) -> list[str]:
     if stage.is_run:
-        return [str(_ROOT / "hotline"), "run", f"CONFIG={config}"]
+        return [str(ROOT / "hotline"), "run", f"CONFIG={config}"]
     command = [sys.executable, "-m", "hotline_paper.connections", "-o", str(result_path(stage, folder))]
     return command + [f"--{name}={value}" for name, value in stage.settings.items()]
 

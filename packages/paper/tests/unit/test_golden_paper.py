@@ -18,9 +18,9 @@ from hotline_paper.measured import read_measured
 from hotline_paper.plan import Stage
 from hotline_paper.report import slopes, write_map, write_paper
 from hotline_paper.stages import result_path
-from tests.unit.golden.run import GoldenRun
 from packages.paper.tests.unit.test_connections import measured
 from packages.paper.tests.unit.test_map import packed
+from tests.unit.golden.run import GoldenRun
 
 STAGES = [
     Stage("r1", 1),

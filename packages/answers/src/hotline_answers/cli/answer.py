@@ -28,7 +28,7 @@ _WIDTH = 100  # columns of the output
 _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
 
 
-@click.command("answer")
+@click.command("cluster")
 @click.option("--workers", type=click.IntRange(min=1), required=True, help="Number of workers.")
 @click.option("--servers", type=click.IntRange(min=1), required=True, help="Number of parameter servers.")
 @click.option(
@@ -70,13 +70,13 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "--hosts",
     "hosts_file",
     type=FILE,
-    help="TOML file with the table [hosts], as `hotline fit` writes it. [default: the costs of our agents]",
+    help="TOML file with the table [hosts], as `hotline answer fit` writes it. [default: the costs of our agents]",
 )
 @click.option(
     "--switch",
     type=click.Choice(["ideal", "tofino", "tofino2"]),
     default="ideal",
-    help="Kind of the dedicated switch; docs/tofino.md has the limits of chips.",
+    help="Kind of the dedicated switch; packages/tofino/README.md has the limits of chips.",
 )
 @click.option(
     "--optimiser",
@@ -85,9 +85,9 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "[default: none; servers add what workers push]",
 )
 @json_option
-def answer(
+def cluster(
     racks: int | None, oversubscription: float | None, hosts_file: Path | None, as_json: bool,
-    **cluster: object,
+    **settings: object,
 ) -> None:  # fmt: skip
     """Say what a switch would do for a cluster.
 
@@ -107,7 +107,7 @@ def answer(
             racks=racks,
             oversubscription=oversubscription or 1.0,
             hosts=None if hosts_file is None else load_hosts(hosts_file),
-            **cluster,
+            **settings,
         )
     print_notes(result.notes)
     if as_json:

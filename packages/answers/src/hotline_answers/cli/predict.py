@@ -13,9 +13,9 @@ from foundation.concurrency import run_interruptibly
 from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
-    from simulator.costs import Hosts
     from hotline_answers.prediction.compare import Prediction
     from hotline_answers.prediction.fit import Fit
+    from simulator.costs import Hosts
 
 _run_argument = click.argument("run", type=FOLDER)
 
@@ -61,7 +61,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     "--hosts",
     "hosts_file",
     type=FILE,
-    help="TOML file with the table [hosts], as `hotline fit` writes it for another run.",
+    help="TOML file with the table [hosts], as `hotline answer fit` writes it for another run.",
 )
 @click.option(
     "--from",
@@ -92,8 +92,8 @@ def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json:
 
 def _compare_with_simulation(run: Path, hosts_file: Path) -> Prediction:
     from experiment.progress import Reporter, RunConsole
-    from simulator.config import load_hosts
     from hotline_answers.prediction.compare import predict as simulate_run
+    from simulator.config import load_hosts
 
     hosts = load_hosts(hosts_file)
     reporter = Reporter(RunConsole())

@@ -58,8 +58,8 @@ def sweep(
 
 def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
     from experiment.config import load_config_as
-    from simulator.config import DDL, SimulationConfig
     from hotline_answers.sweeps.plan import sweeps, vary
+    from simulator.config import DDL, SimulationConfig
 
     if setting is None:
         if config is not None:

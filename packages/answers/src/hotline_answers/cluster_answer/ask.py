@@ -12,14 +12,19 @@ from foundation.designs.collect import NAME as COLLECT
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
-from hotline_answers.cluster_answer.capacity import CapacityModel, Check, next_size_to_check, smallest_sufficient_size
+from hotline_answers.cluster_answer.capacity import (
+    CapacityModel,
+    Check,
+    next_size_to_check,
+    smallest_sufficient_size,
+)
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, read_data, trace_for
-from hotline_answers.cluster_answer.devices import DEVICES
 from hotline_answers.cluster_answer.part import MAX_RPCS, PartCheck, max_workers, part_of
 from hotline_answers.cluster_answer.sentences import headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
 from simulator.config import SimulationConfig
+from simulator.devices import DEVICES
 from simulator.experiment import temporary_run
 
 _MAX_CHECKS = 3  # further sizes that are simulated

@@ -20,12 +20,10 @@ from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
-from hotline_answers.cluster_answer.devices import DEVICES, Device, DeviceName
 from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts, Network
+from simulator.devices import DEVICES, Device, DeviceName, with_dedicated_cores
 
-DEDICATED_SWITCH_NETWORK = DEVICES["ideal"].network
-"""Settings of [network] for a dedicated switch: about one pipe of a switch ASIC."""
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
 _HALF_LOAD = 0.5
@@ -80,11 +78,6 @@ class Part(NamedTuple):
 
 def whole_cluster(cluster: Cluster) -> Part:
     return Part(cluster.workers, cluster.rack, 1.0)
-
-
-def with_dedicated_cores(hosts: Hosts) -> Hosts:
-    without_program = {"program_ns": None, "hit_ns": 0, "answer_ns": 0}
-    return hosts.model_copy(update={"worker_cores": None, "server_cores": None, **without_program})
 
 
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:

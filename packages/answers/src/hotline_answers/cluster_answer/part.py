@@ -8,7 +8,7 @@ from foundation.logs.columns import TRANSFERS
 from foundation.protocol.addressing import MAX_HOSTS
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.cluster import Cluster, Part, whole_cluster
-from hotline_answers.cluster_answer.devices import DEVICES
+from simulator.devices import DEVICES
 
 MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""

@@ -10,12 +10,12 @@ from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
 from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, Check
 from hotline_answers.cluster_answer.cluster import Cluster
-from hotline_answers.cluster_answer.devices import DEVICES, Device
 from hotline_answers.cluster_answer.part import PartCheck
 from hotline_answers.cluster_answer.sizes import Size
 from hotline_answers.cluster_answer.uplinks import UplinkGain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
+from simulator.devices import DEVICES, Device
 
 _LIMITS: dict[tuple[Limit, ...], str] = {
     ("servers",): "the servers' cores are the bottleneck",
@@ -248,5 +248,5 @@ def _costs(hosts: Hosts | None) -> str:
     return (
         f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "
         f"RPC, {lane_ns} ns for each of its lanes and {send_us:g} µs to send an answer. Give the costs of "
-        "yours with --hosts; hotline fit measures them."
+        "yours with --hosts; hotline answer fit measures them."
     )

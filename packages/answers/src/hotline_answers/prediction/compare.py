@@ -10,10 +10,10 @@ from analysis.record import RunRecord, read_record
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
-from simulator.costs import Hosts
-from simulator.experiment import temporary_run
 from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
+from simulator.costs import Hosts
 from simulator.dedicated_switch.similar_run import config_like
+from simulator.experiment import temporary_run
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
 """Maximum relative error of a latency."""

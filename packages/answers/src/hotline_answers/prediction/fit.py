@@ -13,10 +13,10 @@ from scipy.optimize import least_squares
 from analysis.record import AnalysisError, read_record
 from experiment.phases.workload import generate_trace, read_data
 from foundation.designs.arms import renamed_arm_message
-from simulator.costs import Hosts
-from simulator.experiment import quiet_reporter, temporary_run
 from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
+from simulator.costs import Hosts
 from simulator.dedicated_switch.similar_run import config_like, shared_cores
+from simulator.experiment import quiet_reporter, temporary_run
 
 FitProgress = Callable[[int, int], None]
 

@@ -11,11 +11,12 @@ from analysis.figures.distribution import Distribution
 from analysis.figures.source import source_of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
+from foundation.checkout import ROOT
 from foundation.designs.registry import design as find_design
+from foundation.import_graph import digest_of
 from foundation.settings import Strict
 from simulator.config import SimulationConfig
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
-from foundation.import_graph import ROOT, digest_of
 from simulator.task_cache import CachedResult
 
 

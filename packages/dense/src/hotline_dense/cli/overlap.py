@@ -87,7 +87,7 @@ def overlap(
 ) -> None:  # fmt: skip
     """Compare step times under schedulers of all-reduces.
 
-    MODEL is a table of layers or a name, as for `hotline whatif`. The defaults are those of Shi et al.
+    MODEL is a table of layers or a name, as for `hotline dense whatif`. The defaults are those of Shi et al.
     (INFOCOM 2021): their five models and their network, 8 nodes at 10 Gbit/s.
     """
     from hotline_dense.alpha_beta import AlphaBetaModel

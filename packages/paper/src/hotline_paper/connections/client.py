@@ -14,13 +14,13 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hosts.agent import Commands
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import MONOTONIC, Udp, clock, flush, make_udp, name_of, queue, socket_name, take
+from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
+from hotline_paper.connections.waiting import PollFd, make_poll_fds
 from nativekit.bits import swap16, swap32
 from nativekit.compile import int64
 from nativekit.libc import ppoll
 from nativekit.records import Ints, Records
 from nativekit.reference import as_ref
-from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
-from hotline_paper.connections.waiting import PollFd, make_poll_fds
 
 _TIMEOUT_S = 2
 _POLLIN = 1

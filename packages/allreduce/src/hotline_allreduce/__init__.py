@@ -1,0 +1,1 @@
+"""SwitchML, ATP, servers and a ring beside the hot set."""

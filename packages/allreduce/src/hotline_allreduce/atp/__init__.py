@@ -1,0 +1,1 @@
+"""Design `atp` (Lao et al., NSDI 2021)."""

@@ -1,0 +1,1 @@
+"""Design `psdense`: servers add up dense vectors."""

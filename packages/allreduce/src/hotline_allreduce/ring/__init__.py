@@ -1,0 +1,1 @@
+"""Design `ring`: workers add up dense vectors in a ring."""

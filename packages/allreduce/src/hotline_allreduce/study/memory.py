@@ -1,0 +1,88 @@
+"""The register memory of each design in the switch, read from the compiled programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TypedDict
+
+from foundation.designs import hotset, none
+from foundation.designs.interface import Design
+from foundation.settings import Strict
+from hotline_allreduce.atp import design as atp
+from hotline_allreduce.atp import packet as atp_packet
+from hotline_allreduce.atp.packet import CELLS
+from hotline_allreduce.psdense import design as psdense
+from hotline_allreduce.ring import design as ring
+from hotline_allreduce.switchml import design as switchml
+from hotline_allreduce.switchml.packet import SLOTS, VALUES
+
+_TIMEOUT_REGISTER = "slot_timeout.since"
+_OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", _TIMEOUT_REGISTER, "claim.tensors")
+"""Registers of optional settings, which the published SwitchML and ATP lack."""
+_VALUE_BYTES = 4
+
+
+class Memory(Strict):
+    arm: str
+    slots: int
+    values: int  # values of a slot
+    value_bytes: int
+    other_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.value_bytes + self.other_bytes
+
+
+def memories() -> list[Memory]:
+    switchml_registers, atp_registers, hotset_registers = (
+        _register_bytes(each.DESIGN) for each in (switchml, atp, hotset)
+    )
+    # The setting `check` compares chunk numbers; the timeout is another setting.
+    checked_registers = {
+        name: size for name, size in switchml_registers.items() if _TIMEOUT_REGISTER not in name
+    }
+    lanes = sum(".values" in name for name in hotset_registers)  # each has a register of values
+    slots_per_lane = hotset_registers["HotlineIngress.aggregate_00.values"] // _VALUE_BYTES
+    entries = 2 * SLOTS  # the pool has two sets of slots
+    return [
+        _memory("switchml", _without_optional_registers(switchml_registers), "value_", entries, VALUES),
+        _memory("switchml-checked", checked_registers, "value_", entries, VALUES),
+        _memory("atp", _without_optional_registers(atp_registers), "value_", CELLS, atp_packet.VALUES),
+        _memory("atp-checked", atp_registers, "value_", CELLS, atp_packet.VALUES),
+        _memory("offload", hotset_registers, "aggregate_", slots=lanes * slots_per_lane, values=1),
+        *(
+            _memory(each.name, _register_bytes(each), value_prefix="", slots=0, values=0)
+            for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)
+        ),
+    ]
+
+
+def _without_optional_registers(registers: dict[str, int]) -> dict[str, int]:
+    return {
+        name: size
+        for name, size in registers.items()
+        if not any(part in name for part in _OPTIONAL_REGISTERS)
+    }
+
+
+def _memory(arm: str, registers: dict[str, int], value_prefix: str, slots: int, values: int) -> Memory:
+    # An empty prefix stands for a design that stores no values.
+    value_bytes = sum(size for name, size in registers.items() if value_prefix and f".{value_prefix}" in name)
+    other_bytes = sum(registers.values()) - value_bytes
+    return Memory(arm=arm, slots=slots, values=values, value_bytes=value_bytes, other_bytes=other_bytes)
+
+
+class _Register(TypedDict):
+    name: str
+    size: int
+    bitwidth: int
+
+
+class _Program(TypedDict):
+    register_arrays: list[_Register]
+
+
+def _register_bytes(design: Design) -> dict[str, int]:
+    program: _Program = json.loads(design.program.read_bytes())
+    return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}

@@ -1,0 +1,288 @@
+"""Run the points of a comparison, and compute the numbers of its figures and tables from their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from foundation.logs.parts import make_folder
+from foundation.settings import Strict
+from hotline_allreduce.simulation.measure import AllReduceResult
+from hotline_allreduce.study.breakdown import parts_of
+from hotline_allreduce.study.memory import Memory, memories
+from hotline_allreduce.study.plan import (
+    GBITS,
+    Plan,
+    breakdown_points,
+    make_point,
+    model_of,
+    model_points,
+    points_by_length,
+    points_by_loss,
+    points_by_occupied_share,
+    points_by_size,
+    points_by_workers,
+    points_of,
+    sharing_points,
+    trainings,
+)
+from hotline_allreduce.study.point import AllReducePoint, Point, PointResult, SharingPoint, run_point, task_of
+from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
+from hotline_allreduce.study.sharing import SharingResult
+from hotline_allreduce.study.training import TrainingResult
+from simulator.task_cache import TaskProgress, run_cached
+
+Results = Mapping[str, AllReduceResult | TrainingResult | SharingResult]
+LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss
+
+
+class Line(Strict):
+    scheme: str
+    gbit: float
+    x: list[float]
+    y: list[float]
+    low: list[float] | None = None  # range of the seeds, if there are several
+    high: list[float] | None = None
+
+
+class Limit(Strict):
+    scheme: str
+    gbit: float
+    workers: int
+    servers: int
+    values: int
+    ms: float
+    """Time of the all-reduce if hosts take no time."""
+    payload_ms: float
+    """Lower limit by the transmission of the values alone."""
+    limit_ms: float
+    """Lower limit with headers, acknowledgements, preambles and gaps."""
+    parts_ms: dict[str, float]
+    """Time of each part, including the parts by hosts and loss; the sum is `whole_ms`."""
+    whole_ms: float
+
+
+class LinkBytes(Strict):
+    """Frame bytes per value on every link."""
+
+    scheme: str
+    workers: int
+    servers: int
+    chunk_size: int
+    worker_up: float
+    worker_down: float
+    server_up: float
+    server_down: float
+
+
+class TrainingRow(Strict):
+    question: str
+    arm: str
+    waits: bool  # whether workers wait for each other
+    steps_per_s: float
+    step_us: float
+    bytes_per_step: float
+    packets_per_step: float
+    server_packets_per_step: float
+    last_loss: float
+    ms_to_loss: float | None
+    """Time until the loss was first at most `loss`; None if never."""
+    loss: float
+    """Loss at which a model counts as trained in this question."""
+    loss_curve: dict[str, list[float]]
+
+
+class ModelStep(Strict):
+    scheme: str
+    gbit: float
+    workers: int
+    model: str
+    compute_ms: float
+    all_reduce_ms: float
+    after_ms: float
+    """Time of a step whose all-reduce begins after computing."""
+    beside_ms: float
+    """Time of a step whose all-reduce overlaps with backward as far as possible."""
+
+
+class JobsRow(Strict):
+    """Jobs that share a switch: each list has an element for each number of jobs."""
+
+    question: str
+    scheme: str
+    slots: int
+    """Slots or cells of the switch that the jobs have."""
+    jobs: list[int]
+    goodput: list[float]
+    """Mean values/s of a worker."""
+    in_switch: list[float]
+    """Share of the packets, or of the hot set's updates, that the switch adds up."""
+    fairness: list[float]  # Jain's index
+
+
+class Numbers(Strict):
+    values: int
+    workers: int
+    goodput_by_workers: list[Line]
+    """Values/s of a worker, as in the next three fields."""
+    goodput_by_packet: list[Line]
+    goodput_by_loss: list[Line]
+    goodput_by_taken: list[Line]
+    ms_by_length: list[Line]
+    octets: list[LinkBytes]
+    limits: list[Limit]
+    memory: list[Memory]
+    training: list[TrainingRow]
+    headlines: list[ModelStep]
+    jobs: list[JobsRow]
+
+
+def run_plan(
+    plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
+) -> Numbers:
+    """Run a plan's points that have no cached result in `folder`/points, and compute the numbers."""
+    make_folder(folder)
+    points = points_of(plan)
+    tasks = [task_of(point, folder) for point in points]
+    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
+    return numbers_of(plan, {point.name: each.result for point, each in zip(points, results, strict=True)})
+
+
+def numbers_of(plan: Plan, results: Results) -> Numbers:
+    def result_of(point: Point) -> AllReduceResult:
+        result = results[point.name]
+        assert isinstance(result, AllReduceResult)
+        return result
+
+    curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
+    return Numbers(
+        values=plan.values,
+        workers=make_point(plan, SCHEMES[0], GBITS[0]).workers,
+        goodput_by_workers=[
+            _line(scheme, gbit, points_by_workers(plan, scheme, gbit), "workers", result_of)
+            for scheme, gbit in curves
+        ],
+        goodput_by_packet=[
+            _line(scheme, gbit, points_by_size(plan, scheme, gbit), "chunk_size", result_of)
+            for scheme, gbit in curves
+        ],
+        goodput_by_loss=[
+            _loss_line(scheme, gbit, points_by_loss(plan, scheme, gbit), result_of)
+            for gbit in GBITS
+            for scheme in (*SCHEMES, *WITH_PUBLISHED_TIMERS)
+        ],
+        goodput_by_taken=[
+            Line(
+                scheme=scheme.name, gbit=gbit, x=list(points),
+                y=[result_of(each).values_per_s for each in points.values()],
+            )
+            for scheme, gbit in curves
+            if (points := points_by_occupied_share(plan, scheme, gbit))
+        ],
+        ms_by_length=[
+            Line(
+                scheme=scheme.name, gbit=gbit,
+                x=[float(each.values) for each in points_by_length(plan, scheme, gbit)],
+                y=[1e3 * result_of(each).seconds for each in points_by_length(plan, scheme, gbit)],
+            )
+            for scheme, gbit in curves
+        ],
+        octets=[
+            LinkBytes(scheme=scheme.name, **result_of(each).model_dump(include={*LinkBytes.model_fields}))
+            for scheme in SCHEMES
+            for each in points_by_size(plan, scheme, GBITS[0])
+        ],
+        limits=[
+            _limit(scheme, gbit, breakdown_points(plan, scheme, gbit), result_of) for scheme, gbit in curves
+        ],
+        memory=memories(),
+        training=[each for question in trainings(plan) for each in _training_rows(plan, question, results)],
+        headlines=[each for scheme, gbit in curves for each in _model_steps(plan, scheme, gbit, result_of)],
+        jobs=[
+            _jobs_row(question, row, results)
+            for question, rows in sharing_points(plan).items()
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+ResultLookup = Callable[[Point], AllReduceResult]
+
+
+def _line(
+    scheme: Scheme, gbit: float, points: Sequence[AllReducePoint], x_field: str, result_of: ResultLookup
+) -> Line:
+    return Line(
+        scheme=scheme.name, gbit=gbit,
+        x=[float(getattr(each, x_field)) for each in points],
+        y=[result_of(each).values_per_s for each in points],
+    )  # fmt: skip
+
+
+def _loss_line(
+    scheme: Scheme, gbit: float, points: Sequence[Sequence[AllReducePoint]], result_of: ResultLookup
+) -> Line:
+    sorted_rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
+    return Line(
+        scheme=scheme.name, gbit=gbit,
+        x=[seeds[0].loss for seeds in points],
+        y=[each[len(each) // 2] for each in sorted_rates],  # the medians
+        low=[each[0] for each in sorted_rates],
+        high=[each[-1] for each in sorted_rates],
+    )  # fmt: skip
+
+
+def _limit(
+    scheme: Scheme, gbit: float, points: Mapping[str, AllReducePoint], result_of: ResultLookup
+) -> Limit:
+    runs = {name: result_of(point) for name, point in points.items()}
+    latency_run, parts = runs["latency"], parts_of(points["latency"], runs)
+    return Limit(
+        scheme=scheme.name, gbit=gbit, workers=latency_run.workers, servers=latency_run.servers,
+        values=latency_run.values, ms=1e3 * latency_run.seconds, payload_ms=1e3 * latency_run.payload_limit_s,
+        limit_ms=1e3 * latency_run.limit_s,
+        parts_ms={name: 1e3 * seconds for name, seconds in parts.items()},
+        whole_ms=1e3 * runs["loss"].seconds,
+    )  # fmt: skip
+
+
+def _training_rows(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
+    jobs = trainings(plan)[question]
+    results_by_arm = {job.arm: results[job.name] for job in jobs}
+    trainings_by_arm = {arm: each for arm, each in results_by_arm.items() if isinstance(each, TrainingResult)}
+    best_loss = min(each.last_loss for each in trainings_by_arm.values())
+    untrained_loss = next(iter(trainings_by_arm.values())).chance_loss
+    loss = best_loss + LEARNED_MARGIN * (untrained_loss - best_loss)
+    return [
+        TrainingRow(
+            question=question, arm=arm, last_loss=each.last_loss, ms_to_loss=each.ms_to_loss(loss), loss=loss,
+            **each.model_dump(include={*TrainingRow.model_fields}),
+        )
+        for arm, each in trainings_by_arm.items()
+    ]  # fmt: skip
+
+
+def _jobs_row(question: str, row: Sequence[SharingPoint], results: Results) -> JobsRow:
+    row_results = [results[point.name] for point in row]
+    shared_results = [each for each in row_results if isinstance(each, SharingResult)]
+    return JobsRow(
+        question=question, scheme=row[0].scheme, slots=row[0].slots, jobs=[point.jobs for point in row],
+        goodput=[each.mean for each in shared_results], in_switch=[each.in_switch for each in shared_results],
+        fairness=[each.fairness for each in shared_results],
+    )  # fmt: skip
+
+
+def _model_steps(plan: Plan, scheme: Scheme, gbit: float, result_of: ResultLookup) -> list[ModelStep]:
+    model = model_of(plan)
+    steps = []
+    for point in model_points(plan, scheme, gbit):
+        assert model is not None
+        all_reduce_ms, compute_ms = 1e3 * result_of(point).seconds, model.step_us / 1e3
+        steps.append(
+            ModelStep(
+                scheme=scheme.name, gbit=gbit, workers=point.workers, model=model.label,
+                compute_ms=compute_ms, all_reduce_ms=all_reduce_ms, after_ms=compute_ms + all_reduce_ms,
+                beside_ms=max(compute_ms, model.before_backward_us / 1e3 + all_reduce_ms),
+            )
+        )  # fmt: skip
+    return steps

@@ -1,0 +1,116 @@
+"""Jobs that share a switch and cables: goodput, fairness, and the share of updates that the switch adds.
+
+Each job has its own workers and servers. All jobs begin at once, with equal work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from controller.hotset.selection import HotSetState, Rule, choose_for_jobs
+from foundation.designs.interface import Hosts
+from foundation.protocol.header import LANES
+from foundation.settings import Strict
+from hosts.keys import KeySpace
+from hotline_allreduce.atp.design import NAME as ATP
+from hotline_allreduce.atp.packet import CELLS
+from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, largest_window
+from hotline_allreduce.simulation.subject import Subject
+from simulator.costs import Network
+from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
+from simulator.simulated_switch import SimulatedSwitch, switch_of
+from simulator.world import SimulatedNetwork
+
+HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
+"""Parameters of a job of `hotset`, parameters that a worker pushes in a step, and servers of the job."""
+MAX_SLOTS = CELLS
+"""Maximum number of slots that the jobs share, in each design."""
+_JOB_STRIDE = 100  # between the numbers of two jobs
+_SEED = 1
+_PACKET_OUTCOMES = 8  # counter cells of the enum `PacketOutcome` of packages/allreduce/p4src/atp
+
+
+class SharingResult(Strict):
+    in_switch: float
+    """Share of the workers' packets, or of their updates, that the switch has added up."""
+    goodputs: list[float]
+    """Values per second of the slowest worker of each job."""
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.goodputs))
+
+    @property
+    def fairness(self) -> float:
+        """Return Jain's index: 1 if all n jobs are equally fast, 1 / n if one job has all the goodput."""
+        return float(np.sum(self.goodputs) ** 2 / (len(self.goodputs) * np.sum(np.square(self.goodputs))))
+
+
+def window_of(subject: Subject, servers: int, jobs: int, workers: int, network: Network, slots: int) -> int:
+    """Return the window of each job; 0 if the design cannot run. SwitchML needs two slots a packet."""
+    max_window = largest_window(subject.load(workers, servers), network, subject.chunk_size)
+    return min(max_window, slots // 2 // jobs) if subject.design.has_services else max_window
+
+
+def share(
+    subject: Subject, servers: int, jobs: int, workers: int, values: int, network: Network,
+    slots: int = MAX_SLOTS,
+) -> SharingResult:  # fmt: skip
+    """Let each job all-reduce one vector; raise `SimulationError` if a sum is wrong or missing.
+
+    The jobs have `slots` of the switch's slots, or of ATP's cells. In a network with racks, all workers
+    are in the same rack.
+    """
+    window = window_of(subject, servers, jobs, workers, network, slots)
+    arms = [replace(subject.arm, job=subject.arm.job + _JOB_STRIDE * k) for k in range(jobs)]
+    switch = switch_of(subject.design, Hosts(workers, servers, network.rack or 1, jobs=jobs), arms)
+    if subject.design.name == ATP:
+        subject.occupy(switch, 1 - slots / CELLS)
+    simulated = SimulatedNetwork(
+        subject.design, arms[0], switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
+        network=network, hosts=IDEAL, seed=_SEED, neighbours=arms[1:],
+    )  # fmt: skip
+    end_ns = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, _SEED)
+    return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))
+
+
+def share_hot_set(
+    jobs: int, workers: int, values: int, network: Network, slots: int = MAX_SLOTS
+) -> SharingResult:
+    """Let each worker of jobs of `hotset` push `values` values, to hot sets chosen without quotas.
+
+    All jobs have updates of the same skew, with different hot keys. All lanes together have `slots` slots.
+    """
+    steps = values // KEYS_A_STEP
+    rng = np.random.default_rng(_SEED)
+    loads = {
+        job: Load(draw_keys(rng, rng.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
+        for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
+    }
+    states = {
+        job: HotSetState(rates_of(load), np.empty(0, np.uint64), Rule(HOT_KEYS))
+        for job, load in loads.items()
+    }
+    changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
+    hot_sets = {job: list(change.filling) for job, change in changes.items()}
+    job_results = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
+    in_switch = float(np.mean([each.hit_share for each in job_results]))
+    return _sharing_result(in_switch, steps * KEYS_A_STEP, np.array([each.ended_ns for each in job_results]))
+
+
+def _sharing_result(
+    in_switch: float, values: int, ended_ns: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+) -> SharingResult:
+    """Return the goodput of each job's slowest worker; `ended_ns` is [jobs, workers]."""
+    return SharingResult(in_switch=in_switch, goodputs=(1e9 * values / ended_ns.max(axis=1)).tolist())
+
+
+def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
+    if subject.design.name != ATP:
+        # SwitchML's switch adds up everything; that of the other designs only forwards.
+        return float(subject.design.has_services)
+    cells = switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
+    consumed, completed, _, _, collided, flushed, passed, _ = (cell.packets for cell in cells)
+    return (consumed + completed) / (consumed + completed + collided + flushed + passed)

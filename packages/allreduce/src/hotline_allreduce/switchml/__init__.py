@@ -1,0 +1,1 @@
+"""Design `switchml` (Sapio et al., NSDI 2021)."""

@@ -1,0 +1,114 @@
+"""A plain model of SwitchML's published rules, which the P4 program is tested against.
+
+It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `workers_counter`, `processor`,
+`exponents` and, by the entries of its controller, in `next_step_selector`:
+
+- A packet sets its worker's bit in the bitmap of its pool set (of two), and clears it in the other's.
+- If no bit was set, the packet is the first, and writes its values. If its worker's bit was set, it is a
+  retransmission, and only reads.
+- The count of a pool entry goes from the number of workers down to 0, and begins again there. Retransmissions
+  do not count. So bitmap and count store the same fact twice, and can disagree.
+- The last packet is answered to all workers. A retransmission is answered to its sender if the count is 0,
+  and otherwise not at all.
+
+Chunk numbers are not compared, so a late copy is taken for a new packet as soon as its worker's bit is clear.
+Two settings are additions, and off by default: `check` compares chunk numbers, and `slot_timeout_us`
+completes an entry without late workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hotline_allreduce.switchml.packet import NO_VALUES, SIZE, SwitchMLPacket
+
+MASK = 2**32 - 1  # largest 32-bit word
+SIGN_BIT = 2**31  # set in differences of chunk numbers that are negative
+
+
+class Answer(NamedTuple):
+    is_multicast: bool  # whether the answer goes to all workers, or only to the sender of the request
+    packet: SwitchMLPacket
+
+
+@dataclass
+class PoolEntry:
+    bitmap: int = 0
+    missing_workers: int = 0
+    """Number of workers whose packets are missing; also 0 before the first packet."""
+    values: tuple[int, ...] = NO_VALUES
+    exponents: tuple[int, int] = (0, 0)
+    number: int = 0  # number of the latest chunk plus 1; 0 before the first packet; set only with `check`
+    begun_us: int = 0  # when the first packet arrived
+
+
+@dataclass
+class SwitchModel:
+    workers: int
+    slots: int
+    check: bool = False
+    slot_timeout_us: int = 0
+    """Age of an entry after which a retransmission completes it without the missing workers; 0 means never.
+    The number of missing workers is the second exponent of the answer. Requires `check`."""
+    sets: tuple[list[PoolEntry], list[PoolEntry]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.slot_timeout_us and not self.check:
+            raise ValueError(
+                f"slot_timeout_us ({self.slot_timeout_us}) needs check, which identifies late workers"
+            )
+        self.sets = ([PoolEntry() for _ in range(self.slots)], [PoolEntry() for _ in range(self.slots)])
+
+    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
+        if packet.size != SIZE or packet.slot >= self.slots:
+            return None
+        entry, other_entry = self.sets[packet.set][packet.slot], self.sets[1 - packet.set][packet.slot]
+        is_new_chunk = False
+        if self.check:
+            chunks_ahead = (packet.chunk + 1 - entry.number) & MASK
+            if chunks_ahead >= SIGN_BIT:
+                return None
+            is_new_chunk = chunks_ahead > 0
+            entry.number = (packet.chunk + 1) & MASK
+
+        bit = 1 << worker
+        bits_before = 0 if is_new_chunk else entry.bitmap
+        entry.bitmap = bits_before | bit
+        if not self.check:
+            other_entry.bitmap &= ~bit
+        missing_before = 0 if is_new_chunk else entry.missing_workers
+        # With `check`, a full entry may have been completed without this worker.
+        is_retransmit = bool(bits_before & bit) or (self.check and bits_before != 0 and missing_before == 0)
+
+        self._add(entry, packet, bits_before, is_retransmit, now_us)
+        if is_retransmit and missing_before and self._is_overdue(entry, now_us):
+            entry.exponents = (entry.exponents[0], missing_before)
+            entry.missing_workers = 0
+            return Answer(is_multicast=True, packet=_with_sums(entry, packet))
+        if not is_retransmit:
+            entry.missing_workers = (missing_before or self.workers) - 1  # 0 begins again
+        # A single worker's packet is the first and the last.
+        is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
+        if is_last or (is_retransmit and missing_before == 0):
+            return Answer(is_multicast=is_last, packet=_with_sums(entry, packet))
+        return None
+
+    def _add(
+        self, entry: PoolEntry, packet: SwitchMLPacket, bits_before: int, is_retransmit: bool, now_us: int
+    ) -> None:
+        if bits_before == 0:
+            entry.values, entry.exponents = packet.values, packet.exponents
+            entry.begun_us = now_us
+        elif not is_retransmit:
+            sums = zip(entry.values, packet.values, strict=True)
+            entry.values = tuple((total + value) & MASK for total, value in sums)
+            first_exponents, second_exponents = zip(entry.exponents, packet.exponents, strict=True)
+            entry.exponents = max(first_exponents), max(second_exponents)
+
+    def _is_overdue(self, entry: PoolEntry, now_us: int) -> bool:
+        return bool(self.slot_timeout_us) and now_us - entry.begun_us >= self.slot_timeout_us
+
+
+def _with_sums(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:
+    return packet._replace(values=entry.values, exponents=entry.exponents)

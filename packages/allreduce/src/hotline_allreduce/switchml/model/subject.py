@@ -1,0 +1,71 @@
+"""SwitchML as a `Subject` of fault schedules.
+
+`python -m hotline_allreduce.switchml.model.subject` prints the table of the page on SwitchML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from foundation.designs.interface import Arm
+from hotline_allreduce.dense.client import Vector, VectorClient
+from hotline_allreduce.simulation.schedule import ScheduleRange
+from hotline_allreduce.simulation.subject import Subject
+from hotline_allreduce.simulation.tally import table_command
+from hotline_allreduce.switchml.client import SwitchMLClient
+from hotline_allreduce.switchml.design import DESIGN, settings_of
+from hotline_allreduce.switchml.floats import MIN_EXPONENT, error_bound
+from hotline_allreduce.switchml.packet import VALUES
+
+RANGE = ScheduleRange(
+    "switchml", workers=(2, 2, 3, 4), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), max_values=800
+)
+
+
+def subject_of(arm: Arm) -> Subject:
+    def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
+        if chunk_size != VALUES:
+            raise ValueError(f"expected chunks of {VALUES} values, got {chunk_size}")
+        assert isinstance(client, SwitchMLClient)
+        client.state.header.window = window
+        client.state.header.published_timers = settings_of(arm).published_timers
+
+    return Subject(
+        DESIGN,
+        arm,
+        RANGE,
+        chunk_sizes=(VALUES, VALUES),
+        chunk_size=VALUES,
+        load=lambda _workers, _servers: 1.0,
+        set_up=set_up,
+        is_near=_is_near,
+        occupy=lambda _switch, share: 1 - share,
+    )
+
+
+def with_published_timers(subject: Subject) -> Subject:
+    settings = replace(settings_of(subject.arm), published_timers=True)
+    return subject_of(replace(subject.arm, settings=settings))
+
+
+def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
+    exact_sum = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
+    magnitudes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
+    for first in range(0, len(result), VALUES):
+        part = slice(first, first + VALUES)
+        max_magnitude = max(float(np.abs(vector[part]).max()) for vector in vectors)
+        exponent = max(int(np.frexp(max_magnitude)[1]), MIN_EXPONENT) if max_magnitude else MIN_EXPONENT
+        bound = error_bound(exponent, len(vectors), float(magnitudes[part].max()))
+        if (np.abs(result[part].astype(np.float64) - exact_sum[part]) > bound).any():
+            return False
+    return True
+
+
+PUBLISHED, CHECKED = map(subject_of, DESIGN.arms)
+main = table_command([PUBLISHED, CHECKED])
+
+if __name__ == "__main__":
+    main()

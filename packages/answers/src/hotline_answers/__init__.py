@@ -1,0 +1,1 @@
+"""What a switch would do for a cluster, and predictions from measured runs."""

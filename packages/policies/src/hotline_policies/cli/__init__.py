@@ -1,0 +1,28 @@
+"""`hotline policies`: which rule keeps the right parameters hot, and miss ratios of caches."""
+
+from __future__ import annotations
+
+import click
+
+from hotline.cli.common import DefaultGroup
+from hotline.cli.examples import add_example
+from hotline_policies.cli.miss_ratio import miss_ratio
+from hotline_policies.cli.policies import compare
+
+_EXAMPLES = {
+    compare: "updates.parquet --sizes 1000,20000",
+    miss_ratio: "ml-100k.inter --batch 1 -o curve.png",
+}
+
+
+@click.group(cls=DefaultGroup)
+def policies() -> None:
+    """Ask which parameters a log's switch or cache should hold.
+
+    `hotline policies LOG` is short for `hotline policies compare LOG`.
+    """
+
+
+for command, arguments in _EXAMPLES.items():
+    policies.add_command(command)
+    add_example(command, arguments, f"policies {command.name}")

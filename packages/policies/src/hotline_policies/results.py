@@ -1,0 +1,139 @@
+"""The results of a study, by policy and size: hits, moves and packets; also its JSON output."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.settings import Strict
+from hotline_policies.packets import RpcMeans
+
+# An install inserts an entry and turns it hot, an eviction turns it draining and deletes it (`migrate`).
+WRITES_PER_MOVE = 2
+DEFAULT_PERIOD_S = 10.0
+MIN_PERIODS = 20
+_MIN_STEPS = 2
+"""Steps of the shortest default period. The keys of a step are distinct, so a set that is cleared after each
+step could never hit."""
+WRITES_PER_S = 749_000.0
+"""Table writes/s for a hot set over gRPC, measured at an otherwise idle softswitch in the kernel
+(docs/performance.md)."""
+
+
+class Settings(Strict):
+    sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+    policies: tuple[str, ...] = ()
+    train_share: float = 0.5
+    """Share of the steps that train policies and are not scored."""
+    rate: float = 250.0
+    """Steps/s of all workers."""
+    period_s: float | None = None
+    """Period in s after which sets are selected or cleared; None means 10, or 1/20 of a short log."""
+    writes_per_s: float = WRITES_PER_S
+    """Table writes/s that the control plane can make."""
+    servers: int = 2
+    samples_per_step: int = SAMPLES_PER_STEP
+    columns: str | None = None
+    """Roles of the log's columns; None guesses them."""
+    skip_bad: bool = False
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """Options of reading the log; raises `DataError`."""
+        return read_options(self.columns, self.samples_per_step, self.skip_bad)
+
+    def period(self, steps: int) -> int:
+        if self.period_s is not None:
+            return max(1, round(self.period_s * self.rate))
+        return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
+
+
+class Facts(Strict):
+    name: str
+    updates: int
+    pulls: int
+    keys: int
+    steps: int
+    scored_steps: int
+    period: int  # steps
+    half_life: float | None
+    """Steps after which the top k of a window have lost half of their lead in updates over k random keys
+    (`drift.py`); None without drift."""
+    without: RpcMeans  # without offload
+    shift_at: int | None = None  # step at which a generated log exchanges hot keys
+    tables: tuple[str, ...] = ()
+    table_updates: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def steps_after_shift(self) -> int | None:
+        """Steps after a shift within the scored part; None without such a shift."""
+        if self.shift_at is None or self.shift_at <= self.steps - self.scored_steps:
+            return None
+        return self.steps - self.shift_at
+
+
+class Outcome(Strict):
+    policy: str
+    title: str
+    size: int
+    is_bound: bool  # whether the policy is an upper bound, which needs knowledge of the future
+    by_switch: bool  # whether the data plane makes the moves by itself
+    updates: int
+    hits: int
+    pulls: int
+    pull_hits: int
+    installs: int
+    evictions: int
+    over_time: tuple[float, ...]  # share of the updates that hit, by section of the scored part
+    packed: RpcMeans  # with this policy's keys in the switch
+    spared: float  # packets that servers are spared, as a share of those without offload
+    seconds: float  # duration of the scored part at the rate of `Settings`
+    follows: bool | None  # result of `can_follow`
+    updates_per_cpu_s: float  # accesses that the study replayed, per second of its CPU time
+    table_hits: tuple[int, ...] = ()
+    follows_after: int | None = None
+    """Steps after a shift until 95 % of the share were recovered; None if never, or without a shift."""
+
+    @property
+    def share(self) -> float:
+        return self.hits / self.updates
+
+    @property
+    def pull_share(self) -> float | None:
+        return self.pull_hits / self.pulls if self.pulls else None
+
+    @property
+    def moves(self) -> int:
+        return self.installs + self.evictions
+
+    @property
+    def moves_per_s(self) -> float:
+        return self.moves / self.seconds
+
+    @property
+    def moves_per_thousand(self) -> float:
+        return 1_000 * self.moves / self.updates
+
+
+class Study(Strict):
+    facts: Facts
+    settings: Settings
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def training_steps(self) -> int:
+        return self.facts.steps - self.facts.scored_steps
+
+    @cached_property
+    def by_policy(self) -> dict[str, list[Outcome]]:
+        names = dict.fromkeys(each.policy for each in self.outcomes)
+        return {name: [each for each in self.outcomes if each.policy == name] for name in names}
+
+    def at(self, size: int) -> dict[str, Outcome]:
+        return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}
+
+
+def can_follow(moves: int, seconds: float, by_switch: bool, writes_per_s: float) -> bool | None:
+    """Return whether the control plane can write the moves in time; None if the switch makes them itself."""
+    return None if by_switch else WRITES_PER_MOVE * moves <= writes_per_s * seconds

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from pydantic import ValidationError
+
+from foundation.compiled import sources
+from foundation.concurrency import run_interruptibly
+from foundation.errors import DataError, reason_of
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.source import expand
+from foundation.logs.parts import write_into_folder
+from foundation.settings import Strict
+from hotline_policies.drift import half_life, recovery_time
+from hotline_policies.generated import LogSpec, write_parts
+from hotline_policies.log import PULL, Log, prepare
+from hotline_policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
+from hotline_policies.policy import PolicySpec
+from hotline_policies.replay import PULLS, UPDATES, replay, updates_by_table
+from hotline_policies.results import Facts, Outcome, Settings, Study, can_follow
+from hotline_policies.rules import BY_NAME, POLICIES
+
+StudyProgress = Callable[[str, int, int], None]  # activity, work done and total
+_MIN_CPU_S = 1e-9  # resolution of the clock
+_COMPILING = 0  # reported instead of a number of accesses while a replay compiles its policy
+
+
+class _CachedPart(Strict):
+    fingerprint: str
+    outcomes: tuple[Outcome, ...] = ()
+    facts: Facts | None = None
+
+
+def study(
+    files: Sequence[Path], log_spec: LogSpec | None, settings: Settings, folder: Path, progress: StudyProgress
+) -> Study:
+    """Study update logs or training sets, or a generated log, and cache the results in `folder`.
+
+    After Ctrl-C the folder has only finished parts. Raises `DataError` if files cannot be read or written.
+    """
+    fingerprint = _fingerprint(files, log_spec, settings)
+    runs = list(_runs(settings))
+    facts, outcomes_by_run = _read_cached(folder / "facts.json", fingerprint).facts, {}
+    for spec, sizes in runs:
+        if outcomes := _read_cached(_file_of(folder, spec, sizes), fingerprint).outcomes:
+            outcomes_by_run[spec.name, sizes] = outcomes
+    remaining = [(spec, sizes) for spec, sizes in runs if (spec.name, sizes) not in outcomes_by_run]
+
+    def complete(scratch: Path) -> Facts:
+        log = _read_log(files, log_spec, settings, scratch, progress)
+        sample = sample_steps(log)
+        log_facts = facts or _make_facts(log, log_spec, sample, settings)
+        _write_cached(folder / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
+        for index, (spec, sizes) in enumerate(remaining):
+            report_progress = _replay_progress(log, index, remaining, progress)
+            outcomes = tuple(_replay_outcomes(log, spec, sizes, sample, log_facts, settings, report_progress))
+            _write_cached(
+                _file_of(folder, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
+            )
+            outcomes_by_run[spec.name, sizes] = outcomes
+        return log_facts
+
+    if facts is None or remaining:
+        # At Ctrl-C the worker thread is abandoned, so the calling thread removes the folder.
+        with _scratch_folder(folder) as scratch:
+            facts = run_interruptibly(lambda: complete(scratch))
+    ordered_outcomes = (outcome for spec, sizes in runs for outcome in outcomes_by_run[spec.name, sizes])
+    result = Study(facts=facts, settings=settings, outcomes=tuple(ordered_outcomes))
+    write_into_folder(folder / "study.json", result.model_dump_json(indent=2) + "\n")
+    return result
+
+
+def _runs(settings: Settings) -> Iterator[tuple[PolicySpec, tuple[int, ...]]]:
+    for spec in POLICIES:
+        if not settings.policies or spec.name in settings.policies:
+            yield from (
+                [(spec, settings.sizes)] if spec.one_pass else [(spec, (size,)) for size in settings.sizes]
+            )
+
+
+def check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in BY_NAME:
+            raise DataError(f"{name!r} is no policy; expected one of {', '.join(BY_NAME)}")
+
+
+def _read_log(
+    files: Sequence[Path],
+    log_spec: LogSpec | None,
+    settings: Settings,
+    scratch: Path,
+    progress: StudyProgress,
+) -> Log:
+    def progress_of(activity: str) -> Callable[[int, int], None]:
+        return lambda done, total: progress(activity, done, total)
+
+    if log_spec is None:
+        return prepare(files, scratch, settings.train_share, settings.read_options, progress_of("reading"))
+    part_files = write_parts(log_spec, scratch, progress_of("generating"))
+    return prepare(
+        part_files, scratch, settings.train_share, ReadOptions(), progress_of("reading"), log_name(log_spec)
+    )
+
+
+def log_name(log_spec: LogSpec) -> str:
+    name = f"{log_spec.shape.name}, generated"
+    if log_spec.half_life:
+        name += f", half-life {log_spec.half_life:,g} steps"
+    if log_spec.shift_at is not None:
+        name += f", half of the hot keys exchanged at step {log_spec.shift_at:,}"
+    return name
+
+
+def _replay_progress(
+    log: Log, index: int, runs: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
+) -> Callable[[int], None]:
+    def length(spec: PolicySpec) -> int:
+        return len(log.accesses) - (0 if spec.warms_up else log.training_accesses)
+
+    replayed = sum(length(spec) for spec, _ in runs[:index])
+    total = sum(length(spec) for spec, _ in runs)
+
+    def report_progress(accesses: int) -> None:
+        nonlocal replayed
+        replayed += accesses
+        title = runs[index][0].title
+        is_compiling = accesses == _COMPILING
+        activity = f"{title}: compiling (the first use takes a minute)" if is_compiling else title
+        progress(activity, replayed, total)
+
+    return report_progress
+
+
+def _make_facts(log: Log, log_spec: LogSpec | None, sample: Sample, settings: Settings) -> Facts:
+    pulls = sum(int((chunk >= PULL).sum()) for chunk in log.chunks(log.training_accesses, len(log.accesses)))
+    return Facts(
+        name=log.name,
+        updates=len(log.accesses) - log.training_accesses - pulls,
+        pulls=pulls,
+        keys=len(log.keys),
+        steps=log.steps,
+        scored_steps=log.steps - log.training_steps,
+        period=settings.period(log.steps),
+        half_life=half_life(log),
+        without=rpcs_without_offload(sample, settings.servers),
+        shift_at=None if log_spec is None else log_spec.shift_at,
+        tables=log.tables,
+        table_updates=tuple(updates_by_table(log).tolist()),
+        notes=log.notes if log_spec is None else (),
+    )
+
+
+def _replay_outcomes(
+    log: Log, spec: PolicySpec, sizes: Sequence[int], sample: Sample, facts: Facts, settings: Settings,
+    progress: Callable[[int], None],
+) -> Iterator[Outcome]:  # fmt: skip
+    progress(_COMPILING)
+    result = replay(log, spec, sizes, facts.period, sample.steps, progress)
+    seconds = facts.scored_steps / settings.rate
+    for size_index, size in enumerate(sizes):
+        hits = result.hits[size_index]
+        installs, evictions = (int(moves) for moves in result.moves[:, size_index])
+        over_time = tuple((hits[:, UPDATES] / result.accesses[:, UPDATES]).tolist())
+        rpcs = rpcs_with_policy(sample, settings.servers, log, result.sampled_levels, size_index)
+        yield Outcome(
+            policy=spec.name,
+            title=spec.title,
+            size=size,
+            is_bound=spec.is_bound,
+            by_switch=spec.by_switch,
+            updates=facts.updates,
+            hits=int(hits[:, UPDATES].sum()),
+            pulls=facts.pulls,
+            pull_hits=int(hits[:, PULLS].sum()),
+            installs=installs,
+            evictions=evictions,
+            over_time=over_time,
+            packed=rpcs,
+            spared=1 - rpcs.to_servers / facts.without.to_servers,
+            seconds=seconds,
+            follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
+            table_hits=tuple(result.table_hits[size_index].tolist()),
+            updates_per_cpu_s=result.accesses_replayed / max(result.cpu_s, _MIN_CPU_S),
+            follows_after=_steps_to_follow(over_time, facts),
+        )
+
+
+def _steps_to_follow(over_time: Sequence[float], facts: Facts) -> int | None:
+    if facts.steps_after_shift is None:
+        return None
+    shift = (facts.scored_steps - facts.steps_after_shift) / facts.scored_steps
+    time = recovery_time(over_time, shift)
+    return None if time is None else round(time * facts.scored_steps)
+
+
+def _file_of(folder: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
+    return folder / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
+
+
+def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Settings) -> str:
+    """Return a digest of the data, the settings except the choice of policies, and the code."""
+    texts = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(log_spec)]
+    for file in expand(files):
+        try:
+            status = file.stat()
+        except OSError as error:
+            raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
+        texts.append(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}")
+    code = b"".join(source.read_bytes() for source in sources(__name__))
+    return hashlib.sha256("\n".join(texts).encode() + code).hexdigest()
+
+
+def _read_cached(file: Path, fingerprint: str) -> _CachedPart:
+    try:
+        part = _CachedPart.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return _CachedPart(fingerprint="")
+    return part if part.fingerprint == fingerprint else _CachedPart(fingerprint="")
+
+
+def _write_cached(file: Path, part: _CachedPart) -> None:
+    write_into_folder(file, part.model_dump_json() + "\n")
+
+
+@contextmanager
+def _scratch_folder(folder: Path) -> Iterator[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(mkdtemp(prefix="log-", dir=folder))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
+    try:
+        yield scratch
+    finally:
+        rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,61 @@
+"""Generated logs have the drift that was asked for, and `half_life` measures it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from foundation.logs.access.block import ReadOptions
+from hosts.workload.generator import Shape
+from hotline_policies.drift import half_life, recovery_time
+from hotline_policies.generated import LogSpec, write_parts
+from hotline_policies.log import Log, make_log, prepare
+
+SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
+WITHOUT_DRIFT = LogSpec(SHAPE, 2_000)
+
+
+def written(spec: LogSpec, folder: Path) -> tuple[Log, pl.DataFrame]:
+    parts = write_parts(spec, folder, lambda done, total: None)
+    log = prepare(parts, folder, 0.5, ReadOptions(), lambda done, total: None)
+    return log, pl.concat(pl.read_parquet(part) for part in parts)
+
+
+def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
+    log, rows = written(WITHOUT_DRIFT, tmp_path)
+    assert (log.steps, rows["worker"].unique().sort().to_list()) == (2_000, [1, 2, 3, 4])
+    counts = np.sort(np.bincount(log.accesses))[::-1]
+    assert counts[:400].sum() / counts.sum() == pytest.approx(0.5, abs=0.03)
+    assert len(log.accesses) / log.steps == pytest.approx(100, rel=0.05)
+    assert half_life(log) is None
+
+
+@pytest.mark.parametrize("steps", [400, 1_000])
+def test_a_half_life_is_found_again(tmp_path: Path, steps: int) -> None:
+    log, _ = written(replace(WITHOUT_DRIFT, half_life=steps), tmp_path)
+    assert half_life(log) == pytest.approx(steps, rel=0.2)
+
+
+def test_at_a_shift_half_of_the_hottest_change(tmp_path: Path) -> None:
+    log, _ = written(replace(WITHOUT_DRIFT, shift_at=1_000), tmp_path)
+    halves = [
+        np.bincount(part, minlength=len(log.keys)) for part in np.split(log.accesses, [log.training_accesses])
+    ]
+    top = [set(np.argsort(-counts)[:100].tolist()) for counts in halves]
+    assert 0.35 < len(top[0] & top[1]) / 100 < 0.65
+    assert sorted(halves[0])[-50:] == pytest.approx(sorted(halves[1])[-50:], rel=0.5)
+
+
+def test_when_a_share_is_regained() -> None:
+    assert recovery_time([0.4, 0.6, 0.1, 0.3, 0.48, 0.9, 0.1, 0.1], 0.25) == 0.25
+    assert recovery_time([0.4, 0.6, 0.5, 0.5], 0.5) == 0
+    assert recovery_time([0.5, 0.5, 0.1, 0.47], 0.5) is None
+    assert recovery_time([0.5, 0.5], 0.0) is None
+
+
+def test_too_short_a_log_has_no_drift() -> None:
+    assert half_life(make_log([[1], [2], [3]])) is None

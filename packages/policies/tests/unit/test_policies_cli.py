@@ -1,0 +1,244 @@
+"""`hotline policies`: its output and files, its cache, the input it refuses, and its page in a browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hotline_policies import study as studies
+from hotline_policies.replay import replay as real_replay
+from hotline_policies.results import WRITES_PER_S
+from hotline_policies.rules import BY_NAME
+from tests.harness.browser import browser, opened
+from tests.harness.cli import invoke, json_of
+
+SIZES = "5,10,50"
+PACKAGE = Path(__file__).parents[2]
+
+
+policies = partial(invoke, "policies")
+studied = partial(json_of, "policies")
+
+
+def share(report: dict[str, Any], policy: str, size: int) -> float:
+    found = next(each for each in report["outcomes"] if (each["policy"], each["size"]) == (policy, size))
+    return float(found["hits"] / found["updates"])
+
+
+def test_all_of_it(log: Path, tmp_path: Path) -> None:
+    into = tmp_path / "out"
+    report = studied(log, "--sizes", SIZES, "--period-s", 0.04, "--into", into)
+    assert {(each["policy"], each["size"]) for each in report["outcomes"]} == {
+        (name, size) for name in BY_NAME for size in (5, 10, 50)
+    }
+    assert report["facts"]["updates"] == 100 * 20 and report["facts"]["period"] == 10
+    # The ten hot keys have a quarter of all updates in the first half of what is scored, and then none.
+    assert share(report, "top-k", 10) == pytest.approx(0.125, abs=0.02)
+    assert share(report, "window", 10) > share(report, "top-k", 10) + 0.03
+    assert share(report, "random", 10) < 0.06
+    assert all(share(report, name, 10) <= share(report, "belady", 10) for name in BY_NAME)
+    written = sorted(str(file.relative_to(into)) for file in into.rglob("*") if "parts" not in str(file))
+    assert written == sorted(
+        [
+            "facts.json", "figures", "report.html", "study.json", "table.csv", "table.pdf",
+            *(f"figures/policies-{name}.{form}" for name in ("updates", "moves", "time")
+              for form in ("csv", "pdf", "png")),
+        ]
+    )  # fmt: skip
+    table = pl.read_csv(into / "table.csv")
+    row = table.filter((pl.col("policy") == "lru") & (pl.col("size") == 50)).row(0, named=True)
+    lru = next(each for each in report["outcomes"] if (each["policy"], each["size"]) == ("lru", 50))
+    assert row["hit_share"] == pytest.approx(lru["hits"] / 2_000)
+    assert row["moves_per_thousand_updates"] == pytest.approx((lru["installs"] + lru["evictions"]) / 2)
+    assert row["moves_per_s"] == pytest.approx((lru["installs"] + lru["evictions"]) / (100 / 250))
+    assert (into / "table.pdf").read_bytes().startswith(b"%PDF")
+    curve = pl.read_csv(into / "figures" / "policies-updates.csv").filter(pl.col("series") == "LRU")
+    assert curve["y"].to_list() == pytest.approx([share(report, "lru", size) for size in (5, 10, 50)])
+
+
+def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
+    asked = (log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    result = policies(*asked)
+    assert result.exit_code == 0
+    report = studied(*asked)
+    for name in ("belady", "top-k", "lru", "random"):
+        line = next(line for line in result.output.splitlines() if line.startswith(BY_NAME[name].title))
+        assert f"{share(report, name, 50):.1%}" in line
+    assert "window" not in result.output
+    assert f"LRU misses {1 - share(report, 'lru', 50):.1%}" in result.output
+    assert result.output.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
+
+
+def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
+    asked = (log, "--sizes", 10, "--period-s", 0.04, "--only", "top-k,window")
+    drifts = policies(*asked, "--into", tmp_path / "a")
+    assert "wrong choice here: window has" in drifts.output
+    slow = policies(*asked, "--into", tmp_path / "b", "--writes-per-s", 1)
+    assert "wrong choice" not in slow.output and "too slow" in slow.output
+
+
+def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
+    """The log has 320 keys, and a set of all from its first half misses those that come later."""
+    asked = (log, "--only", "top-k,lru,first-come")
+    result = policies(*asked, "--sizes", 400, "--into", tmp_path / "out")
+    report = studied(*asked, "--sizes", 400, "--into", tmp_path / "out")
+    keys = report["facts"]["keys"]
+    top = next(each for each in report["outcomes"] if each["policy"] == "top-k")
+    assert keys < 400 and "wrong choice" not in result.output and "right choice" not in result.output
+    assert f"All {keys} keys of the log fit into the 400 slots" in result.output
+    assert f"Load all {keys} keys: the {top['updates'] - top['hits']} updates" in result.output
+    assert "fit into" not in policies(*asked, "--sizes", keys - 1, "--into", tmp_path / "b").output
+
+
+def test_a_period_has_two_steps_and_a_shorter_one_is_explained(tmp_path: Path) -> None:
+    """In a period of one step, whose keys are distinct, *first come* has no hit by construction."""
+    log = tmp_path / "log.csv"
+    rows = [f"{step},1,{key}" for step in range(12) for key in range(8)]
+    log.write_text("iteration,worker,key\n" + "\n".join(rows) + "\n")
+    asked = (log, "--sizes", 64, "--only", "first-come")
+    report = studied(*asked, "--into", tmp_path / "a")
+    assert report["facts"]["period"] == 2 and share(report, "first-come", 64) > 0.3
+    one = policies(*asked, "--period-s", 0.004, "--into", tmp_path / "b").output
+    assert "A period is one step" in one and "0.0%" in one
+
+
+def test_pulls_have_a_separate_share(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    of_a_step = "{0},1,pull,1\n{0},1,pull,{1}\n{0},1,push,1"
+    rows = [of_a_step.format(step, 2 + step) for step in range(20)]
+    log.write_text("iteration,worker,op,key\n" + "\n".join(rows) + "\n")
+    report = studied(log, "--sizes", "1", "--only", "top-k", "--into", tmp_path / "out")
+    (found,) = report["outcomes"]
+    assert [found[name] for name in ("updates", "hits", "pulls", "pull_hits")] == [10, 10, 20, 10]
+    assert (tmp_path / "out" / "figures" / "policies-pulls.csv").exists()
+
+
+def test_finished_work_is_not_repeated(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C behind two policies only the others are computed, and all of them when the log changes."""
+    done, over = list[str](), Event()
+
+    def replay(log: Any, spec: Any, sizes: Any, *rest: Any) -> Any:
+        if len(done) == 2 and spec.name != "lru":
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
+            raise KeyboardInterrupt
+        done.append(spec.name)
+        return real_replay(log, spec, sizes, *rest)
+
+    arguments = (log, "--sizes", "5", "--only", "belady,top-k,lru", "--into", tmp_path / "out")
+    monkeypatch.setattr(studies, "replay", replay)
+    interrupted = policies(log, "--sizes", "5", "--only", "belady,top-k,lfu", "--into", tmp_path / "out")
+    assert interrupted.exit_code == 130
+    assert done == ["belady", "top-k"]
+    assert not list((tmp_path / "out").glob("log-*"))  # a log's arrays go with the command
+    over.set()
+    assert policies(*arguments).exit_code == 0
+    assert done == ["belady", "top-k", "lru"]
+    monkeypatch.setattr(studies, "prepare", None)
+    first = policies(*arguments, "--json").stdout
+    assert done == ["belady", "top-k", "lru"]
+    monkeypatch.undo()
+    pl.read_parquet(log).filter(pl.col("iteration") < 190).write_parquet(log)
+    assert policies(*arguments, "--json").stdout != first
+
+
+def test_what_a_control_plane_manages_is_what_was_measured() -> None:
+    """The rate is that of a hot set in the kernel, in the table of docs/performance.md."""
+    lines = (PACKAGE.parents[1] / "docs" / "performance.md").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("| hot set"))
+    kernel = line.split("|")[4]
+    assert float(kernel) * 1_000 == WRITES_PER_S
+    rate = f"{WRITES_PER_S:,.0f}"
+    assert f"softswitch takes {rate} table writes a second" in (PACKAGE / "README.md").read_text()
+    assert f"the rate of softswitch, {rate}" in " ".join(policies("--help").output.split())
+
+
+def test_a_generated_log(tmp_path: Path) -> None:
+    given = ("--built-in", "r1", "--steps", 40, "--shift", "--sizes", "20000", "--only", "belady,top-k,lru")
+    report = studied(*given, "--into", tmp_path / "out")
+    assert report["facts"]["steps"] == 40 and report["facts"]["shift_at"] == 30
+    assert share(report, "top-k", 20_000) > 0.2
+    after = {each["policy"]: each["follows_after"] for each in report["outcomes"]}
+    assert after["top-k"] is None and 0 < after["belady"] < 10
+    for each in report["outcomes"]:
+        by_step = each["over_time"]  # of 20 steps, the shift in their middle
+        goal = 0.95 * sum(by_step[:10]) / 10
+        assert after[each["policy"]] == next((at for at in range(10) if by_step[10 + at] >= goal), None)
+        without = report["facts"]["without"]["to_servers"]
+        assert each["spared"] == pytest.approx(1 - each["packed"]["to_servers"] / without)
+        hit = each["hits"] / each["updates"]
+        assert hit - 0.04 < each["spared"] < hit
+    lines = policies(*given, "--into", tmp_path / "out").output.splitlines()
+    (top,) = (line.split() for line in lines if line.startswith("top-k "))
+    (lru,) = (line.split() for line in lines if line.startswith("LRU "))
+    assert (top[-2:], lru[-1]) == (["over", "10"], str(after["lru"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "give LOG or DATA files, or else --built-in"),
+        (("LOG", "--built-in", "r1"), 2, "not both"),
+        (("LOG", "--half-life", "5"), 2, "give --built-in, too"),
+        (("LOG", "--sizes", "5,x"), 2, "--sizes 5,x: expected integers from 1 to"),
+        (("LOG", "--sizes", "0"), 2, "--sizes 0: expected integers from 1 to"),
+        (("LOG", "--sizes", "131073"), 2, "integers from 1 to 131,072"),
+        (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; expected one of belady, look-ahead, top-k"),
+        (("LOG", "--only", ""), 1, "'' is no policy"),
+        (("LOG", "--train-share", "1"), 2, "0<x<1"),
+        (("LOG", "--rate", "nan"), 2, "'nan' is not a finite number"),
+        (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
+    ],
+)
+def test_refusals(log: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    given = [str(log) if argument == "LOG" else argument for argument in arguments]
+    result = policies(*given, "--into", tmp_path / "out")
+    assert (result.exit_code, message in " ".join(result.output.split())) == (code, True), result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_log_leaves_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("iteration,worker,key\n1,1,2\n1,1,minus\n")
+    result = policies(log, "--into", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.output == (
+        f"Error: {log}, line 3: column key is 'minus'; expected an integer from 0 to 2^64 - 2\n"
+    )
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "light"),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in ((1280, "dark"), (390, "dark"))),
+    ],
+)
+def test_nothing_is_cut_off_and_no_script_fails(log: Path, tmp_path: Path, width: int, scheme: str) -> None:
+    into = tmp_path / "out"
+    assert policies(log, "--sizes", SIZES, "--into", into).exit_code == 0
+    with (
+        browser() as started,
+        opened(started, into / "report.html", width, scheme) as (shown, errors),
+    ):
+        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+        shown.wait_for_function(
+            "document.querySelectorAll('.panel').length == 3 && "
+            "[...document.querySelectorAll('.panel')].every(of => of.querySelector('.main-svg'))"
+        )
+        assert errors == []
+        wider = shown.evaluate(
+            "[...document.querySelectorAll('body, body *:not(script)')].filter(element => "
+            "element.getBoundingClientRect().right > innerWidth + 1 "
+            "&& !element.closest('.panels')).length"
+        )
+        assert wider == 0
+        assert shown.locator("tbody tr").first.is_visible()

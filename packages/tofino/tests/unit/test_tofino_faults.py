@@ -1,0 +1,58 @@
+"""The twin of the Tofino program under faults: agents, frames, and the switch end as with `hotset`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from foundation.designs.hotset import OFFLOAD, OFFLOAD_PROXY
+from packages.tofino.tests.harness.twins import contents, small_twin, twin_testbed
+from simulator.faults.draw import draw_faults
+from simulator.faults.history import history_of
+from simulator.faults.kinds import play_schedule
+from simulator.faults.matrix import MATRIX_ROWS, cached_testbed
+from simulator.faults.schedule import FaultSchedule
+from simulator.faults.testbed import SimulatedTestbed
+
+ARMS = {arm.name: arm for arm in (OFFLOAD, OFFLOAD_PROXY)}
+ROWS = [(fault, arm) for fault, arm in MATRIX_ROWS if arm in ARMS]
+SCHEDULES, SOAKED = 3, 250
+
+
+@pytest.fixture(scope="module")
+def twins() -> dict[str, SimulatedTestbed]:
+    compiled = small_twin()
+    return {name: twin_testbed(arm, compiled) for name, arm in ARMS.items()}
+
+
+def end_of(testbed: SimulatedTestbed, schedule: FaultSchedule) -> list[Any]:
+    """Play a schedule; return whatever depends on what the switch did with each frame."""
+    outcome = play_schedule(testbed, schedule)
+    world = testbed.world
+    cables = [np.array(links).tolist() for links in (world.up, world.down)]
+    return [
+        outcome,
+        history_of(testbed.operations),
+        testbed.stored_values().tolist(),
+        cables,
+        contents(testbed),
+    ]
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("fault", "arm"), ROWS)
+@pytest.mark.parametrize(
+    ("first", "schedules"),
+    [(0, SCHEDULES), pytest.param(1 << 20, SOAKED, marks=pytest.mark.soak)],
+    ids=["some", "many"],
+)
+def test_a_schedule_ends_as_with_hotset(
+    fault: str, arm: str, first: int, schedules: int, twins: dict[str, SimulatedTestbed]
+) -> None:
+    for seed in range(first, first + schedules):
+        schedule = draw_faults(fault, arm, seed)
+        ours = end_of(cached_testbed(arm), schedule)
+        assert ours[0].holds
+        assert end_of(twins[arm], schedule) == ours, schedule.to_json()

@@ -1,0 +1,146 @@
+"""Compile the P4 programs that have changed: `.venv/bin/python scripts/p4.py`, as `make p4` does.
+
+First the constants that Python declares are written into the sources. Each folder `compiled` has the digests
+of the sources that its programs were made of, which tests compare, too.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+DIGESTS = Path("compiled", "sources.sha256")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_NO_COMPILER = """\
+p4: p4c-bm2-ss is not on PATH. On Ubuntu it comes with the package p4lang-p4c of the P4 project's repository
+(https://github.com/p4lang/p4c#ubuntu), which Vagrantfile sets up; elsewhere build https://github.com/p4lang/p4c.
+The compiled programs are committed: only a change of a .p4 file needs the compiler.
+"""
+
+
+class P4Program(NamedTuple):
+    source: Path
+    output: Path
+    """Path of the compiled program without `.json`."""
+    project: Path
+    """Folder that p4c is called in: a compiled program has the path of its source as given to p4c."""
+
+
+def trees() -> Iterator[Path]:
+    """Yield the folders of P4 sources, each with a folder `compiled`."""
+    yield ROOT / "p4src"
+    yield from sorted(ROOT.glob("packages/*/p4src"))
+    yield from (folder.parent for folder in sorted(ROOT.glob("**/tests/programs/compiled")))
+    yield ROOT / "tests" / "designs" / "tutorial"
+
+
+def programs_of(tree: Path) -> list[P4Program]:
+    """Return a tree's programs: a design's has its folder's name, a test's is included by no other file."""
+    sources = sorted(tree.rglob("*.p4"))
+    if tree.name == "p4src":
+        sources = [source for source in sources if source.stem == source.parent.name]
+    else:
+        included = set().union(*(included_by(source) - {source} for source in sources))
+        sources = [source for source in sources if source not in included]
+    project = ROOT / "softswitch" if tree.is_relative_to(ROOT / "softswitch") else ROOT
+    return [P4Program(source, tree / "compiled" / source.stem, project) for source in sources]
+
+
+@cache
+def included_by(source: Path) -> frozenset[Path]:
+    """Return a source and all files that it includes, but for those of p4c."""
+    files = {source}
+    for name in _INCLUDE.findall(source.read_text()):
+        folders = (source.parent, ROOT / "p4src", *_package_sources())
+        found = next((path for folder in folders if (path := (folder / name).resolve()).is_file()), None)
+        if found is not None:
+            files |= included_by(found)
+    return frozenset(files)
+
+
+@cache
+def _package_sources() -> tuple[Path, ...]:
+    return tuple(sorted(ROOT.glob("packages/*/p4src")))
+
+
+def sources_of(tree: Path) -> dict[str, str]:
+    """Return the digests of a tree's sources by path, as `sha256sum` prints them."""
+    return {f"./{source.relative_to(tree)}": _digest(source) for source in sorted(tree.rglob("*.p4"))}
+
+
+def recorded_sources(tree: Path) -> dict[str, str]:
+    if not (tree / DIGESTS).is_file():
+        return {}
+    lines = (tree / DIGESTS).read_text().splitlines()
+    return {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
+
+
+@cache
+def _digest(source: Path) -> str:
+    return sha256(source.read_bytes()).hexdigest()
+
+
+def needs_compiling(program: P4Program, changed: set[Path]) -> bool:
+    return not program.output.with_suffix(".json").is_file() or bool(included_by(program.source) & changed)
+
+
+def changed_sources() -> set[Path]:
+    """Return the sources that differ from those that the compiled programs were made of."""
+    changed = set()
+    for tree in trees():
+        recorded = recorded_sources(tree)
+        digests = sources_of(tree).items()
+        changed |= {(tree / name).resolve() for name, digest in digests if recorded.get(name) != digest}
+    return changed
+
+
+def compile_program(program: P4Program) -> None:
+    """Write NAME.json and NAME.p4info.txtpb; raises `CalledProcessError`."""
+    command = ["p4c-bm2-ss", "-I", "p4src", "--Wdisable=unused"]
+    files = {"--p4runtime-files": ".p4info.txtpb", "-o": ".json"}
+    outputs = [
+        argument
+        for option, suffix in files.items()
+        for argument in (option, str(program.output.relative_to(program.project)) + suffix)
+    ]
+    source = str(program.source.relative_to(program.project))
+    program.output.parent.mkdir(exist_ok=True)
+    subprocess.run([*command, *outputs, source], cwd=program.project, check=True)
+
+
+def main() -> int:
+    if shutil.which("p4c-bm2-ss") is None:
+        sys.stderr.write(_NO_COMPILER)
+        return 1
+    for script in (ROOT / "scripts" / "p4_constants.py", *ROOT.glob("packages/*/scripts/p4_constants.py")):
+        subprocess.run([sys.executable, str(script)], check=True)
+    changed = changed_sources()
+    programs = [each for tree in trees() for each in programs_of(tree) if needs_compiling(each, changed)]
+    for number, program in enumerate(programs, 1):
+        start = time.monotonic()
+        print(f"p4: {number}/{len(programs)} {program.source.relative_to(ROOT)}", end="", flush=True)
+        try:
+            compile_program(program)
+        except subprocess.CalledProcessError as error:
+            print(f"\np4: p4c-bm2-ss ended with {error.returncode}", file=sys.stderr)
+            return 1
+        print(f" ({time.monotonic() - start:.0f} s)")
+    for tree in trees():
+        lines = (f"{digest}  {name}\n" for name, digest in sources_of(tree).items())
+        (tree / DIGESTS).parent.mkdir(exist_ok=True)
+        (tree / DIGESTS).write_text("".join(lines))
+    print(f"p4: {len(programs)} of {sum(len(programs_of(tree)) for tree in trees())} programs compiled")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

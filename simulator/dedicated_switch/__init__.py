@@ -1,0 +1,1 @@
+"""A simulated dedicated switch beside the results of a real run."""
