@@ -1,6 +1,6 @@
 """Switches of `hotline answer --switch`: time of a frame, rate, lanes, hot keys, callers, and ports.
 
-Lanes, hot keys and callers of chips are those of the programs that were compiled for them (packages/tofino/README.md),
+Lanes, hot keys and callers of chips are those of the programs that were compiled for them (packages/tofino),
 ports and their bandwidth those of one pipe, as published. No chip was measured.
 """
 

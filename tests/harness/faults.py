@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hotline_allreduce.simulation.player import Verdict
-from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import VerdictCounts
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.player import Outcome
@@ -22,19 +19,6 @@ def some_and_many(schedules: int, soaked: int, rows: int) -> pytest.MarkDecorato
     some, many = (-(-each // rows) for each in (schedules, soaked))
     soak = pytest.param(1 << 20, many, marks=pytest.mark.soak)
     return pytest.mark.parametrize(("first", "schedules"), [(0, some), soak], ids=["some", "many"])
-
-
-def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
-    counts = VerdictCounts(fault, subject)
-    for seed in range(first_seed, first_seed + schedules):
-        counts.play(seed)
-    return counts
-
-
-def check_verdicts(subject: Subject, fault: str, first: int, schedules: int, allowed: set[Verdict]) -> None:
-    found = count_verdicts(fault, subject, first, schedules)
-    assert sum(found.counts.values()) == schedules
-    assert {verdict for verdict, count in found.counts.items() if count} <= allowed, found.first_seeds
 
 
 def fails_soon(testbed: SimulatedTestbed, fault: str, first_seed: int = 0) -> tuple[FaultSchedule, Outcome]:

@@ -87,14 +87,6 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),
         ("hotline.runs.run_simulation", ("simulate",)),
-        (
-            "hotline_dense.answers.requirements_of",
-            (
-                "dense",
-                "whatif",
-            ),
-        ),
-        ("hotline_dense.gaps.gaps", ("dense", "overlap", "--gaps")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,8 +16,6 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.counting import RpcCounts, count_rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.workload.generator import generate
-from hotline_paper.packing import shape_of
 from switch_harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out
 from tests.harness.wire import reply
@@ -103,23 +99,6 @@ def test_each_key_travels_once(
     assert [header.ps for header, _ in sent] == model.rpcs.ps.tolist()
     _, calls = chosen(ps, lane, is_hot, n_ps, lane_count)
     assert len(sent) <= np.bincount(lane[is_hot]).max(initial=0) + sum(calls.values())
-
-
-@pytest.mark.parametrize(
-    ("keys_per_step", "servers"), [(3000, 2), (500, 20), (1000, 20), (3000, 20), (3000, 70)]
-)
-def test_packing_achieves_the_planned_number_of_rpcs(keys_per_step: int, servers: int) -> None:
-    """R1's data takes as many RPCs as the best choice."""
-    trace = generate(shape_of(0.5, keys_per_step), 1, 30, seed=2)
-    is_hot = np.arange(trace.space.size) < 20_000
-    batches = [trace.position[a:b] for a, b in pairwise(trace.key_start.tolist())]
-    hot = np.flatnonzero(is_hot).astype(np.uint64)
-    for found, batch in zip(
-        count_rpcs(trace.space, servers, hot, batches, trace.largest_batch), batches, strict=True
-    ):
-        keys = trace.space.keys(batch)
-        hot_only, calls = chosen(ps_ids_of(keys, servers), lanes_of(keys), is_hot[batch], servers)
-        assert found == RpcCounts(hot_only + sum(calls.values()), sum(calls.values()))
 
 
 @pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])

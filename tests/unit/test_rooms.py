@@ -1,18 +1,25 @@
-"""Imports between rooms go down only, and no two modules import each other."""
+"""Imports between rooms go down only, packages import what they declare, and the core imports no package."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.metadata import entry_points
 from itertools import chain
 from pathlib import Path
 
 import pytest
+import tomli
+
+from foundation.checkout import source_folders
+from tools.mutants.paths import import_paths
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT, ROOT / "src"
+PACKAGES = {folder.parent.name: folder.parent for folder in sorted(ROOT.glob("packages/*/pyproject.toml"))}
 
 FLOORS = (
     {"foundation"},
@@ -20,18 +27,16 @@ FLOORS = (
     {"analysis"},
     {"experiment"},
     {"simulator", "topologies"},
-    {"studies"},
     {"hotline"},
 )
 """Rooms of the testbed from the lowest: each imports only lower ones."""
 INSIDE = {
     "foundation": ({"protocol"}, {"designs"}, {"logs"}),
     "hotline": ({"kv"}, {"torch"}, {"cli"}),
-    "studies": ({"dense", "policies"}, {"allreduce", "paper"}, {"optimisers"}),
 }
 """Inner rooms from the lowest; the other modules of a room are below them."""
 ROOMS = set(chain(*FLOORS))
-AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "softswitch", "src", "tests", "tools"}
+AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "packages", "softswitch", "src", "tests", "tools"}
 
 
 @cache
@@ -43,7 +48,7 @@ def modules() -> dict[str, set[str]]:
 
 @cache
 def files() -> dict[str, Path]:
-    """Return the file of each module of the testbed's rooms."""
+    """Return the file of each module of the core's rooms."""
     return {
         name_of(file, folder): file
         for folder in SOURCES
@@ -137,3 +142,85 @@ def test_arrows_go_down_inside(room: str) -> None:
 def test_no_two_modules_need_each_other() -> None:
     order = list(TopologicalSorter(modules()).static_order())
     assert order.index("foundation.errors") < order.index("topologies.lifecycle")
+
+
+def import_name(package: str) -> str:
+    return f"hotline_{package}"
+
+
+def package_files(package: str) -> list[Path]:
+    return sorted((PACKAGES[package] / "src").rglob("*.py"))
+
+
+def declared(package: str) -> set[str]:
+    """Return the packages that a package's `pyproject.toml` names."""
+    project = tomli.loads((PACKAGES[package] / "pyproject.toml").read_text())["project"]
+    assert project["name"] == f"hotline-{package}" and "hotline-testbed" in project["dependencies"]
+    names = {name.removeprefix("hotline-") for name in project["dependencies"]}
+    return names & PACKAGES.keys()
+
+
+def words_naming_packages(text: str) -> set[str]:
+    """Return the packages whose import name stands in a text, as code, in a string or in a comment."""
+    return {name for name in PACKAGES if re.search(rf"\b{import_name(name)}\b", text)}
+
+
+def core_files() -> list[Path]:
+    tests_and_tools = [file for room in ("scripts", "tests", "tools") for file in (ROOT / room).rglob("*.py")]
+    return [*files().values(), *tests_and_tools]
+
+
+def test_the_core_and_its_tests_name_no_package() -> None:
+    found = {str(file.relative_to(ROOT)): words_naming_packages(file.read_text()) for file in core_files()}
+    assert {file: names for file, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_names_only_those_that_it_declares(package: str) -> None:
+    found = {
+        str(file.relative_to(ROOT)): words_naming_packages(file.read_text())
+        for file in package_files(package)
+    }
+    allowed = {package, *declared(package)}
+    assert {file: names - allowed for file, names in found.items() if names - allowed} == {}
+
+
+def test_packages_depend_on_each_other_without_circles() -> None:
+    order = list(TopologicalSorter({name: declared(name) for name in PACKAGES}).static_order())
+    assert set(order) == PACKAGES.keys()
+
+
+def test_every_package_is_on_the_paths_of_all_tools() -> None:
+    """pytest, mypy and coverage take lists; `./hotline`, agents and mutants search `packages/*/src`."""
+    tools = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    sources = {f"packages/{name}/src" for name in PACKAGES}
+    for paths in (tools["pytest"]["ini_options"]["pythonpath"], tools["mypy"]["mypy_path"]):
+        assert {path for path in paths if path.startswith("packages/")} == sources
+    checked = {name for name in tools["mypy"]["packages"] if name.startswith(("hotline_", "packages."))}
+    with_tests = {
+        f"packages.{name}.tests" for name, folder in PACKAGES.items() if (folder / "tests").is_dir()
+    }
+    assert checked == {import_name(name) for name in PACKAGES} | with_tests
+    assert {
+        str(folder.relative_to(ROOT)) for folder in source_folders() if "packages" in folder.parts
+    } == sources
+    assert import_paths(ROOT) == [str(folder) for folder in source_folders()]
+
+
+def test_every_package_is_installed_with_its_entry_points() -> None:
+    """Set-up installs a new or changed package: `scripts/setup` looks at its `pyproject.toml`."""
+    groups = ("hotline.designs", "hotline.commands", "hotline.api")
+    installed = {(group, each.name, each.value) for group in groups for each in entry_points(group=group)}
+    projects = [ROOT, *PACKAGES.values()]
+    tables = [
+        tomli.loads((folder / "pyproject.toml").read_text())["project"].get("entry-points", {})
+        for folder in projects
+    ]
+    expected = {
+        (group, name, value)
+        for table in tables
+        for group in groups
+        for name, value in table.get(group, {}).items()
+    }
+    assert installed == expected
+    assert all(entry_point.load() for group in groups for entry_point in entry_points(group=group))

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
+
+from foundation.checkout import ROOT
 from foundation.errors import HotlineError
 from softswitch.errors import SwitchError
 from switch_bench.command import Section, bench_command, run_bench
@@ -9,16 +13,22 @@ from switch_bench.sections.control import memory
 from switch_bench.sections.ports import idle, ports
 from switch_bench.sections.soak import soak
 from tools.bench.sections.agents import agents
-from tools.bench.sections.dense import dense
 from tools.bench.sections.hits import hits
 from tools.bench.sections.kv import kv
 from tools.bench.sections.optimisers import optimisers
-from tools.bench.sections.policies import policies
 from tools.bench.sections.switch import forwarding, function, load, parts, writes
+
+
+def packages() -> Iterator[Section]:
+    """Yield the section of each package that has a `bench.py`, a function of the package's name."""
+    for file in sorted(ROOT.glob("packages/*/bench.py")):
+        name = file.parent.name
+        yield getattr(import_module(f"packages.{name}.bench"), name)
+
 
 _ALL = (
     forwarding, function, hits, parts, ports, idle, writes, memory, load, soak, agents, optimisers, kv,
-    policies, dense,
+    *packages(),
 )  # fmt: skip
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\

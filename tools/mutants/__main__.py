@@ -21,7 +21,8 @@ from rich.table import Table
 
 from tools.mutants.mutate import Mutant, draw
 from tools.mutants.parts import part_of
-from tools.mutants.run import ROOT, Agents, Outcome, Tests, baseline, import_paths, outcome, prepare
+from tools.mutants.paths import ROOT, import_paths
+from tools.mutants.run import Agents, Outcome, Tests, baseline, outcome, prepare
 
 RESULTS = ROOT / "build" / "mutants"
 _SHORTEST_TIMEOUT_S = 60.0

@@ -19,12 +19,12 @@ import pytest
 
 from tools.mutants.child import status_of
 from tools.mutants.mutate import Mutant
+from tools.mutants.paths import ROOT, import_paths
 
 _LIBRARIES = [
     "click", "finsy", "grpc", "hypothesis", "matplotlib.pyplot", "numba", "numpy", "polars", "pydantic",
     "rich.console", "scapy.layers.inet", "scapy.packet", "scipy.stats",
 ]  # fmt: skip
-ROOT = Path(__file__).parents[2]
 _EXIT_OK = 0
 
 
@@ -32,12 +32,6 @@ class Outcome(Enum):
     KILLED = "killed"
     SURVIVED = "survived"
     TIMEOUT = "timeout"
-
-
-def import_paths(tree: Path) -> list[str]:
-    # Not `foundation.checkout`, because the parent imports nothing of the project.
-    sources = (tree, tree / "src", tree / "softswitch" / "src", *sorted(tree.glob("packages/*/src")))
-    return [str(folder) for folder in sources]
 
 
 def prepare(tree: Path) -> None:

@@ -12,7 +12,7 @@ from hotline_allreduce.switchml.design import UDP_PORT
 P4SRC = Path(__file__).parents[1] / "p4src"
 
 SWITCHML = f"""\
-// Generated from Python's declarations by packages/allreduce/scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
 // Sizes and codes are those of p4lang/p4app-switchML (b5c74a0).
 #ifndef SWITCHML_CONSTANTS_P4
 #define SWITCHML_CONSTANTS_P4
@@ -32,7 +32,7 @@ const bit<3> SIZE = {switchml.SIZE};
 """
 
 ATP = f"""\
-// Generated from Python's declarations by packages/allreduce/scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
 #ifndef ATP_CONSTANTS_P4
 #define ATP_CONSTANTS_P4
 

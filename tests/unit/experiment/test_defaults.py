@@ -18,9 +18,9 @@ from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
 from hosts.ps.config import PsConfig
 from hosts.worker.config import WorkerConfig
-from hotline_allreduce.switchml.packet import VALUES
 from simulator.config import SimulationConfig
 
+VALUES = 64  # of a packet: the fewest of all designs whose workers push together
 RUN_TOML = Path(__file__).parents[3] / "run.toml"
 READABLE = CODEC_DEFAULTS["scapy"]
 STEPS_OF_A_CLOSED_LOOP = 8

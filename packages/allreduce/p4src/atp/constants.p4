@@ -1,4 +1,4 @@
-// Generated from Python's declarations by packages/allreduce/scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
 #ifndef ATP_CONSTANTS_P4
 #define ATP_CONSTANTS_P4
 

@@ -1,4 +1,4 @@
-// Generated from Python's declarations by packages/allreduce/scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
 // Sizes and codes are those of p4lang/p4app-switchML (b5c74a0).
 #ifndef SWITCHML_CONSTANTS_P4
 #define SWITCHML_CONSTANTS_P4

@@ -1,4 +1,4 @@
-"""`hotline dense whatif` and `hotline dense overlap`: their output, files, refusals, and pages in a browser."""
+"""`hotline dense whatif` and `overlap`: their output, files, refusals, and pages in a browser."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
 
 @pytest.mark.soak
 def test_deviations_of_the_model_from_packets() -> None:
-    """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (packages/dense/README.md)."""
+    """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (the README)."""
     model, net = open_model("resnet50"), AlphaBetaModel()
     model = replace(model, layers=model.layers.by_module())
     schedules = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]

@@ -85,7 +85,7 @@ def test_where_the_papers_claim_holds() -> None:
 
 
 def test_required_networks_are_those_of_the_docs() -> None:
-    """packages/dense/README.md: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
+    """The README: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
     models = open_models(["resnet50", "resnet101", "vgg16", "bert-large"])
     found = requirements_of(models, Network(gbit=10), PAPER_FUSION)
     assert rows("model", "bandwidth, no compression") == {

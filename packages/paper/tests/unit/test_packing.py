@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import count, islice
+from itertools import count, islice, pairwise
 
 import numpy as np
 import pytest
 
-from foundation.protocol.hashing import lane_of
+from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
+from hosts.hotset.worker.counting import RpcCounts, count_rpcs
+from hosts.workload.generator import generate
 from hotline_paper import packing
-from hotline_paper.packing import pack_shape, pack_trace, skew_of
+from hotline_paper.packing import pack_shape, pack_trace, shape_of, skew_of
 from tests.harness.traces import trace_of
+from tests.unit.test_packing import chosen
 
 
 def keys_in_lane(number: int, lane: int) -> list[int]:
@@ -78,3 +81,20 @@ def test_skew_is_the_share_of_the_top_2_per_cent() -> None:
     """Of 100 keys one has 50 updates and another 25, the others one each."""
     batches = [[1, *([2] if number % 2 else []), 3 + number] for number in range(50)]
     assert skew_of(trace_of([*batches, list(range(53, 101))])) == pytest.approx(75 / (75 + 98))
+
+
+@pytest.mark.parametrize(
+    ("keys_per_step", "servers"), [(3000, 2), (500, 20), (1000, 20), (3000, 20), (3000, 70)]
+)
+def test_packing_achieves_the_planned_number_of_rpcs(keys_per_step: int, servers: int) -> None:
+    """R1's data takes as many RPCs as the best choice."""
+    trace = generate(shape_of(0.5, keys_per_step), 1, 30, seed=2)
+    is_hot = np.arange(trace.space.size) < 20_000
+    batches = [trace.position[a:b] for a, b in pairwise(trace.key_start.tolist())]
+    hot = np.flatnonzero(is_hot).astype(np.uint64)
+    for found, batch in zip(
+        count_rpcs(trace.space, servers, hot, batches, trace.largest_batch), batches, strict=True
+    ):
+        keys = trace.space.keys(batch)
+        hot_only, calls = chosen(ps_ids_of(keys, servers), lanes_of(keys), is_hot[batch], servers)
+        assert found == RpcCounts(hot_only + sum(calls.values()), sum(calls.values()))

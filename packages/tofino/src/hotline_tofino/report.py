@@ -1,4 +1,4 @@
-"""Print the table of packages/tofino/README.md, a row for each output: `python -m hotline_tofino.report OUTPUT...`.
+"""Print the README's table, a row for each output: `python -m hotline_tofino.report OUTPUT...`.
 
 OUTPUT is the folder given by `-o` to p4c's Tofino backend, which has to run with `--verbose 2`.
 """

@@ -7,7 +7,8 @@ import pytest
 from hotline_allreduce.atp.model.subject import CHECKED, PUBLISHED, RANGE, with_published_timers
 from hotline_allreduce.simulation.player import Verdict
 from hotline_allreduce.simulation.subject import Subject
-from tests.harness.faults import check_verdicts, count_verdicts, some_and_many
+from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verdicts
+from tests.harness.faults import some_and_many
 
 # The published timers resend far more often: every 0.2 ms, once anything has come.
 HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))

@@ -10,7 +10,8 @@ from hotline_allreduce.simulation.player import Verdict, play
 from hotline_allreduce.simulation.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from hotline_allreduce.simulation.subject import PSDENSE, RANGE, RING, Subject
 from hotline_allreduce.switchml.model.subject import PUBLISHED as SWITCHML
-from tests.harness.faults import check_verdicts, count_verdicts, some_and_many
+from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verdicts
+from tests.harness.faults import some_and_many
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000

@@ -16,7 +16,8 @@ from hotline_allreduce.simulation.tally import VerdictCounts, table_lines
 from hotline_allreduce.switchml.design import SwitchML
 from hotline_allreduce.switchml.model.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
 from hotline_allreduce.switchml.packet import VALUES
-from tests.harness.faults import check_verdicts, count_verdicts, some_and_many
+from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verdicts
+from tests.harness.faults import some_and_many
 
 SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000

@@ -70,7 +70,8 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "--hosts",
     "hosts_file",
     type=FILE,
-    help="TOML file with the table [hosts], as `hotline answer fit` writes it. [default: the costs of our agents]",
+    help="TOML file with the table [hosts], as `hotline answer fit` writes it. "
+    "[default: the costs of our agents]",
 )
 @click.option(
     "--switch",

@@ -1,4 +1,4 @@
-"""The bench's sections of the studies: a rate for each policy, and the goals of dense training."""
+"""The bench has the goals of dense training."""
 
 from __future__ import annotations
 
@@ -7,25 +7,11 @@ from random import Random
 
 import pytest
 
-from hotline_policies.rules import POLICIES
 from switch_bench.processes import Cores
 from switch_bench.report import as_tables
 from switch_bench.scale import QUICK
 from switch_bench.stage import Stage
 from tools.bench.__main__ import SECTIONS
-from tools.bench.sections import policies as section
-
-
-def test_each_policy_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(section, "policy_steps", lambda _: 20)
-    core = min(os.sched_getaffinity(0))
-    stage = Stage(Cores(core, core, (core,)), QUICK, Random(1), lambda what: None)
-    results = section.policies(stage)
-    assert all(spec.title in result.what for spec, result in zip(POLICIES, results, strict=True))
-    assert all((result.value("one core") or 0) > 1_000 for result in results)
-    assert all(goal.bound == 1_000_000 for result in results for goal in result.goals)
-    (table,) = as_tables(results)
-    assert table.row_count == len(POLICIES)
 
 
 @pytest.mark.soak

@@ -1,1 +1,0 @@
-"""Studies built on the testbed: cache policies, dense training, the paper's figures, all-reduce designs."""
