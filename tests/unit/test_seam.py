@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import select
 import socket
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from foundation.checkout import ROOT
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.interface import NEVER
-from foundation.designs.registry import DesignError, design, known_names
+from foundation.designs.registry import NAMES, DesignError, design, known_names
 from foundation.errors import HotlineError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
@@ -42,6 +44,8 @@ ROOMS = (
     *("hosts", "simulator", "src/hotline", "tools/bench", "topologies"),
 )
 SERVERS, NUMBERS = 2, 100
+USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}}
+"""Designs made of parts of another one."""
 
 
 @pytest.mark.soak
@@ -99,21 +103,23 @@ def test_over_sockets(is_plain: bool) -> None:
 
 
 def test_an_unknown_design_is_an_error() -> None:
-    with pytest.raises(
-        DesignError, match=r"expected a design \(hotset, none, collect, switchml, .*, got 'nothing'"
-    ):
+    with pytest.raises(DesignError, match=r"expected a design \(hotset, .*none.*\), .* got 'nothing'"):
         design("nothing")
     with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):
         design("tests.designs.nowhere")
     assert ECHO in known_names() or design(ECHO).name == "echo"
 
 
-def test_machine_code_of_one_design_is_not_made_of_another() -> None:
-    hosts = ROOT / "hosts"
-    of_none, of_hotset = (set(sources(hosts / name)) for name in ("none", "hotset"))
-    assert hosts / "none" / "worker.py" in of_none - of_hotset
-    assert hosts / "hotset" / "worker" / "packing.py" in of_hotset - of_none
-    assert hosts / "worker" / "operate.py" in of_none & of_hotset
+@pytest.mark.parametrize("name", NAMES)
+def test_an_edit_in_one_design_recompiles_no_other(name: str) -> None:
+    """The sources of a design's machine code are the files that its agents import."""
+    of_design = {other: set(sources(*design(other).modules)) for other in NAMES}
+    folder = Path(sys.modules[agents_of(design(name)).client.__module__].__file__ or "").parent
+    own = {file for file in folder.rglob("*.py") if file in of_design[name]}
+    assert own, folder
+    users = {other for other, files in of_design.items() if files & own}
+    assert users - {name} <= USERS.get(name, set())
+    assert ROOT / "foundation" / "protocol" / "rpc.py" in of_design[name]
 
 
 def test_rooms_that_serve_all_designs_name_none() -> None:
@@ -127,13 +133,9 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
         for file in files
         if file.stem not in own and re.search(r"^(from|import) .*\bhotset\b", file.read_text(), re.M)
     }
-    # A figure of coverage, and the sizes and neighbours of a hot set, are about nothing else.
-    neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "pushes", "sharing")}
-    assert named == {
-        "analysis/figures/coverage.py",
-        "packages/answers/src/hotline_answers/cluster_answer/sizes.py",
-        *neighbours,
-    }
+    # A figure of coverage, and the neighbours of a hot set, are about nothing else.
+    neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "pushes")}
+    assert named == {"analysis/figures/coverage.py", *neighbours}
 
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
@@ -142,22 +144,19 @@ def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
         baseline_and_lead("none")
 
 
-def test_a_design_is_named_in_its_folders_and_where_rooms_list_designs() -> None:
+def test_a_design_is_named_in_its_folders_alone() -> None:
+    """No room lists designs; the entry points in `pyproject.toml` do."""
     text = {file: file.read_text() for room in ROOMS for file in (ROOT / room).rglob("*.py")}
     names = {
         str(file.relative_to(ROOT))
         for file, content in text.items()
         if re.search(r"(designs|hosts|controller)\.none\b|^ +\"none\": |NAMES = .*\"none\"", content, re.M)
     }
-    own = {name for name in names if "none" in name}
-    # Designs of hosts alone run its program.
-    its_users = {f"foundation/designs/{name}.py" for name in ("psdense", "ring")}
-    lists = {"foundation/designs/registry.py", "hosts/designs.py", "controller/designs.py"}
-    assert names - own - its_users == lists
+    assert {name for name in names if "none" not in name} == set()
 
 
-def test_a_room_without_a_part_of_a_design_says_so() -> None:
-    unknown = replace(design("none"), name="unknown")
-    with pytest.raises(DesignError, match="hosts has no part of design unknown: expected one of"):
-        agents_of(unknown)
-    assert agents_of(replace(unknown, parts={"hosts": "hosts.none"})) is agents_of(design("none"))
+def test_a_design_without_a_part_says_so() -> None:
+    broken = replace(design("none"), name="broken", agents="hosts.nowhere:AGENTS")
+    with pytest.raises(DesignError, match=r"design broken has no part 'hosts\.nowhere:AGENTS': No module"):
+        agents_of(broken)
+    assert agents_of(replace(broken, agents="hosts.none:AGENTS")) is agents_of(design("none"))
