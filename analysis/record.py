@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arms_in_order, reference_of, renamed_arm_message
+from foundation.designs.recorded import RecordedDesign, remember
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 from foundation.renamed import FIELDS, find_old
@@ -231,6 +232,8 @@ class Virtual(_Model):
 class RunRecord(_Model):
     target: str
     datapath: str | None = None
+    recorded_design: RecordedDesign | None = None
+    """The design and its arms, for a report where the design is not installed."""
     config: Json
     machine: Json
     versions: dict[str, str]
@@ -310,7 +313,10 @@ def read_record(run: Path) -> RunRecord:
         with suppress(ValidationError):
             if message := renamed_arm_message(_JobsByArm.model_validate_json(text).jobs):
                 raise AnalysisError(f"{file}: {message}")
-        return RunRecord.model_validate_json(text)
+        record = RunRecord.model_validate_json(text)
+        if record.recorded_design is not None:
+            remember(record.recorded_design)
+        return record
     except FileNotFoundError:
         raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
     except ValidationError as error:

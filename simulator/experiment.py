@@ -26,6 +26,7 @@ from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
 from experiment.session import HOT_SET_FILE, PlannedBlock
 from foundation.concurrency import in_thread
+from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
 from hosts.workload.trace import Trace
@@ -46,6 +47,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     begin_s = time.monotonic()
     record = RunRecord(
         target="simulated",
+        recorded_design=RecordedDesign.of(design(config.design)),
         config=config.model_dump(mode="json"),
         machine=dict(describe_machine()),
         versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},

@@ -17,7 +17,8 @@ from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import supervise_switch
 from foundation.concurrency import gather_or_cancel, in_thread
-from foundation.designs.registry import DEFAULT
+from foundation.designs.recorded import RecordedDesign
+from foundation.designs.registry import DEFAULT, design
 from foundation.logs.collector import Collector, run_collector
 from foundation.logs.merge import merge_logs
 from foundation.protocol import addressing
@@ -46,6 +47,7 @@ _SIGNAL_WAIT_S = 0.05
 def new_record(config: Config, placement: Placement) -> RunRecord:
     return RunRecord(
         target=config.target,
+        recorded_design=RecordedDesign.of(design(config.design)),
         config=config.model_dump(mode="json"),
         machine=dict(describe_machine()),
         versions=describe_versions(config.target),

@@ -13,8 +13,13 @@ from analysis.figures.distribution import Key
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
 from analysis.record import AnalysisError, RunRecord, read_record, scan_log
-from foundation.designs.arms import all_arms, arms_in_order, reference_of, renamed_arm_message
-from foundation.designs.registry import design
+from foundation.designs.arms import (
+    all_arms,
+    arms_in_order,
+    is_lockstep,
+    reference_of,
+    renamed_arm_message,
+)
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
 from foundation.logs.counts import Counts
@@ -55,7 +60,7 @@ def source_of_run(run: Path) -> Source:
     measured_arms = arms_in_order(block.arm for block in record.blocks)
     arms = tuple(arm.name for arm in measured_arms)
     # In lockstep designs workers add whole vectors, so servers count no updates.
-    counts_updates = not any(design(arm.design).is_lockstep for arm in measured_arms)
+    counts_updates = not any(is_lockstep(arm.design) for arm in measured_arms)
     return Source(
         name=str(record.workload.get("name", run.name)),
         rpc=rpc.filter(pl.col("op") != "empty").with_columns(text_columns),  # an empty RPC has no lanes

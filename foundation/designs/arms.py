@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from foundation.designs.interface import Arm
+from foundation.designs.recorded import RecordedDesign, remembered
 from foundation.designs.registry import design as find
 from foundation.designs.registry import known_names
 from foundation.errors import HotlineError
@@ -12,7 +13,18 @@ from foundation.renamed import find_old_arm
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
-    return find(design).arms
+    """Return the arms of a design, or those in the record of a run if the design is not installed."""
+    recorded = _recorded(design)
+    return find(design).arms if recorded is None else tuple(each.arm() for each in recorded.arms)
+
+
+def is_lockstep(design: str) -> bool:
+    recorded = _recorded(design)
+    return find(design).is_lockstep if recorded is None else recorded.is_lockstep
+
+
+def _recorded(design: str) -> RecordedDesign | None:
+    return None if design in known_names() else remembered().get(design)
 
 
 def measured_arms(design: str) -> tuple[Arm, ...]:
@@ -33,10 +45,20 @@ def fault_arms(design: str) -> tuple[Arm, ...]:
 
 
 def all_arms() -> dict[str, Arm]:
-    arms = [arm for design in known_names() for arm in arms_of(design)]
+    """Return the arms of the known designs by name, and then those of the designs of runs that were read."""
+    known = known_names()
+    arms = [arm for design in known for arm in arms_of(design)]
     arms_by_name = {arm.name: arm for arm in arms}
     if not len(arms_by_name) == len({arm.job for arm in arms}) == len(arms):
         raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in arms]}")
+    for design in remembered().keys() - set(known):
+        for recorded_arm in arms_of(design):
+            other = arms_by_name.setdefault(recorded_arm.name, recorded_arm)
+            if other.design != design:
+                raise HotlineError(
+                    f"the arm {recorded_arm.name} is of design {design} in one run, and of {other.design} in "
+                    "another: expected different names"
+                )
     return arms_by_name
 
 

@@ -202,7 +202,13 @@ def check(path: Path, as_json: bool) -> None:
     PATH is a run's folder, one of its logs or an update log. Prints the first invalid
     row and exits with 1 if there is one.
     """
+    from analysis.record import read_record
+
+    run = path if path.is_dir() else path.parent
     with one_line_errors():
+        # The record of a run names the arms of its design, which need not be installed.
+        if (run / "run.json").is_file():
+            read_record(run)
         rows = run_interruptibly(lambda: check_logs(path))
     if as_json:
         print_json({"path": str(path), "rows": rows})
