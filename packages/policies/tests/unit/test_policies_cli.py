@@ -157,7 +157,7 @@ def test_what_a_control_plane_manages_is_what_was_measured() -> None:
     assert float(kernel) * 1_000 == WRITES_PER_S
     rate = f"{WRITES_PER_S:,.0f}"
     assert f"softswitch takes {rate} table writes a second" in (PACKAGE / "README.md").read_text()
-    assert f"the rate of softswitch, {rate}" in " ".join(policies("--help").output.split())
+    assert f"the rate of softswitch, {rate}" in " ".join(policies("compare", "--help").output.split())
 
 
 def test_a_generated_log(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import click
 from controller.tables import CPU_PORT
 from foundation.errors import reason_of
 from foundation.protocol.frames import packet_out_header
-from packages.tofino.tests.harness.twins import TWIN_INGRESS, for_twin
+from packages.tofino.tests.harness.twins import TWIN_INGRESS, TWINS, for_twin
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.pipeline import ActionCall, EntryWrite
@@ -42,7 +42,7 @@ _TIMEOUT_S = 600.0
 
 def compile_programs() -> list[Code]:
     """Return `hotset` and the twin, both for `LANES` lanes, compiled once."""
-    return [code_of(FOR_TESTS / f"{name}_{LANES}.json") for name in ("hotline", "tofino")]
+    return [code_of(FOR_TESTS / f"hotline_{LANES}.json"), code_of(TWINS / f"tofino_{LANES}.json")]
 
 
 class ModelError(Exception):

@@ -23,7 +23,7 @@ from softswitch.pipeline import ActionCall, CounterValue, EntryWrite
 from tests.harness import testnet
 
 TWIN_INGRESS = f"{testnet.INGRESS}process."
-_COMPILED = Path(__file__).parents[1] / "programs" / "compiled"
+TWINS = Path(__file__).parents[1] / "programs" / "compiled"
 _WORD_BITS = 32
 _CELLS, _BITMAPS = (f"{testnet.INGRESS}exactly_once.{name}" for name in ("cells", "bitmaps"))
 
@@ -31,7 +31,7 @@ _CELLS, _BITMAPS = (f"{testnet.INGRESS}exactly_once.{name}" for name in ("cells"
 def small_twin() -> CompiledConfig:
     """Compile the twin for schedules, its tables and actions named as those of `hotset`."""
     program, p4info = (
-        (_COMPILED / f"tofino_32.{suffix}").read_text().replace(TWIN_INGRESS, testnet.INGRESS)
+        (TWINS / f"tofino_32.{suffix}").read_text().replace(TWIN_INGRESS, testnet.INGRESS)
         for suffix in ("json", "p4info.txtpb")
     )
     return compile_small(program.encode(), text_format.Parse(p4info, p4i.P4Info()))

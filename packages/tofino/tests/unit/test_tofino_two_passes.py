@@ -15,14 +15,14 @@ import pytest
 from controller.tables import CPU_PORT
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES, SLOT_MASK, WINDOW_BITS, Header, Op
-from packages.tofino.tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
+from packages.tofino.tests.harness.twins import TWIN_INGRESS, TWINS, for_twin, twin_rpcs
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output
 from switch_harness.effort import seeds
 from tests.harness import frames, testnet
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
-TWO_PASSES = testnet.FOR_TESTS / "tofino_two_passes.json"
+TWO_PASSES = TWINS / "tofino_two_passes.json"
 PASS_LANES = 16
 RECIRCULATION_PORT = 68
 
