@@ -12,9 +12,9 @@ from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
-from analysis.forest import forest
+from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import Tone, metrics_of_table
-from analysis.page.build import Page, Result, build, drawings, glossary
+from analysis.page.build import Columns, Page, Result, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
@@ -44,7 +44,7 @@ def answers(summary: Summary) -> list[AnswerText]:
         return [measured]
     dedicated = AnswerText(
         title=_render_line("dedicated_title", predicted, summary=summary),
-        headline=_render_line("headline", predicted, summary=summary),
+        headline=_render_line("headline", predicted, answer(summary).claims, summary=summary),
         is_trusted=True,
         sentences=tuple(sentences("dedicated_sentences", predicted, summary=summary)),
     )
@@ -73,6 +73,7 @@ def result(record: RunRecord, summary: Summary) -> Result:
     rows = forest(summary, predicted)
     context = {"summary": summary, "facts": facts(summary)}
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
+    busy = summary.loads[answer(summary).load].busy
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
         title=_render_line("result_title", record, summary=summary),
@@ -82,12 +83,39 @@ def result(record: RunRecord, summary: Summary) -> Result:
         sentences=() if rows else answer_texts[0].sentences,
         warnings=sentences("warnings", errors, **context),
         notes=notes,
+        busy="" if busy is None else _render_line("busy", busy),
+        columns=_columns(summary, predicted),
+        row_reasons=texts("row_reasons", _groups_by_reason(rows, _columns(summary, predicted))),
     )
+
+
+def _columns(summary: Summary, predicted: Prediction | None) -> Columns:
+    if summary.is_simulated:
+        return Columns("", "simulated")
+    return Columns("" if predicted is None else "dedicated switch", "this machine")
+
+
+def _groups_by_reason(rows: Sequence[ForestRow], columns: Columns) -> list[tuple[str, list[str], Effect]]:
+    """Return the rows that are not claimed: (column, titles of rows, an effect of them) for each reason."""
+    groups: dict[tuple[object, ...], tuple[str, list[str], Effect]] = {}
+    for column, effects in (
+        (columns.dedicated, [(row.title, row.dedicated) for row in rows]),
+        (columns.measured, [(row.title, row.measured) for row in rows]),
+    ):
+        for title, effect in effects:
+            if effect is not None and not effect.verdict.sign:
+                group = (column if columns.dedicated else "", list[str](), effect)
+                groups.setdefault((column, *effect.reason), group)[1].append(title)
+    return list(groups.values())
 
 
 def _prediction_errors(summary: Summary, predicted: Prediction) -> list[Check]:
     measured = answer(summary).claims
-    return [miss for miss in predicted.misses if not measured[miss.metric.name].is_noise]
+    return [
+        miss
+        for miss in predicted.misses
+        if miss.metric.name in measured and not measured[miss.metric.name].is_noise
+    ]
 
 
 def _render_line(macro: str, *arguments: object, **context: object) -> str:
@@ -205,7 +233,7 @@ def arms_by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]
 
 
 def _difference_cell(change: Comparison | None, tone: Tone) -> Sentence:
-    return plain("–") if change is None or change.ratio is None else (difference(change, tone),)
+    return plain("–") if change is None or change.is_from_zero_to_zero else (difference(change, tone),)
 
 
 def durability_table(summary: Summary) -> Table:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.claims import Claim, Verdict, claim_of_learning, claims
+from analysis.claims import claim_of_learning, claims
 from analysis.disturbance import DisturbedBlocks
 from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, block_metrics, metrics_of_table
 from analysis.statistics import Comparison, compare_paired
+from analysis.verdict import Claim, Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import block
 
@@ -93,7 +94,7 @@ def test_disturbed_blocks_invalidate_what_they_touch() -> None:
     summary = a_summary({"0.5": load})
     hot, proxy = (claims(summary, "0.5", arm) for arm in ("offload", "proxy"))
     assert {name: each.verdict for name, each in hot.items()} == {
-        "pull_mean": Verdict.INVALID,
+        "pull_mean": Verdict.DISTURBED,
         "ps_cpu_us_per_step": Verdict.MORE,
         "ps_packets_per_step": Verdict.MORE,
     }
@@ -127,7 +128,7 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
     # Significant, but the same in practice.
     assert of(0.002, 0.01).verdict is Verdict.SAME
     assert of(0.002, 0.011).verdict is Verdict.MORE
-    assert of(-0.011, 0.002).verdict is Verdict.NOT_SIGNIFICANT
+    assert of(-0.011, 0.002).verdict is Verdict.CONTAINS_ZERO
     assert claim_of_learning(a_summary({}), "offload") is None
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.claims import Recommendation, Verdict
+from analysis.claims import Recommendation
 from analysis.dedicated_switch import predict, widen
 from analysis.record import Virtual
 from analysis.report import answers
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.verdict import Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
 
 CPU, PULL = "ps_cpu_us_per_step", "pull_mean"
@@ -62,6 +63,7 @@ def test_a_prediction_has_claims_capacity_and_checks() -> None:
     assert found.recommendation is Recommendation.IF_SERVERS_LIMIT
     # 0.75 of the capacity in the model, where 0.83 was measured: a factor of 10/9.
     capacity = found.capacity
+    assert capacity is not None
     assert (capacity.lead, capacity.reference, capacity.ratio) == (1_500, 1_000, 1.5)
     assert (capacity.low, capacity.high) == pytest.approx((1.35, 1.5 / 0.9))
     assert [(metric.name, *both) for metric, *both in found.checks] == [
@@ -88,7 +90,7 @@ def test_it_comes_before_what_was_measured() -> None:
 def test_what_the_error_covers_is_not_claimed() -> None:
     shared = {**SHARED, PULL: of_ratio(0.3, 0.28, 0.32)}
     found = predict(summary(MEASURED, virtual(OWN, shared)))
-    assert found is not None and found.claims[PULL].verdict is Verdict.NOT_SIGNIFICANT
+    assert found is not None and found.claims[PULL].verdict is Verdict.CONTAINS_ZERO
 
 
 def test_a_run_that_was_not_simulated_has_one_answer() -> None:

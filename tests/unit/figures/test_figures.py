@@ -171,7 +171,7 @@ def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
     [
         ([55.0, 55.0, 56.0], (0.0, 70.0)),
         ([55.0, 60.0], None),
-        ([0.0, 0.0], None),
+        ([0.0, 0.0], (0.0, 1.0)),
     ],
 )
 def test_an_axis_does_not_magnify_values_that_are_alike(
@@ -179,7 +179,7 @@ def test_an_axis_does_not_magnify_values_that_are_alike(
 ) -> None:
     panel = Panel("all", (Series("baseline", np.array(values), np.linspace(0, 1, len(values))),))
     figure = Figure("sizes", "Sizes", Axis("B"), Axis("share"), (panel,), "steps")
-    assert plot(figure).spec["x"]["range"] == limits
+    assert plot(figure).spec["panels"][0]["x"]["range"] == limits
 
 
 def test_a_series_without_points_has_no_rows_in_the_table() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims import Recommendation, Verdict, answer
+from analysis.claims import Recommendation, answer
 from analysis.figures.all import figures
 from analysis.figures.source import source_of_run
 from analysis.page.build import drawings
@@ -26,6 +26,7 @@ from analysis.report import (
 )
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.verdict import Verdict
 from analysis.wording import sentence_text
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import coloured, terminal
@@ -161,14 +162,14 @@ def test_rows_that_are_missing_invalidate_times(golden: GoldenRun) -> None:
         "push_mean": Verdict.LESS,
         "ps_cpu_us_per_step": Verdict.LESS,
         # From 0 to 5 % more.
-        "ps_packets_per_step": Verdict.NOT_SIGNIFICANT,
+        "ps_packets_per_step": Verdict.CONTAINS_ZERO,
         "ps_bytes_per_step": Verdict.MORE,
         "rpcs_per_step": Verdict.MORE,
         "worker_cpu_us_per_step": Verdict.MORE,
-        "loss": Verdict.NOT_SIGNIFICANT,
+        "loss": Verdict.CONTAINS_ZERO,
     }
     times = {name for name in found if found[name].metric.kind == "time"}
-    assert {found[name].verdict for name in times} == {Verdict.INVALID}
+    assert {found[name].verdict for name in times} == {Verdict.DROPPED_ROWS}
     others = set(found) - times
     assert {name: found[name].verdict for name in others} == {name: whole[name].verdict for name in others}
     assert answer(sound(golden.summary)).recommendation is Recommendation.YES
