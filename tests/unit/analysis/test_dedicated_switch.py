@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.claims import Recommendation
 from analysis.dedicated_switch import predict, widen
+from analysis.forest import forest
 from analysis.record import Virtual
 from analysis.report import answers
-from analysis.statistics import Comparison
+from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
 from analysis.verdict import Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
@@ -52,6 +58,61 @@ def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
     assert widen(OWN[PULL], SHARED[PULL], MEASURED[PULL]).ratio_low == pytest.approx(0.02)
     # An unknown interval stays unknown.
     assert widen(of_ratio(0.1), SHARED[PULL], MEASURED[PULL]) == of_ratio(0.1)
+
+
+def bounds(ratio: float, low: float, high: float, shared: float, measured: float) -> tuple[float | None, ...]:
+    found = widen(of_ratio(ratio, low, high), of_ratio(shared, shared, shared), of_ratio(measured))
+    return found.ratio_low, found.ratio_high
+
+
+def test_an_error_of_a_value_of_0_is_a_distance() -> None:
+    """No factor leads from 0 to the value that was measured, or back."""
+    assert bounds(-1, -1, -1, shared=-1, measured=-0.94) == pytest.approx((-1, -0.94))
+    assert bounds(-1, -1, -1, shared=-0.94, measured=-1) == pytest.approx((-1, -0.94))
+    assert bounds(-0.9, -0.95, -0.85, shared=-0.9, measured=-1) == pytest.approx((-1, -0.75))
+    # The model is right, and does not widen anything.
+    assert bounds(-1, -1, -1, shared=-1, measured=-1) == (-1, -1)
+    assert bounds(0.5, 0.4, 0.6, shared=-1, measured=-1) == (0.4, 0.6)
+
+
+@given(*[st.floats(-1, 5)] * 5)
+def test_a_wider_interval_stays_in_its_range_and_holds_the_other(
+    one: float, ratio: float, other: float, shared: float, measured: float
+) -> None:
+    low, ratio, high = sorted((one, ratio, other))
+    wider_low, wider_high = bounds(ratio, low, high, shared, measured)
+    assert wider_low is not None and wider_high is not None
+    assert -1 <= wider_low <= low + 1e-9 and high - 1e-9 <= wider_high < math.inf
+
+
+@pytest.mark.parametrize("lacking", ["own", "shared", "measured"])
+def test_without_a_baseline_a_prediction_is_unchecked_and_claims_nothing(lacking: str) -> None:
+    from_zero = compare_paired(np.full(6, 3.0), np.zeros(6))
+    values = {name: {**of, PULL: from_zero} if name == lacking else of
+              for name, of in (("own", OWN), ("shared", SHARED), ("measured", MEASURED))}  # fmt: skip
+    found = predict(summary(values["measured"], virtual(values["own"], values["shared"])))
+    assert found is not None and found.claims[PULL].verdict is Verdict.UNCHECKED
+    assert found.claims[CPU].verdict is Verdict.LESS
+
+
+@pytest.mark.parametrize("name", ["capacity", "own_capacity", "shared_capacity"])
+@pytest.mark.parametrize(
+    "capacities", [{}, {"baseline": 0.0, "offload": 0.0}, {"baseline": 9.0, "offload": 0.0}]
+)
+def test_a_capacity_that_is_0_or_unknown_is_no_ratio(name: str, capacities: dict[str, float]) -> None:
+    simulations = virtual(OWN, SHARED)
+    of = summary(MEASURED, simulations)
+    if name == "capacity":
+        of = of.model_copy(update={"capacity": {"baseline": 300.0} | capacities})
+    else:
+        of = of.model_copy(update={"virtual": simulations.model_copy(update={name: capacities})})
+    found = predict(of)
+    assert found is not None
+    if name == "own_capacity":
+        assert found.capacity is None
+    else:
+        assert found.capacity is not None and (found.capacity.low, found.capacity.sign) == (None, 0)
+    assert all(answers(of)) and forest(of, found)[-1].measured
 
 
 def test_a_prediction_has_claims_capacity_and_checks() -> None:

@@ -9,7 +9,6 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from analysis.figures.all import figures
 from analysis.figures.files import draw
 from analysis.figures.source import source_of_run
 from analysis.record import RunRecord, Virtual, read_record
-from analysis.report import answers, fact_sentences, result
+from analysis.report import answers, result
 from analysis.summary import Summary, read_summary, summarise
 from analysis.terminal import RESULT_WIDTH, print_result
 from experiment.config import config_of
@@ -121,6 +120,8 @@ EDITED: Mapping[str, tuple[str, Callable[[Path, RunRecord], None]]] = {
     "no capacity": ("plain", lack_capacities),
 }
 MEMBERS = (*SIMULATED, *EDITED)
+DRAWN = ("all hot", "one of each", "nothing measured")
+"""Members whose figures are drawn, too, which takes as long as the rest; in `make soak` all are written."""
 
 
 class Runs:
@@ -189,7 +190,12 @@ def check_summary(summary: Summary) -> None:
 def test_a_degenerate_run_goes_through_the_whole_report(name: str, runs: Runs) -> None:
     check_report(runs[name])
     check_comparison(runs[name], runs["plain"])
-    check_prediction(runs[name], [summary_of(run)[1] for run in (runs[name], runs["plain"], runs["all hot"])])
+    if name in DRAWN:
+        for figure in figures([source_of_run(runs[name])]):
+            draw(figure)
+    own, plain, all_hot = (summary_of(run)[1] for run in (runs[name], runs["plain"], runs["all hot"]))
+    for pair in ((own, own), (own, plain), (plain, own), (all_hot, all_hot)):
+        check_prediction(runs[name], *pair)
 
 
 def check_report(run: Path) -> None:
@@ -200,8 +206,6 @@ def check_report(run: Path) -> None:
     page = (run / "report.html").read_text()
     visible = re.sub(r"<(script|style|pre)\b.*?</\1>", "", page, flags=re.DOTALL)
     check_text(re.sub(r"<[^>]*>", " ", visible))
-    for figure in figures([source_of_run(run)]):
-        draw(figure)
 
 
 def check_comparison(run: Path, plain: Path) -> None:
@@ -225,26 +229,30 @@ def as_real(record: RunRecord, summary: Summary, own: Summary, shared: Summary) 
     return record.model_copy(update={"simulation": None}), summary.model_copy(update=changed)
 
 
-def check_prediction(run: Path, simulated: list[Summary]) -> None:
-    """The simulations of the dedicated switch and of the machine are this run's, or those of other runs."""
-    record, measured = summary_of(run)
-    for own, shared in product(simulated, repeat=2):
-        real, summary = as_real(record, measured, own, shared)
-        predicted = predict(summary)
-        for claim in [] if predicted is None else predicted.claims.values():
-            low, high = claim.change.ratio_low, claim.change.ratio_high
-            assert low is None or high is None or -1 <= low <= high < math.inf
-        for answer_text in answers(summary):
-            check_text(" ".join([answer_text.title, answer_text.headline, *answer_text.texts()]))
-        check_text(" ".join(fact_sentences(summary)))
-        shown = result(real, summary)
-        # Each row that is not claimed has its reason, in a line of the terminal.
-        unclaimed = {row.title for row in shown.rows for effect in row.effects if not effect.verdict.sign}
-        assert all(any(title in line for line in shown.row_reasons) for title in unclaimed)
-        output = io.StringIO()
-        print_result(real, summary, run / "report.html", output)
-        check_text(output.getvalue())
-        assert all(len(line) <= RESULT_WIDTH for line in output.getvalue().splitlines() if "/" not in line)
+def check_prediction(run: Path, own: Summary, shared: Summary) -> None:
+    """Simulations of a dedicated switch (`own`) and of the run's machine (`shared`) had these results."""
+    real, summary = as_real(*summary_of(run), own, shared)
+    predicted = predict(summary)
+    for claim in [] if predicted is None else predicted.claims.values():
+        low, high = claim.change.ratio_low, claim.change.ratio_high
+        assert low is None or high is None or -1 <= low <= high < math.inf
+    for answer_text in answers(summary):
+        check_text(" ".join([answer_text.title, answer_text.headline, *answer_text.texts()]))
+    shown = result(real, summary)
+    # Each row that is not claimed has its reason, in a line of the terminal.
+    unclaimed = {row.title for row in shown.rows for effect in row.effects if not effect.verdict.sign}
+    assert all(any(title in line for line in shown.row_reasons) for title in unclaimed)
+    output = io.StringIO()
+    print_result(real, summary, run / "report.html", output)
+    check_text(output.getvalue())
+    assert all(len(line) <= RESULT_WIDTH for line in output.getvalue().splitlines() if "/" not in line)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", MEMBERS)
+def test_the_figures_of_a_degenerate_run_are_written(name: str, runs: Runs, tmp_path: Path) -> None:
+    output_of("figures", runs[name], runs["plain"], "-o", tmp_path)
+    assert {file.suffix for file in tmp_path.iterdir()} == {".pdf", ".png", ".csv"}
 
 
 def test_the_grid_has_what_it_is_meant_to(runs: Runs) -> None:
