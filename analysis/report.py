@@ -20,12 +20,14 @@ from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
+from analysis.verdict import Claim
 from analysis.wording import (
     AnswerText,
     Row,
     Sentence,
     Table,
     difference,
+    in_sentences,
     pairs,
     plain,
     sentence_text,
@@ -225,7 +227,26 @@ def difference_tables(summary: Summary, name: str) -> Iterator[Table]:
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         title = _render_line("table_title", name, baseline, summary=summary)
-        yield Table(title, head, rows, texts("table_notes" if rows else "no_round", load))
+        yield Table(title, head, rows, table_notes(summary, name, arms) if rows else texts("no_round", load))
+
+
+def table_notes(summary: Summary, name: str, arms: Sequence[Arm]) -> list[str]:
+    return texts("table_notes", summary.loads[name], unclaimed_rows(summary, name, arms))
+
+
+def unclaimed_rows(
+    summary: Summary, name: str, arms: Sequence[Arm]
+) -> list[tuple[Claim, dict[str, list[str]]]]:
+    """Return what is not claimed in a table: (a claim with the reason, arm -> labels of metrics)."""
+    groups: dict[tuple[object, ...], tuple[Claim, dict[str, list[str]]]] = {}
+    for arm in arms:
+        # A repetition's difference is noise, and is never claimed.
+        claims_of_arm = {} if arm.is_repetition else claims(summary, name, arm.name)
+        for claim in select_claims(claims_of_arm, metrics_of_table("differences")):
+            if not claim.sign:
+                _, labels_by_arm = groups.setdefault(claim.reason, (claim, {}))
+                labels_by_arm.setdefault(arm.name, []).append(in_sentences(claim.metric.label))
+    return list(groups.values())
 
 
 def arms_by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:

@@ -16,7 +16,7 @@ from analysis.forest import Effect, ForestRow
 from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
 from analysis.page.build import Columns
 from analysis.record import RunRecord
-from analysis.report import answers, arms_by_baseline, fact_sentences, result
+from analysis.report import answers, arms_by_baseline, fact_sentences, result, table_notes
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import AnswerText, Sentence, change, in_sentences, interval, texts
@@ -53,7 +53,7 @@ def render(summary: Summary) -> RenderableType:
             # There is at least one table: without other arms, it has only the baseline.
             for begin in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
                 parts.append(_terminal_table(summary, name, baseline, arms[begin : begin + _ARMS_PER_TABLE]))
-        parts += [*texts("table_notes", load), ""]
+            parts += [*table_notes(summary, name, arms), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     return Group(*parts, *fact_sentences(summary))
 
