@@ -183,7 +183,7 @@ def _format_cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
     from analysis.wording import difference
 
     comparison = comparisons.get(metric.name)
-    if comparison is None or comparison.ratio is None:
+    if comparison is None or comparison.is_from_zero_to_zero:
         return Text("–")
     return styled((difference(comparison, Claim(metric, comparison).tone),))
 
