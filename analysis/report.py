@@ -46,7 +46,7 @@ def answers(summary: Summary) -> list[AnswerText]:
         return [measured]
     dedicated = AnswerText(
         title=_render_line("dedicated_title", predicted, summary=summary),
-        headline=_render_line("headline", predicted, answer(summary).claims, summary=summary),
+        headline=" ".join(_dedicated_verdict(summary, predicted)),
         is_trusted=True,
         sentences=tuple(sentences("dedicated_sentences", predicted, summary=summary)),
     )
@@ -79,7 +79,8 @@ def result(record: RunRecord, summary: Summary) -> Result:
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
         title=_render_line("result_title", record, summary=summary),
-        verdict=answer_texts[0].headline,
+        verdict=answer_texts[0].headline if predicted is None else _dedicated_verdict(summary, predicted)[0],
+        figures=() if predicted is None else _dedicated_verdict(summary, predicted)[1:],
         is_trusted=answer_texts[0].is_trusted,
         rows=rows,
         sentences=() if rows else answer_texts[0].sentences,
@@ -89,6 +90,11 @@ def result(record: RunRecord, summary: Summary) -> Result:
         columns=_columns(summary, predicted),
         row_reasons=texts("row_reasons", _groups_by_reason(rows, _columns(summary, predicted))),
     )
+
+
+def _dedicated_verdict(summary: Summary, predicted: Prediction) -> list[str]:
+    """Return the verdict for a dedicated switch, and a sentence for each column with its figures, if any."""
+    return texts("headline", predicted, answer(summary).claims, summary=summary)
 
 
 def _columns(summary: Summary, predicted: Prediction | None) -> Columns:

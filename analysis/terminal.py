@@ -142,6 +142,8 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
     console.print(f"report: {report}", soft_wrap=True, markup=False)
     console.print(f"all numbers: ./hotline report {report.parent}", soft_wrap=True, markup=False)
     console.print(Text(run_result.verdict, style="bold" if run_result.is_trusted else "bold red"))
+    for figures in run_result.figures:
+        console.print(Text(figures))
 
 
 def _forest_table(rows: Sequence[ForestRow], columns: Columns) -> TerminalTable:

@@ -38,6 +38,8 @@ class Result:
 
     title: str
     verdict: str
+    figures: Sequence[str]
+    """The verdict's figures, a sentence for each column; the verdict has those of a single column."""
     is_trusted: bool
     rows: Sequence[ForestRow]
     sentences: Sequence[Sentence]
