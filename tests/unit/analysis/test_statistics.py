@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -90,6 +90,11 @@ sizes_or_zero = st.one_of(st.just(0.0), st.floats(0.01, 100))
 
 
 @given(st.lists(st.tuples(sizes_or_zero, sizes_or_zero), min_size=MIN_ROUNDS, max_size=9))
+@example([(0.0, 3.0)] * 5 + [(0.0, 0.0)])
+@example([(0.0, 3.0)] * 5 + [(0.0, 7.0)])
+@example([(0.0, 3.0), (2.0, 0.0)] * 3)
+@example([(0.0, 0.0)] * 6)
+@example([(3.0, 0.0)] * 6)
 def test_no_ratio_leaves_its_range_and_only_a_baseline_of_0_has_none(
     pairs: list[tuple[float, float]],
 ) -> None:
