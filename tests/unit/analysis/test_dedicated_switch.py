@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from analysis.claims import Recommendation
 from analysis.dedicated_switch import predict, widen
 from analysis.forest import forest
-from analysis.record import Virtual
-from analysis.report import answers
+from analysis.page.build import Result
+from analysis.record import RunRecord, Virtual
+from analysis.report import answers, result
 from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
 from analysis.verdict import Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
+from tests.unit.analysis.test_record import MINIMAL_RECORD
 
 CPU, PULL = "ps_cpu_us_per_step", "pull_mean"
 
@@ -146,6 +148,28 @@ def test_it_comes_before_what_was_measured() -> None:
     assert [second] == answers(of.model_copy(update={"virtual": None}))
     assert any("-36 % [-46, -24]" in text for text in first.texts())
     assert any("-30 % [-35, -25]" in text for text in second.texts())
+
+
+def first_screen(of: Summary) -> Result:
+    record = RunRecord.model_validate(MINIMAL_RECORD | {"config": {"workers": 4, "servers": 2}})
+    return result(record, of)
+
+
+def test_the_figures_of_a_verdict_say_which_column_they_are_from() -> None:
+    shown = first_screen(summary(MEASURED, virtual(OWN, SHARED)))
+    assert tuple(shown.columns) == ("dedicated switch", "this machine")
+    simulated, measured = shown.figures
+    assert simulated.startswith("Dedicated switch (simulated): 36 % less CPU") and "30 %" not in simulated
+    assert measured.startswith("This machine (measured): 30 % less CPU") and "36 %" not in measured
+    assert "dedicated switch (simulated)" in shown.verdict and "%" not in shown.verdict
+    # A run with one column has its figures in the verdict.
+    for of, column in (
+        (summary(MEASURED, None), "this machine"),
+        (summary(MEASURED, None).model_copy(update={"virtual_s": 1.0}), "simulated"),
+    ):
+        shown = first_screen(of)
+        assert (tuple(shown.columns), shown.figures) == (("", column), ())
+        assert "30 % less CPU" in shown.verdict
 
 
 def test_what_the_error_covers_is_not_claimed() -> None:
