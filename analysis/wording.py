@@ -11,9 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
 from analysis import disturbance, learning, statistics
-from analysis.claims import group_by_reason, group_claims, groups_without_claim, tone_of
+from analysis.claims import group_by_reason, group_claims, groups_without_claim
 from analysis.facts import MAX_HOT_PART, P99_STEPS
-from analysis.metrics import METRICS, PS_CPU, Tone, goals, metrics_of_subject, metrics_of_table
+from analysis.metrics import METRICS, Tone, goals, metrics_of_subject, metrics_of_table
 from analysis.record import ANY
 from analysis.statistics import Comparison
 from analysis.stopping import LOOKS
@@ -175,12 +175,12 @@ def _template() -> Template:
         "percent": percent, "signed_percent": signed_percent,
     }  # fmt: skip
     environment.globals |= {
-        "ANY": ANY, "PS_CPU": PS_CPU, "METRICS": METRICS, "group_claims": group_claims,
+        "ANY": ANY, "METRICS": METRICS, "group_claims": group_claims,
         "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
         "MAX_HOT_PART": MAX_HOT_PART, "P99_STEPS": P99_STEPS, "goals": goals, "learning": learning,
         "LOOKS": LOOKS,
         "metrics_of_table": metrics_of_table, "metrics_of_subject": metrics_of_subject,
-        "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
+        "pluralize": pluralize, "statistics": statistics,
         "DISTURBANCE_WORDS": DISTURBANCE_WORDS, "Verdict": Verdict, "group_by_reason": group_by_reason,
         "groups_without_claim": groups_without_claim,
     }  # fmt: skip
