@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from analysis.disturbance import DisturbedBlocks
 from analysis.metrics import (
     LOSS,
     METRICS,
@@ -21,64 +20,10 @@ from analysis.metrics import (
 )
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.verdict import Claim, Verdict
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import arms_in_answer, repetition_of
 from foundation.designs.interface import Arm
-
-
-class Verdict(str, Enum):
-    LESS = "less"
-    MORE = "more"
-    SAME = "same"
-    NOT_SIGNIFICANT = "not significant"
-    NO_INTERVAL = "no interval"
-    INVALID = "invalid"  # blocks were disturbed, or rows are missing
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    metric: Metric
-    change: Comparison
-    null: Comparison | None = None
-    """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
-    reference: str = ""  # name of the baseline
-    disturbed: DisturbedBlocks | None = None
-    dropped_rows: int = 0
-
-    @property
-    def max_null_change(self) -> float:
-        """Largest distance from 0 in the interval of `null`; 0 without an interval."""
-        if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
-            return 0.0
-        return max(abs(self.null.ratio_low), abs(self.null.ratio_high))
-
-    @property
-    def is_noise(self) -> bool:
-        assert self.change.ratio is not None
-        has_null = self.null is not None and self.null.ratio_low is not None
-        return has_null and abs(self.change.ratio) <= self.max_null_change
-
-    @property
-    def verdict(self) -> Verdict:
-        low, high, sign = self.change.ratio_low, self.change.ratio_high, self.change.sign
-        if low is None or high is None:
-            return Verdict.NO_INTERVAL
-        if max(-low, high) <= self.metric.tolerance:
-            return Verdict.SAME
-        if not sign or self.is_noise:
-            return Verdict.NOT_SIGNIFICANT
-        if self.disturbed or self.dropped_rows:
-            return Verdict.INVALID
-        return Verdict.LESS if sign < 0 else Verdict.MORE
-
-    @property
-    def sign(self) -> int:
-        return {Verdict.LESS: -1, Verdict.MORE: 1}.get(self.verdict, 0)
-
-    @property
-    def tone(self) -> Tone:
-        return self.metric.tone(self.sign)
-
 
 Claims = Mapping[str, Claim]
 
@@ -105,7 +50,7 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
             dropped_rows=summary.dropped_rows if metric.kind == "time" else 0,
         )
         for metric in METRICS.values()
-        if metric.name in changes and changes[metric.name].ratio is not None
+        if metric.name in changes and not changes[metric.name].is_from_zero_to_zero
     }
 
 
@@ -130,25 +75,19 @@ def group_claims(claims_by_metric: Claims, subject: Subject) -> Iterator[tuple[B
 
 
 def groups_without_claim(claims_by_metric: Claims) -> list[list[Claim]]:
-    groups: list[list[Claim]] = []
-    for claim in select_claims(claims_by_metric, answer_metrics()):
-        if claim.sign or (claim.metric is LOSS and claim.verdict is Verdict.SAME):
-            continue
-        group = next(
-            (group for group in groups if _reason_without_claim(group[0]) == _reason_without_claim(claim)), []
-        )
-        if not group:
-            groups.append(group)
-        group.append(claim)
-    return groups
+    claims_of_answer = select_claims(claims_by_metric, answer_metrics())
+    return group_by_reason(
+        claim
+        for claim in claims_of_answer
+        if not claim.sign and not (claim.metric is LOSS and claim.verdict is Verdict.SAME)
+    )
 
 
-def _reason_without_claim(claim: Claim) -> tuple[object, ...]:
-    verdict = claim.verdict
-    if verdict is Verdict.INVALID:
-        return verdict, claim.disturbed, claim.dropped_rows
-    # The loss has no interval if no arm repeats the training; other metrics, if there are too few rounds.
-    return verdict, verdict is Verdict.NO_INTERVAL and claim.metric is LOSS
+def group_by_reason(unclaimed: Iterable[Claim]) -> list[list[Claim]]:
+    groups: dict[tuple[object, ...], list[Claim]] = {}
+    for claim in unclaimed:
+        groups.setdefault(claim.reason, []).append(claim)
+    return list(groups.values())
 
 
 class Recommendation(str, Enum):
@@ -168,7 +107,7 @@ class Recommendation(str, Enum):
 def recommend(claims_by_metric: Claims, was_run: bool) -> Recommendation:
     if not claims_by_metric:
         return Recommendation.NO_ROUND if was_run else Recommendation.NOT_RUN
-    if all(claim.verdict is Verdict.NO_INTERVAL for claim in claims_by_metric.values()):
+    if all(claim.verdict.lacks_interval for claim in claims_by_metric.values()):
         return Recommendation.FEW_ROUNDS
     servers_tone = tone_of(claims_by_metric, PS_CPU)
     tones = {tone_of(claims_by_metric, metric) for metric in metrics_of_subject("answer", "operations")}

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, expm1, log, log1p
+from math import exp, log, log1p
 from typing import NamedTuple
 
-from analysis.claims import Claim, Recommendation, recommend
+from analysis.claims import Recommendation, recommend
 from analysis.metrics import Metric, answer_metrics
-from analysis.record import Json
+from analysis.record import Json, Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.verdict import Claim
 from foundation.designs.interface import Arm
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Capacities in steps/s, and their ratio with bounds by the model's error, since there are no rounds."""
+    """Capacities in steps/s, and their ratio with bounds by the model's error, since there are no rounds.
+
+    Without a measured capacity of both arms the error is unknown, and there are no bounds.
+    """
 
     lead: float
     reference: float
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    @property
+    def sign(self) -> int:
+        if self.low is None or self.high is None:
+            return 0
+        return int(self.low > 1) - int(self.high < 1)
 
 
 class Check(NamedTuple):
@@ -38,7 +48,7 @@ class Prediction:
     lead: Arm
     recommendation: Recommendation
     claims: Mapping[str, Claim]
-    capacity: Capacity
+    capacity: Capacity | None
     network: Json
     checks: Sequence[Check]
     """Checks with the cores of the run's machine, for all metrics but counts."""
@@ -55,28 +65,17 @@ def predict(summary: Summary) -> Prediction | None:
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
     metric_by_name = {metric.name: metric for metric in answer_metrics()}
     claims = {
-        name: Claim(metric, widen(virtual.own[name], virtual.shared[name], measured[name]))
+        name: _claim(metric, virtual.own[name], virtual.shared[name], measured[name])
         for name, metric in metric_by_name.items()
         if name in virtual.own and name in virtual.shared and name in measured
+        if not virtual.own[name].is_from_zero_to_zero
     }
-    dedicated_ratio, shared_ratio, measured_ratio = (
-        capacities[lead.name] / capacities[lead.reference]
-        for capacities in (virtual.own_capacity, virtual.shared_capacity, summary.capacity)
-    )
-    # The model's error, as a logarithm: it is a factor of the ratio in either direction.
-    error = abs(log(shared_ratio / measured_ratio))
     return Prediction(
         load=virtual.load,
         lead=lead,
         recommendation=recommend(claims, was_run=lead.name in summary.capacity),
         claims=claims,
-        capacity=Capacity(
-            lead=virtual.own_capacity[lead.name],
-            reference=virtual.own_capacity[lead.reference],
-            ratio=dedicated_ratio,
-            low=dedicated_ratio * exp(-error),
-            high=dedicated_ratio * exp(error),
-        ),
+        capacity=_capacity(summary, virtual, lead.name, lead.reference),
         network=virtual.network,
         checks=[
             Check(metric, simulated=virtual.shared[metric.name], measured=measured[metric.name])
@@ -84,6 +83,33 @@ def predict(summary: Summary) -> Prediction | None:
             if metric.kind != "count" and _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
         ],
     )
+
+
+def _capacity(summary: Summary, virtual: Virtual, lead: str, reference: str) -> Capacity | None:
+    dedicated_ratio, shared_ratio, measured_ratio = (
+        _capacity_ratio(capacities, lead, reference)
+        for capacities in (virtual.own_capacity, virtual.shared_capacity, summary.capacity)
+    )
+    if dedicated_ratio is None:
+        return None
+    low = high = None
+    if shared_ratio is not None and measured_ratio is not None:
+        # The model's error, as a logarithm: it is a factor of the ratio in either direction.
+        error = abs(log(shared_ratio / measured_ratio))
+        low, high = dedicated_ratio * exp(-error), dedicated_ratio * exp(error)
+    return Capacity(
+        lead=virtual.own_capacity[lead],
+        reference=virtual.own_capacity[reference],
+        ratio=dedicated_ratio,
+        low=low,
+        high=high,
+    )
+
+
+def _capacity_ratio(capacities: Mapping[str, float], lead: str, reference: str) -> float | None:
+    if not capacities.get(lead) or not capacities.get(reference):
+        return None
+    return capacities[lead] / capacities[reference]
 
 
 def _are_disjoint(first: Comparison, other: Comparison) -> bool:
@@ -98,8 +124,17 @@ def _has_ratio(comparisons: Mapping[str, Comparison], metric: Metric) -> bool:
     return metric.name in comparisons and comparisons[metric.name].ratio is not None
 
 
+def _claim(metric: Metric, dedicated: Comparison, shared: Comparison, measured: Comparison) -> Claim:
+    is_checked = not any(change.ratio is None for change in (dedicated, shared, measured))
+    return Claim(metric, widen(dedicated, shared, measured), is_unchecked=not is_checked)
+
+
 def widen(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
-    """Widen an interval on either side by the model's error, in logarithms of the ratios."""
+    """Widen an interval on either side by the model's error.
+
+    The error is a factor of the ratio of values. Where the model or the measurement has a value of 0, there
+    is no factor, and the error is the distance of the two changes.
+    """
     if (
         dedicated.ratio_low is None
         or dedicated.ratio_high is None
@@ -107,8 +142,12 @@ def widen(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Co
         or measured.ratio is None
     ):
         return dedicated
-    error = abs(log1p(shared.ratio) - log1p(measured.ratio))
-    low, high = expm1(log1p(dedicated.ratio_low) - error), expm1(log1p(dedicated.ratio_high) + error)
-    reference = dedicated.reference
+    low, high, reference = dedicated.ratio_low, dedicated.ratio_high, dedicated.reference
+    if min(shared.ratio, measured.ratio) > -1:
+        factor = exp(abs(log1p(shared.ratio) - log1p(measured.ratio)))
+        low, high = (1 + low) / factor - 1, (1 + high) * factor - 1
+    else:
+        error = abs(shared.ratio - measured.ratio)
+        low, high = max(low - error, -1.0), high + error
     bounds = {"low": low * reference, "high": high * reference, "ratio_low": low, "ratio_high": high}
     return dedicated.model_copy(update=bounds)

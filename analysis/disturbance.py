@@ -38,6 +38,10 @@ AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
 neither the packets that a process sends nor its CPU time."""
 
 
+MACHINE_DISTURBANCES = frozenset({"steal", "others' CPU", "pressure", "run queue"})
+"""Disturbances by other programs of the machine, or by other machines on the same hardware."""
+
+
 def reasons_to_repeat(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
     all_cpu = cpus * block.duration_ms
@@ -63,21 +67,32 @@ class DisturbedBlocks(BaseModel):
     disturbed: int  # number of disturbed blocks among these
     reasons: dict[str, int]  # reason -> number of blocks
 
+    @property
+    def are_too_many(self) -> bool:
+        return self.disturbed > MAX_DISTURBED_SHARE * self.blocks
+
+    @property
+    def is_of_machine(self) -> bool:
+        return not MACHINE_DISTURBANCES.isdisjoint(self.reasons)
+
+
+def disturbed_blocks(blocks: Sequence[Block], affected_by: frozenset[str] | None = None) -> DisturbedBlocks:
+    """Count the blocks with any of these disturbances; None for all."""
+    reasons_by_block = [
+        [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
+        for block in blocks
+    ]
+    counts = Counter(reason for reasons_of_block in reasons_by_block for reason in reasons_of_block)
+    return DisturbedBlocks(
+        blocks=len(blocks), disturbed=sum(map(bool, reasons_by_block)), reasons=dict(counts.most_common())
+    )
+
 
 def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, DisturbedBlocks]:
-    disturbed_by_kind: dict[Kind, DisturbedBlocks] = {}
-    for kind, affected_by in AFFECTED_BY.items():
-        reasons_by_block = [
-            [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
-            for block in blocks
-        ]
-        disturbed_blocks = sum(map(bool, reasons_by_block))
-        if disturbed_blocks > MAX_DISTURBED_SHARE * len(blocks):
-            counts = Counter(reason for reasons_of_block in reasons_by_block for reason in reasons_of_block)
-            disturbed_by_kind[kind] = DisturbedBlocks(
-                blocks=len(blocks), disturbed=disturbed_blocks, reasons=dict(counts.most_common())
-            )
-    return disturbed_by_kind
+    disturbed_by_kind = {
+        kind: disturbed_blocks(blocks, affected_by) for kind, affected_by in AFFECTED_BY.items()
+    }
+    return {kind: disturbed for kind, disturbed in disturbed_by_kind.items() if disturbed.are_too_many}
 
 
 Sizes = dict[str, tuple[float, float]]
@@ -101,6 +116,7 @@ _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
     "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},
     "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},
 }
+DISTURBANCES = ("steal", "others' CPU", "restart", *_SYMPTOMS)
 
 
 def _share_of_block(block: Block, ms: float) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.claims import Claim, Verdict, claims, select_claims
+from analysis.claims import claims, select_claims
 from analysis.metrics import metrics_of_subject
 from analysis.record import COMPILED_CODEC, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
+from analysis.verdict import Claim
 from foundation.designs.arms import arms_by_reference
 
 MAX_DRIFT = 0.1
@@ -110,7 +111,7 @@ def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
 
 def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
     operation_claims = select_claims(claims(summary, load, arm), metrics_of_subject("answer", "operations"))
-    return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in operation_claims) else operation_claims
+    return [] if any(claim.verdict.lacks_interval for claim in operation_claims) else operation_claims
 
 
 def _goodput(summary: Summary, vector_length: int) -> Iterator[tuple[str, float | None]]:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from analysis.claims import Claim, answer
-from analysis.dedicated_switch import Prediction
-from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU, Better, Tone
+from analysis.claims import Claims, answer
+from analysis.dedicated_switch import Capacity, Prediction
+from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU, Better, Metric, Tone
+from analysis.statistics import Comparison, comparison_of_ratio
 from analysis.summary import Summary
+from analysis.verdict import Claim, Verdict
 
 TITLES: Mapping[str, str] = {
     PS_PACKETS.name: "packets to servers",
@@ -24,20 +26,41 @@ MAX_AXIS_LIMIT = 1.0
 _AXIS_MARGIN = 1.05  # ratio of the axis to the largest change
 
 
+CAPACITY = Metric("capacity", "capacity", "steps/s", "time", None, better="more")
+"""The capacity, a metric of the whole run, which has no rounds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
-    ratio: float
-    low: float | None
-    high: float | None
+    """A change of one row in one column; None if nothing was measured. Not all changes are of a `Claim`."""
+
+    change: Comparison | None
+    verdict: Verdict
     tone: Tone = ""
+    claim: Claim | None = None
+
+    @property
+    def reason(self) -> tuple[object, ...]:
+        return (self.verdict,) if self.claim is None else self.claim.reason
+
+    @property
+    def bounds(self) -> tuple[float, float, float] | None:
+        """Low end, ratio and high end; None without a ratio. Without an interval the ends are the ratio."""
+        if self.change is None or self.change.ratio is None:
+            return None
+        ratio, low, high = self.change.ratio, self.change.ratio_low, self.change.ratio_high
+        return (ratio if low is None else low, ratio, ratio if high is None else high)
+
+
+_NOT_MEASURED = Effect(None, Verdict.NOT_MEASURED)
 
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
     title: str
     better: Better
-    dedicated: Effect | None  # simulated, with a dedicated switch
-    measured: Effect | None
+    dedicated: Effect | None  # simulated, with a dedicated switch; None in all rows without a prediction
+    measured: Effect
 
     @property
     def effects(self) -> list[Effect]:
@@ -52,55 +75,64 @@ def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
     measured = answer(summary).claims
     dedicated = {} if predicted is None else predicted.claims
     rows = [
-        ForestRow(title, METRICS[name].better, _effect(dedicated.get(name)), effect)
+        ForestRow(
+            title,
+            METRICS[name].better,
+            None if predicted is None else _effect(dedicated, name),
+            _effect(measured, name),
+        )
         for name, title in TITLES.items()
-        if (effect := _effect(measured.get(name))) is not None or name in dedicated
+        if name in measured or name in dedicated
     ]
     capacity = _capacity_row(summary, predicted)
     return [*rows, capacity] if rows and capacity is not None else rows
 
 
-def _effect(claim: Claim | None) -> Effect | None:
-    if claim is None or claim.change.ratio is None:
-        return None
-    return Effect(claim.change.ratio, claim.change.ratio_low, claim.change.ratio_high, claim.tone)
+def _effect(claims: Claims, name: str) -> Effect:
+    if name not in claims:
+        return _NOT_MEASURED
+    claim = claims[name]
+    return Effect(claim.change, claim.verdict, claim.tone, claim)
 
 
 def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
     measured = _measured_capacity(summary)
-    dedicated = None
-    if predicted is not None:
-        capacity = predicted.capacity
-        tone: Tone = "better" if capacity.low > 1 else "worse" if capacity.high < 1 else ""
-        dedicated = Effect(capacity.ratio - 1, capacity.low - 1, capacity.high - 1, tone)
-    return ForestRow("capacity", "more", dedicated, measured) if measured or dedicated else None
+    dedicated = None if predicted is None else _dedicated_capacity(predicted.capacity)
+    effects = [effect for effect in (measured, dedicated) if effect is not None]
+    if all(effect.change is None for effect in effects):
+        return None
+    return ForestRow(CAPACITY.label, CAPACITY.better, dedicated, measured)
 
 
-def _measured_capacity(summary: Summary) -> Effect | None:
+def _dedicated_capacity(capacity: Capacity | None) -> Effect:
+    if capacity is None:
+        return _NOT_MEASURED
+    unclaimed = Verdict.UNCHECKED if capacity.low is None else Verdict.CONTAINS_ZERO
+    verdicts = {-1: Verdict.LESS, 0: unclaimed, 1: Verdict.MORE}
+    change = comparison_of_ratio(capacity.reference, capacity.ratio, capacity.low, capacity.high)
+    return Effect(change, verdicts[capacity.sign], CAPACITY.tone(capacity.sign))
+
+
+def _measured_capacity(summary: Summary) -> Effect:
     """Return the geometric mean and range of measured capacity ratios; they are too few for an interval."""
     lead = summary.lead
     if lead is None or lead.reference is None or summary.is_simulated:
-        return None
+        return _NOT_MEASURED
     capacities = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
-    ratios = [
-        capacity[lead.name] / capacity[lead.reference]
+    pairs = [
+        (capacity[lead.name], capacity[lead.reference])
         for capacity in capacities
-        if lead.name in capacity and capacity.get(lead.reference)
+        if capacity.get(lead.name) and capacity.get(lead.reference)
     ]
-    if not ratios:
-        return None
+    if not pairs:
+        return _NOT_MEASURED
+    ratios = [capacity / reference for capacity, reference in pairs]
     mean = exp(sum(map(log, ratios)) / len(ratios))
-    bounds = (min(ratios) - 1, max(ratios) - 1) if len(ratios) > 1 else (None, None)
-    return Effect(mean - 1, *bounds)
+    bounds = (min(ratios), max(ratios)) if len(ratios) > 1 else (None, None)
+    return Effect(comparison_of_ratio(pairs[0][1], mean, *bounds), Verdict.FEW_CAPACITIES)
 
 
 def axis_limit(rows: Sequence[ForestRow]) -> float:
     """Return the largest change, in either direction, that the plot's axis must show; never 0."""
-    bounds = [
-        abs(bound)
-        for row in rows
-        for effect in row.effects
-        for bound in (effect.ratio, effect.low, effect.high)
-        if bound is not None
-    ]
+    bounds = [abs(bound) for row in rows for effect in row.effects for bound in effect.bounds or ()]
     return min(max(bounds, default=0.0) * _AXIS_MARGIN, MAX_AXIS_LIMIT) or MAX_AXIS_LIMIT

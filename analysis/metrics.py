@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import nan
+from math import isnan, nan
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -104,6 +104,11 @@ def _transfer_metrics(op: str, ops: str) -> Iterator[Metric]:
     yield from _latency_metrics(op, f"op_latency_us.{op}", "operations", op, fields_by_estimate)
 
 
+def _cpu_us_without(program_s: float, cpu_s: float) -> float:
+    # The two are read from different clocks, whose resolution can make the difference negative.
+    return program_s if isnan(program_s) else max(0.0, cpu_s - program_s) * 1e6
+
+
 # fmt: off
 PS_PROC_CPU = Metric(
     "ps_proc_cpu_us_per_step", "PS_proc CPU", "µs", "cpu", lambda block: block.servers.proc_cpu_ns / 1e3,
@@ -145,7 +150,7 @@ METRICS = {metric.name: metric for metric in (
     PS_CPU,
     Metric("ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
-           else (block.servers.cpu_s - block.program_s.of_servers) * 1e6, summary_path=None),
+           else _cpu_us_without(block.program_s.of_servers, block.servers.cpu_s), summary_path=None),
     PS_PACKETS,
     Metric("ps_bytes_per_step", "bytes to PS/step", "", "count", lambda block: block.servers.bytes,
            shown=("differences", "answer"), subject="servers", noun="bytes"),
@@ -153,7 +158,7 @@ METRICS = {metric.name: metric for metric in (
     WORKER_CPU,
     Metric("worker_cpu_without_switch_us_per_step", "worker w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
-           else (block.worker_cpu_s - block.program_s.of_workers) * 1e6,
+           else _cpu_us_without(block.program_s.of_workers, block.worker_cpu_s),
            summary_path=None, shown=("differences", "answer"),
            subject="workers", noun="CPU without the switch's program"),
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",

@@ -12,20 +12,22 @@ from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
-from analysis.forest import forest
+from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import Tone, metrics_of_table
-from analysis.page.build import Page, Result, build, drawings, glossary
+from analysis.page.build import Columns, Page, Result, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
+from analysis.verdict import Claim
 from analysis.wording import (
     AnswerText,
     Row,
     Sentence,
     Table,
     difference,
+    in_sentences,
     pairs,
     plain,
     sentence_text,
@@ -44,7 +46,7 @@ def answers(summary: Summary) -> list[AnswerText]:
         return [measured]
     dedicated = AnswerText(
         title=_render_line("dedicated_title", predicted, summary=summary),
-        headline=_render_line("headline", predicted, summary=summary),
+        headline=" ".join(_dedicated_verdict(summary, predicted)),
         is_trusted=True,
         sentences=tuple(sentences("dedicated_sentences", predicted, summary=summary)),
     )
@@ -73,21 +75,55 @@ def result(record: RunRecord, summary: Summary) -> Result:
     rows = forest(summary, predicted)
     context = {"summary": summary, "facts": facts(summary)}
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
+    busy = summary.loads[answer(summary).load].busy
     notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
     return Result(
         title=_render_line("result_title", record, summary=summary),
-        verdict=answer_texts[0].headline,
+        verdict=answer_texts[0].headline if predicted is None else _dedicated_verdict(summary, predicted)[0],
+        figures=() if predicted is None else _dedicated_verdict(summary, predicted)[1:],
         is_trusted=answer_texts[0].is_trusted,
         rows=rows,
         sentences=() if rows else answer_texts[0].sentences,
         warnings=sentences("warnings", errors, **context),
         notes=notes,
+        busy="" if busy is None else _render_line("busy", busy),
+        columns=_columns(summary, predicted),
+        row_reasons=texts("row_reasons", _groups_by_reason(rows, _columns(summary, predicted))),
     )
+
+
+def _dedicated_verdict(summary: Summary, predicted: Prediction) -> list[str]:
+    """Return the verdict for a dedicated switch, and a sentence for each column with its figures, if any."""
+    return texts("headline", predicted, answer(summary).claims, summary=summary)
+
+
+def _columns(summary: Summary, predicted: Prediction | None) -> Columns:
+    if summary.is_simulated:
+        return Columns("", "simulated")
+    return Columns("" if predicted is None else "dedicated switch", "this machine")
+
+
+def _groups_by_reason(rows: Sequence[ForestRow], columns: Columns) -> list[tuple[str, list[str], Effect]]:
+    """Return the rows that are not claimed: (column, titles of rows, an effect of them) for each reason."""
+    groups: dict[tuple[object, ...], tuple[str, list[str], Effect]] = {}
+    for column, effects in (
+        (columns.dedicated, [(row.title, row.dedicated) for row in rows]),
+        (columns.measured, [(row.title, row.measured) for row in rows]),
+    ):
+        for title, effect in effects:
+            if effect is not None and not effect.verdict.sign:
+                group = (column if columns.dedicated else "", list[str](), effect)
+                groups.setdefault((column, *effect.reason), group)[1].append(title)
+    return list(groups.values())
 
 
 def _prediction_errors(summary: Summary, predicted: Prediction) -> list[Check]:
     measured = answer(summary).claims
-    return [miss for miss in predicted.misses if not measured[miss.metric.name].is_noise]
+    return [
+        miss
+        for miss in predicted.misses
+        if miss.metric.name in measured and not measured[miss.metric.name].is_noise
+    ]
 
 
 def _render_line(macro: str, *arguments: object, **context: object) -> str:
@@ -197,7 +233,26 @@ def difference_tables(summary: Summary, name: str) -> Iterator[Table]:
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         title = _render_line("table_title", name, baseline, summary=summary)
-        yield Table(title, head, rows, texts("table_notes" if rows else "no_round", load))
+        yield Table(title, head, rows, table_notes(summary, name, arms) if rows else texts("no_round", load))
+
+
+def table_notes(summary: Summary, name: str, arms: Sequence[Arm]) -> list[str]:
+    return texts("table_notes", summary.loads[name], unclaimed_rows(summary, name, arms))
+
+
+def unclaimed_rows(
+    summary: Summary, name: str, arms: Sequence[Arm]
+) -> list[tuple[Claim, dict[str, list[str]]]]:
+    """Return what is not claimed in a table: (a claim with the reason, arm -> labels of metrics)."""
+    groups: dict[tuple[object, ...], tuple[Claim, dict[str, list[str]]]] = {}
+    for arm in arms:
+        # A repetition's difference is noise, and is never claimed.
+        claims_of_arm = {} if arm.is_repetition else claims(summary, name, arm.name)
+        for claim in select_claims(claims_of_arm, metrics_of_table("differences")):
+            if not claim.sign:
+                _, labels_by_arm = groups.setdefault(claim.reason, (claim, {}))
+                labels_by_arm.setdefault(arm.name, []).append(in_sentences(claim.metric.label))
+    return list(groups.values())
 
 
 def arms_by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
@@ -205,7 +260,7 @@ def arms_by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]
 
 
 def _difference_cell(change: Comparison | None, tone: Tone) -> Sentence:
-    return plain("–") if change is None or change.ratio is None else (difference(change, tone),)
+    return plain("–") if change is None or change.is_from_zero_to_zero else (difference(change, tone),)
 
 
 def durability_table(summary: Summary) -> Table:

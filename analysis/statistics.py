@@ -36,8 +36,8 @@ class Comparison(BaseModel):
     """An arm's estimate compared with the baseline's, with intervals; None for undefined numbers.
 
     Estimates are geometric means over rounds, and bounds of the difference are those of the ratio times the
-    baseline. If some round has a 0, estimates are arithmetic means, and bounds of the ratio are those of the
-    difference divided by the baseline.
+    baseline. If some round has a 0, estimates are arithmetic means. A ratio and its bounds are never below
+    -1, because no metric is negative; from a baseline of 0 there is no ratio, only a difference.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,15 +49,19 @@ class Comparison(BaseModel):
     low: float | None
     high: float | None
     ratio: float | None
-    """`value` / `reference` - 1, with bounds `ratio_low` and `ratio_high`."""
+    """`value` / `reference` - 1, with bounds `ratio_low` and `ratio_high`; -1 is a value of 0."""
     ratio_low: float | None
     ratio_high: float | None
 
     @property
     def sign(self) -> int:
-        if self.ratio_low is None or self.ratio_high is None:
+        if self.low is None or self.high is None:
             return 0
-        return int(self.ratio_low > 0) - int(self.ratio_high < 0)
+        return int(self.low > 0) - int(self.high < 0)
+
+    @property
+    def is_from_zero_to_zero(self) -> bool:
+        return self.reference == self.value == 0
 
     @property
     def half_width(self) -> float | None:
@@ -87,11 +91,19 @@ def _compare_geometric_means(arm: Rounds, baseline: Rounds, alpha: float) -> Com
 def comparison_of_logarithms(
     log_baseline: float, shift: float, low: float | None, high: float | None
 ) -> Comparison:
-    reference, ratio = float(np.exp(log_baseline)), float(np.expm1(shift))
-    ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
+    low, high = (None if logarithm is None else float(np.exp(logarithm)) for logarithm in (low, high))
+    return comparison_of_ratio(float(np.exp(log_baseline)), float(np.exp(shift)), low, high)
+
+
+def comparison_of_ratio(
+    reference: float, quotient: float, low: float | None, high: float | None
+) -> Comparison:
+    """Return the comparison of a value that is `quotient` times the baseline, with bounds of the quotient."""
+    ratio = quotient - 1
+    ratio_low, ratio_high = (None if bound is None else bound - 1 for bound in (low, high))
     return Comparison(
         reference=reference,
-        value=reference * (1 + ratio),
+        value=reference * quotient,
         difference=reference * ratio,
         low=None if ratio_low is None else reference * ratio_low,
         high=None if ratio_high is None else reference * ratio_high,
@@ -101,16 +113,22 @@ def comparison_of_logarithms(
     )
 
 
+def relative_change(value: float, reference: float) -> float | None:
+    """Return `value` / `reference` - 1; None from 0, which has no relative change."""
+    return value / reference - 1 if reference else None
+
+
 def _compare_arithmetic_means(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
-    reference, difference = float(baseline.mean()), float((arm - baseline).mean())
+    reference, value = float(baseline.mean()), float(arm.mean())
     low, high = _interval_or_none(arm - baseline, alpha)
-    ratio, ratio_low, ratio_high = (
-        None if bound is None or not reference else bound / reference for bound in (difference, low, high)
-    )
+    ratio = relative_change(value, reference)
+    ratio_low = ratio_high = None
+    if ratio is not None and low is not None and high is not None:
+        ratio_low, ratio_high = _interval_of_ratio(arm, baseline, _divided(low, high, reference), alpha)
     return Comparison(
         reference=reference,
-        value=reference + difference,
-        difference=difference,
+        value=value,
+        difference=value - reference,
         low=low,
         high=high,
         ratio=ratio,
@@ -119,8 +137,28 @@ def _compare_arithmetic_means(arm: Rounds, baseline: Rounds, alpha: float) -> Co
     )
 
 
+def _divided(low: float, high: float, reference: float) -> tuple[float, float]:
+    """Return a difference's bounds as shares of the baseline, whose uncertainty they leave out."""
+    return max(low / reference, -1.0), high / reference
+
+
+def _interval_of_ratio(
+    arm: Rounds, baseline: Rounds, relative_bounds: tuple[float, float], alpha: float
+) -> tuple[float, float]:
+    """Return the interval of `arm` / `baseline` - 1, where rounds of the arm, or some of both, are 0."""
+    if not arm.any():
+        return -1.0, -1.0
+    if (baseline > 0).all():
+        # A subset's ratio of sums is above the true ratio if its mean of `arm` - true ratio * `baseline` is
+        # positive, and below it if that is negative, so these ratios are typical values, too.
+        members = subsets(len(arm))
+        return typical_interval((members @ arm) / (members @ baseline) - 1, alpha)
+    # Some subset has a baseline of 0, and no ratio.
+    return relative_bounds
+
+
 def compare_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
-    """Compare two runs, by Welch's interval from `MIN_ROUNDS` rounds on; ratios are None if a round is 0."""
+    """Compare two runs, by Welch's interval from `MIN_ROUNDS` rounds on."""
     if not ((other_run > 0).all() and (first_run > 0).all()):
         return _compare_unpaired_means(other_run, first_run)
     other_logs, first_logs = np.log(other_run), np.log(first_run)
@@ -131,15 +169,18 @@ def compare_unpaired(other_run: Rounds, first_run: Rounds) -> Comparison:
 def _compare_unpaired_means(other_run: Rounds, first_run: Rounds) -> Comparison:
     reference, value = float(first_run.mean()), float(other_run.mean())
     low, high = _welch_interval(other_run, first_run)
+    ratio_low = ratio_high = None
+    if reference and low is not None and high is not None:
+        ratio_low, ratio_high = _divided(low, high, reference) if value else (-1.0, -1.0)
     return Comparison(
         reference=reference,
         value=value,
         difference=value - reference,
         low=low,
         high=high,
-        ratio=None,
-        ratio_low=None,
-        ratio_high=None,
+        ratio=relative_change(value, reference),
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
     )
 
 

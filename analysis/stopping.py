@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import Literal, NamedTuple
 
-from analysis.claims import Claim
 from analysis.metrics import answer_metrics
 from analysis.statistics import Comparison
+from analysis.verdict import Claim
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import repetition_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analysis.disturbance import DisturbedBlocks, invalidated_kinds
+from analysis.disturbance import DisturbedBlocks, disturbed_blocks, invalidated_kinds
 from analysis.learning import (
     common_reports,
     compare_mean_losses,
@@ -117,6 +117,8 @@ class LoadSummary(_Model):
     blocks_repeated: int = 0
     blocks_disturbed: int = 0
     """Number of blocks that were disturbed in their last attempt, and count nevertheless."""
+    busy: DisturbedBlocks | None = None
+    """The disturbed blocks of all arms, if they are too many to compare times; else None."""
     invalidated_by: dict[str, dict[Kind, DisturbedBlocks]] = {}
     """Arm -> kind of metric -> disturbed blocks, if there are too many to claim a difference."""
 
@@ -348,6 +350,7 @@ def _summarise_load(
         differences = {
             name: comparisons for name, comparisons in differences.items() if not arm_of(name).is_repetition
         }
+    disturbed = disturbed_blocks(blocks)
     return LoadSummary(
         offered_rate=record.offered_rate.get(load_name(load)),
         alpha=alpha,
@@ -357,7 +360,8 @@ def _summarise_load(
         differences=differences,
         block_steps=_block_steps(operations),
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
-        blocks_disturbed=sum(bool(block.disturbed) for block in blocks),
+        blocks_disturbed=disturbed.disturbed,
+        busy=disturbed if disturbed.are_too_many else None,
         invalidated_by=_invalidated_by_arm(blocks, differences),
     )
 

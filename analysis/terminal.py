@@ -14,11 +14,12 @@ from rich.text import Text
 from analysis.claims import metric_rows
 from analysis.forest import Effect, ForestRow
 from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
+from analysis.page.build import Columns
 from analysis.record import RunRecord
-from analysis.report import answers, arms_by_baseline, fact_sentences, result
+from analysis.report import answers, arms_by_baseline, fact_sentences, result, table_notes
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
-from analysis.wording import AnswerText, Sentence, in_sentences, interval, signed_percent, texts
+from analysis.wording import AnswerText, Sentence, change, in_sentences, interval, texts
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES
 
@@ -40,9 +41,11 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
 
 
 def render(summary: Summary) -> RenderableType:
-    parts: list[RenderableType] = [
-        line for answer_text in answers(summary) for line in (*_render_answer(answer_text), "")
-    ]
+    busy = next(iter(summary.loads.values())).busy
+    parts: list[RenderableType] = []
+    if busy is not None:
+        parts += [*(Text(line, style="yellow") for line in texts("busy", busy)), ""]
+    parts += [line for answer_text in answers(summary) for line in (*_render_answer(answer_text), "")]
     for name, load in summary.loads.items():
         for baseline, arms in arms_by_baseline(summary, load).items():
             title = " ".join(texts("terminal_title", name, baseline, summary=summary))
@@ -50,7 +53,7 @@ def render(summary: Summary) -> RenderableType:
             # There is at least one table: without other arms, it has only the baseline.
             for begin in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
                 parts.append(_terminal_table(summary, name, baseline, arms[begin : begin + _ARMS_PER_TABLE]))
-        parts += [*texts("table_notes", load), ""]
+            parts += [*table_notes(summary, name, arms), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     return Group(*parts, *fact_sentences(summary))
 
@@ -86,12 +89,12 @@ def new_table(first: str, others: Sequence[str], padding: tuple[int, int, int, i
 
 
 def _format_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
-    if comparison is None or comparison.ratio is None:
+    if comparison is None or comparison.is_from_zero_to_zero:
         return "–"
     bounds = interval(comparison).replace("[", "\\[")
     if arm.is_repetition and bounds:
         return bounds
-    text = f"{signed_percent(comparison.ratio)} {bounds}".rstrip()
+    text = f"{change(comparison)} {bounds}".rstrip()
     style = _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
@@ -124,8 +127,12 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
         console.width = RESULT_WIDTH
     run_result = result(record, summary)
     console.print(Text(run_result.title, style="bold"))
+    if run_result.busy:
+        console.print(Text(run_result.busy, style="yellow"))
     if run_result.rows:
-        console.print(_forest_table(run_result.rows), "")
+        console.print(_forest_table(run_result.rows, run_result.columns), "")
+    for reason in run_result.row_reasons:
+        console.print(Text(f"~ {reason}", style="dim"))
     for sentence in run_result.sentences:
         console.print(Padding(Text("• ") + styled(sentence), _BULLET_PADDING))
     for note in run_result.notes:
@@ -135,12 +142,13 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
     console.print(f"report: {report}", soft_wrap=True, markup=False)
     console.print(f"all numbers: ./hotline report {report.parent}", soft_wrap=True, markup=False)
     console.print(Text(run_result.verdict, style="bold" if run_result.is_trusted else "bold red"))
+    for figures in run_result.figures:
+        console.print(Text(figures))
 
 
-def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
-    has_dedicated = any(row.dedicated for row in rows)
-    columns = ["dedicated switch", "this machine"] if has_dedicated else ["this machine"]
-    table = new_table("change in %", columns, _FOREST_CELL_PADDING)
+def _forest_table(rows: Sequence[ForestRow], columns: Columns) -> TerminalTable:
+    has_dedicated = bool(columns.dedicated)
+    table = new_table("change in %", [*filter(None, columns)], _FOREST_CELL_PADDING)
     for row in rows:
         effects = (row.dedicated, row.measured) if has_dedicated else (row.measured,)
         table.add_row(row.title, *map(_format_effect, effects))
@@ -148,13 +156,7 @@ def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
 
 
 def _format_effect(effect: Effect | None) -> Text:
-    if effect is None:
-        return Text("–")
-    bounds = (
-        ""
-        if effect.low is None or effect.high is None
-        else f" [{signed_percent(effect.low)}, {signed_percent(effect.high)}]"
-    )
-    return Text(
-        f"{signed_percent(effect.ratio)}{bounds} {' ' if effect.tone else '~'}", style=_STYLES[effect.tone]
-    )
+    if effect is None or effect.change is None:
+        return Text("– ~")
+    text = f"{change(effect.change)} {interval(effect.change)}".rstrip()
+    return Text(f"{text} {' ' if effect.tone else '~'}", style=_STYLES[effect.tone])

@@ -11,16 +11,28 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
 from analysis import disturbance, learning, statistics
-from analysis.claims import Claim, group_claims, groups_without_claim, tone_of
+from analysis.claims import group_by_reason, group_claims, groups_without_claim
 from analysis.facts import MAX_HOT_PART, P99_STEPS
-from analysis.metrics import METRICS, PS_CPU, Tone, goals, metrics_of_subject, metrics_of_table
+from analysis.metrics import METRICS, Tone, goals, metrics_of_subject, metrics_of_table
 from analysis.record import ANY
 from analysis.statistics import Comparison
 from analysis.stopping import LOOKS
+from analysis.verdict import Claim, Verdict
 from foundation.designs.arms import arms_by_reference
 from foundation.designs.registry import design
 from foundation.logs.columns import at_load, load_title
 from foundation.text import capital, pluralize
+
+DISTURBANCE_WORDS = {
+    "steal": "the hypervisor used the CPU",
+    "others' CPU": "other programs used the CPU",
+    "restart": "a server or the switch restarted",
+    "pressure": "processes waited for a CPU",
+    "run queue": "an agent waited for a CPU",
+    "retransmissions": "unusually many frames were sent again",
+    "lateness": "the load generator was late",
+}
+"""Disturbance -> what happened, as a clause that goes on with "in N of M blocks"."""
 
 
 class Span(BaseModel):
@@ -70,10 +82,20 @@ def sentence_text(sentence: Sentence) -> str:
 
 
 def difference(comparison: Comparison, tone: Tone = "") -> Span:
-    assert comparison.ratio is not None
-    text = signed_percent(comparison.ratio)
-    text = text if text.startswith("×") else f"{text} %"
-    return Span(text=f"{text} {interval(comparison)}".rstrip(), tone=tone)
+    """Return a change with its interval: in per cent, as a multiple, or the values from baseline 0."""
+    return Span(text=f"{change_with_unit(comparison)} {interval(comparison)}".rstrip(), tone=tone)
+
+
+def change_with_unit(comparison: Comparison) -> str:
+    text = change(comparison)
+    return text if comparison.ratio is None or text.startswith("×") else f"{text} %"
+
+
+def change(comparison: Comparison) -> str:
+    """Format a change without its interval and the per cent sign."""
+    if comparison.ratio is None:
+        return f"{comparison.reference:g} → {_short(comparison.value)}"
+    return signed_percent(comparison.ratio)
 
 
 def interval(comparison: Comparison) -> str:
@@ -86,8 +108,19 @@ def signed_percent(ratio: float) -> str:
     """Format a change in per cent, without the per cent sign; a tenfold or larger one as a multiple."""
     share = 100 * ratio
     if share >= 1000:
-        return f"×{1 + ratio:.0f}"
+        return f"×{1 + ratio:,.0f}"
     return f"{share:+.1f}" if abs(round(share, 1)) < 10 else f"{share:+.0f}"
+
+
+def percent(ratio: float) -> str:
+    """Format the size of a change in per cent; only a value of 0 is 100 % less."""
+    share = abs(100 * ratio)
+    is_nearly_all = round(share) == 100 and -1 < ratio < 0
+    return f"{min(round(share, 1), 99.9):.1f} %" if is_nearly_all else f"{share:.0f} %"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def in_sentences(label: str) -> str:
@@ -139,15 +172,16 @@ def _template() -> Template:
     environment.filters |= {
         "at_load": at_load, "capital": capital, "change": _format_change, "format": format,
         "in_sentences": in_sentences, "interval": interval, "load_title": load_title,
-        "signed_percent": signed_percent,
+        "percent": percent, "signed_percent": signed_percent,
     }  # fmt: skip
     environment.globals |= {
-        "ANY": ANY, "PS_CPU": PS_CPU, "METRICS": METRICS, "group_claims": group_claims,
+        "ANY": ANY, "METRICS": METRICS, "group_claims": group_claims,
         "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
         "MAX_HOT_PART": MAX_HOT_PART, "P99_STEPS": P99_STEPS, "goals": goals, "learning": learning,
         "LOOKS": LOOKS,
         "metrics_of_table": metrics_of_table, "metrics_of_subject": metrics_of_subject,
-        "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of,
+        "pluralize": pluralize, "statistics": statistics,
+        "DISTURBANCE_WORDS": DISTURBANCE_WORDS, "Verdict": Verdict, "group_by_reason": group_by_reason,
         "groups_without_claim": groups_without_claim,
     }  # fmt: skip
     return environment.get_template("sentences.txt.j2")

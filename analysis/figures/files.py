@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from analysis.figures.model import MAP_LIMIT_PERCENT, Figure, Panel, Series
+from analysis.figures.model import MAP_LIMIT_PERCENT, Axis, Figure, Panel, Series, Values
 from foundation.logs.parts import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure as Drawing
 
 SUFFIXES = ("pdf", "png", "csv")
@@ -166,13 +167,21 @@ def _format_number(value: float, _position: object) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
+def _values_on(side: Literal["x", "y"], panel: Panel, figure: Figure) -> Values:
+    # Panels share their axes, except for x axes of their own.
+    is_shared = side == "y" or panel.x is None
+    panels = figure.panels if is_shared else [panel]
+    return figure.values_on(side, (curve for each in panels for curve in each.series))
+
+
 def _label_axes(axis: Axes, panel: Panel, figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-    for side, model, drawn_axis in (
+    sides: tuple[tuple[Literal["x", "y"], Axis, XAxis | YAxis], ...] = (
         ("x", panel.x or figure.x, axis.xaxis),
         ("y", figure.y, axis.yaxis),
-    ):
+    )
+    for side, model, drawn_axis in sides:
         if model.is_log:
             getattr(axis, f"set_{side}scale")("log")
             drawn_axis.set_major_locator(LogLocator(numticks=_MAX_LOG_TICKS))
@@ -180,6 +189,9 @@ def _label_axes(axis: Axes, panel: Panel, figure: Figure) -> None:
             drawn_axis.set_major_formatter(FuncFormatter(_format_number))
         if model.is_share:
             drawn_axis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+        limits = model.limits_of(_values_on(side, panel, figure), model.is_log)
+        if limits is not None:
+            getattr(axis, f"set_{side}lim")(limits)
         getattr(axis, f"set_{side}label")(model.title)
     if figure.y.is_share and figure.kind in ("lines", "steps"):
         axis.set_ylim(0, 1)

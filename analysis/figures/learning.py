@@ -24,7 +24,7 @@ def reported_losses(sources: Sequence[Source]) -> Figure:
         "loss",
         "Loss that the script reports",
         Axis("report"),
-        Axis("loss"),
+        Axis("loss", max_alike_spread=0.0),
         [Panel("", series)] if series else [],
         caption="Point n: mean of all workers' n-th reports. Arms take turns, and each trains its own model.",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +23,8 @@ COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a
 _OTHER_COLOURS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
 MAP_LIMIT_PERCENT = 60
 """Change at which a map's colour scale ends."""
+_HEADROOM = 1.25  # limit of an axis from 0, as a ratio to the largest value
+_HALF_DECADE = math.sqrt(10)
 DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
 
 
@@ -31,7 +34,27 @@ class Axis:
     is_log: bool = False
     is_share: bool = False
     limits: tuple[float, float] | None = None
-    """Limits of the axis on the page; None takes them from each panel's data."""
+    """Limits of the axis; None takes them from each panel's data."""
+    max_alike_spread: float = 0.05
+    """Spread of values, as a share of the largest, up to which they count as alike."""
+
+    def limits_of(self, values: Values, is_log: bool) -> tuple[float, float] | None:
+        """Return the axis' limits for these values, or None if limits close to the values show them well.
+
+        Values that are alike, or nearly so, get limits from 0, or of a decade on a logarithmic axis, because
+        close limits would magnify a difference that is none.
+        """
+        finite = values[np.isfinite(values)]
+        if self.limits is not None or not len(finite):
+            return self.limits
+        low, high = float(finite.min()), float(finite.max())
+        if is_log:
+            middle = math.sqrt(low * high) if low > 0 else 0.0
+            is_alike = middle > 0 and high <= (1 + self.max_alike_spread) * low
+            return (middle / _HALF_DECADE, middle * _HALF_DECADE) if is_alike else None
+        if high - low > self.max_alike_spread * max(abs(low), abs(high)):
+            return None
+        return (min(0.0, _HEADROOM * low), max(0.0, _HEADROOM * high)) if low or high else (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +111,17 @@ class Figure:
     caption: str = ""
     facts: Mapping[Fact, float] = field(default_factory=dict)
     """Numbers in the tables of a report, by key, such as (arm, operation, quantity)."""
+
+    def values_on(self, side: Literal["x", "y"], series: Iterable[Series]) -> Values:
+        """Return the values of series on an axis; none if it has names, or if the drawing begins at 0."""
+        if self.kind not in ("lines", "steps", "points"):
+            return np.zeros(0)
+        columns = [curve.columns() for curve in series if side == "y" or not curve.has_categories]
+        names = ("x",) if side == "x" else ("y", "low", "high")
+        arrays = [
+            np.asarray(each[name], dtype=np.float64) for each in columns for name in names if name in each
+        ]
+        return np.concatenate([np.zeros(0), *arrays])
 
     @property
     def is_empty(self) -> bool:

@@ -4,16 +4,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.forest import ForestRow, axis_limit
+from analysis.forest import Effect, ForestRow, axis_limit
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
 from analysis.summary import Summary
-from analysis.wording import AnswerText, Sentence, Table, pairs, signed_percent
+from analysis.wording import AnswerText, Sentence, Table, change_with_unit, interval, pairs, texts
 from foundation.designs.arms import arms_in_order
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
@@ -24,17 +25,30 @@ def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
     return pairs("glossary", arms)
 
 
+class Columns(NamedTuple):
+    """Titles of the result's columns; the first is empty without a simulated dedicated switch."""
+
+    dedicated: str
+    measured: str
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of a run, which the terminal and the page show first."""
 
     title: str
     verdict: str
+    figures: Sequence[str]
+    """The verdict's figures, a sentence for each column; the verdict has those of a single column."""
     is_trusted: bool
     rows: Sequence[ForestRow]
     sentences: Sequence[Sentence]
     warnings: Sequence[Sentence]
     notes: Sequence[str]
+    columns: Columns
+    busy: str = ""  # that the machine was busy
+    row_reasons: Sequence[str] = ()
+    """For the terminal: the rows that are not claimed, by reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ def build(page: Page) -> str:
     return _render(
         "page.html.j2",
         page=page,
-        forest=forest_plot(page.first_screen.rows) if page.first_screen else "",
+        forest=forest_plot(page.first_screen.rows, page.first_screen.columns) if page.first_screen else "",
         style=Markup(_read_text("style.css")),
         script=Markup(_read_text("script.js")),
         library=Markup(get_plotlyjs()),
@@ -100,7 +114,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     ]
 
 
-def forest_plot(rows: Sequence[ForestRow]) -> Markup:
+def forest_plot(rows: Sequence[ForestRow], columns: Columns) -> Markup:
     if not rows:
         return Markup()
     limit = axis_limit(rows)
@@ -109,8 +123,7 @@ def forest_plot(rows: Sequence[ForestRow]) -> Markup:
         # The line of no change is in the middle, at 50 %.
         return round(50 + 50 * max(-1.0, min(1.0, share / limit)), 2)
 
-    has_dedicated = any(row.dedicated for row in rows)
-    return _render("forest.html.j2", rows=rows, at=position_percent, has_dedicated=has_dedicated)
+    return _render("forest.html.j2", rows=rows, at=position_percent, columns=columns)
 
 
 def _render(name: str, **context: object) -> Markup:
@@ -121,8 +134,18 @@ def _render(name: str, **context: object) -> Markup:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"format": format, "signed_percent": signed_percent}
+    environment.filters |= {
+        "change": change_with_unit,
+        "format": format,
+        "interval": interval,
+        "row_reason": _row_reason,
+    }
     return Markup(environment.get_template(name).render(context))
+
+
+def _row_reason(effect: Effect) -> str:
+    [reason] = texts("row_reason", effect)
+    return reason
 
 
 def _to_json(value: object) -> str:

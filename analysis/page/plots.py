@@ -14,12 +14,10 @@ from analysis.wording import Row, Sentence, Table, plain
 T = TypeVar("T")
 Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figure
 
-_MAX_ALIKE_SPREAD = 0.05  # spread of values, as a share of the largest, up to which they count as alike
 _SIGNIFICANT_DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _MAX_TABLE_ROWS = 40  # of a table of points
 _MAX_MAP_ROWS = 9  # and columns, of the table of a map
-_HEADROOM = 1.25  # limit of an axis from 0, as a ratio to the largest value
 _ROUNDING = 1e-9  # error of a sum of shares
 
 
@@ -68,15 +66,21 @@ def plot(figure: Figure) -> Plot:
         {
             "name": figure.name,
             "title": figure.title,
-            "x": _axis(
-                figure.x, is_categorical=not has_bars and _has_categories(figure), values=_values_on_x(figure)
-            ),
-            "y": _axis(figure.y, is_categorical=has_bars, is_reversed=has_bars),
             "panels": [
                 {
                     "title": panel.title,
                     "traces": list(_traces(panel.series, figure)),
-                    **({} if panel.x is None else {"x": _axis(panel.x, is_categorical=False)}),
+                    "x": _axis(
+                        panel.x or figure.x,
+                        figure.values_on("x", panel.series),
+                        is_categorical=not has_bars and _has_categories(figure),
+                    ),
+                    "y": _axis(
+                        figure.y,
+                        figure.values_on("y", panel.series),
+                        is_categorical=has_bars,
+                        is_reversed=has_bars,
+                    ),
                 }
                 for panel in figure.panels
                 if panel.series
@@ -85,29 +89,15 @@ def plot(figure: Figure) -> Plot:
     )
 
 
-def _axis(axis: Axis, is_categorical: bool, is_reversed: bool = False, values: Values | None = None) -> Spec:
+def _axis(axis: Axis, values: Values, is_categorical: bool, is_reversed: bool = False) -> Spec:
     return {
         "title": axis.title,
         "is_share": axis.is_share,
         "is_categorical": is_categorical,
         "reversed": is_reversed,
-        "range": axis.limits or (None if axis.is_log or values is None else _limits_from_0(values)),
+        "range": axis.limits_of(values, is_log=False),
+        "log_range": axis.limits_of(values, is_log=True) if axis.is_log else None,
     }
-
-
-def _limits_from_0(values: Values) -> tuple[float, float] | None:
-    """Return limits from 0 if the values are nearly equal, as other limits would magnify noise; else None."""
-    if not len(values) or values.min() <= 0 or values.max() - values.min() > _MAX_ALIKE_SPREAD * values.max():
-        return None
-    return 0.0, _HEADROOM * float(values.max())
-
-
-def _values_on_x(figure: Figure) -> Values | None:
-    if figure.kind not in ("steps", "lines", "points") or _has_categories(figure):
-        return None
-    arrays = [np.asarray(curve.x, dtype=np.float64) for panel in figure.panels for curve in panel.series]
-    values: Values = np.concatenate(arrays) if arrays else np.zeros(0)
-    return values[np.isfinite(values)]
 
 
 def _has_categories(figure: Figure) -> bool:

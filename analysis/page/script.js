@@ -4,12 +4,14 @@ const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function axis(spec, isLog) {
+  // Plotly takes the range of a logarithmic axis as exponents.
+  const range = (isLog ? spec.log_range?.map(Math.log10) : spec.range) ?? undefined;
   return {
     title: { text: spec.title, standoff: 8 }, type: spec.is_categorical ? "category" : isLog ? "log" : "linear",
     tickformat: spec.is_share ? ".0%" : undefined, exponentformat: "none", separatethousands: true,
     dtick: isLog ? 1 : undefined,
     gridcolor: css("--line"), zerolinecolor: css("--line"), automargin: true, fixedrange: true,
-    autorange: spec.reversed ? "reversed" : !spec.range, range: spec.range ?? undefined,
+    autorange: spec.reversed ? "reversed" : !range, range,
   };
 }
 
@@ -28,7 +30,7 @@ function layout(plot, panel, isLogBySide) {
   return {
     showlegend: false, barmode: "stack", margin: { l: 55, r: 10, t: 8, b: 45 }, hovermode: "closest", dragmode: false,
     paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"), font: { color: css("--text") },
-    xaxis: axis(panel.x ?? plot.x, isLogBySide.x), yaxis: axis(plot.y, isLogBySide.y),
+    xaxis: axis(panel.x, isLogBySide.x), yaxis: axis(panel.y, isLogBySide.y),
   };
 }
 

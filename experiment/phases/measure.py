@@ -11,6 +11,7 @@ from typing import TypeVar
 from analysis.disturbance import reasons_to_repeat
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
 from analysis.record import Block, ProgramUse, ServerUse, min_capacity
+from analysis.statistics import relative_change
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
@@ -76,7 +77,10 @@ def _show_interim_summary(session: Session, rounds: RoundCount) -> None:
 
 
 def interim_summary(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
-    """Return one sentence about the rounds so far; None before both arms have a block at this load."""
+    """Return one sentence about the rounds so far.
+
+    None before both arms have a block at this load, and if the baseline did not use the servers.
+    """
     metrics = [METRICS[name] for name in _NOUNS]
     blocks_of_arms = [
         [block for block in blocks if block.load == load and block.arm == arm]
@@ -86,10 +90,12 @@ def interim_summary(blocks: Sequence[Block], load: float, lead: Arm) -> str | No
         return None
     values, baseline = (block_metrics(blocks_of_arm, metrics) for blocks_of_arm in blocks_of_arms)
     changes = [
-        f"{noun} {100 * (values[name] / baseline[name] - 1):+.0f} %"
+        f"{noun} {100 * ratio:+.0f} %"
         for name, noun in _NOUNS.items()
-        if baseline[name]
+        if (ratio := relative_change(values[name], baseline[name])) is not None
     ]
+    if not changes:
+        return None
     rounds = len({block.round for block in blocks_of_arms[0]})
     return f"so far ({pluralize(rounds, 'round')}), at the servers: {', '.join(changes)}"
 

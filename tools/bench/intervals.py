@@ -24,10 +24,10 @@ from rich.table import Table
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from analysis.claims import Claim
 from analysis.metrics import METRICS, by_round, complete_rounds, goals
 from analysis.record import scan_log
 from analysis.statistics import compare_paired, subsets, typical_interval
+from analysis.verdict import Claim
 from foundation.designs.hotset import BASELINE, REPEAT
 
 Rounds = npt.NDArray[np.float64]

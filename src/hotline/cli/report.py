@@ -178,12 +178,12 @@ def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:
 
 
 def _format_cell(metric: Metric, comparisons: Mapping[str, Comparison]) -> Text:
-    from analysis.claims import Claim
     from analysis.terminal import styled
+    from analysis.verdict import Claim
     from analysis.wording import difference
 
     comparison = comparisons.get(metric.name)
-    if comparison is None or comparison.ratio is None:
+    if comparison is None or comparison.is_from_zero_to_zero:
         return Text("–")
     return styled((difference(comparison, Claim(metric, comparison).tone),))
 

@@ -10,7 +10,6 @@ from analysis.claims import (
     Answer,
     Claims,
     Recommendation,
-    Verdict,
     answer,
     group_claims,
     groups_without_claim,
@@ -21,6 +20,7 @@ from analysis.metrics import Subject, Tone, answer_metrics
 from analysis.report import measured_answer
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.verdict import Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
 
 LESS, MORE = of_ratio(-0.2, -0.25, -0.15), of_ratio(0.2, 0.15, 0.25)
@@ -93,13 +93,13 @@ def test_what_noise_covers_is_not_claimed() -> None:
     wide = {**load.differences, "repeat": {PULL: null}}
     changed = found.model_copy(update={"loads": {"0.5": load.model_copy(update={"differences": wide})}})
     claim = answer(changed).claims[PULL]
-    assert (claim.verdict, claim.is_noise, claim.null) == (Verdict.NOT_SIGNIFICANT, True, null)
+    assert (claim.verdict, claim.is_noise, claim.null) == (Verdict.AS_NULL, True, null)
 
 
 def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
     invalid = {"offload": {"time": STOLEN}}
     found = answer(summary({PULL: MORE, PUSH: LESS, CPU: LESS}, invalidated_by=invalid))
-    assert verdicts(found) == {PULL: Verdict.INVALID, PUSH: Verdict.INVALID, CPU: Verdict.LESS}
+    assert verdicts(found) == {PULL: Verdict.DISTURBED, PUSH: Verdict.DISTURBED, CPU: Verdict.LESS}
     assert spoken(found.claims) == ([("servers", "better", [CPU])], [[PULL, PUSH]])
     assert found.claims[PULL].disturbed == STOLEN
     assert found.recommendation is Recommendation.IF_SERVERS_COST
@@ -107,14 +107,14 @@ def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
 
 def test_what_is_open_anyway_is_not_significant_and_not_invalid() -> None:
     found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": STOLEN}}))
-    assert verdicts(found) == {PULL: Verdict.NOT_SIGNIFICANT, PUSH: Verdict.INVALID}
+    assert verdicts(found) == {PULL: Verdict.CONTAINS_ZERO, PUSH: Verdict.DISTURBED}
     # They have different reasons.
     assert spoken(found.claims) == ([], [[PULL], [PUSH]])
 
 
 def test_logs_that_lack_rows_take_times_only() -> None:
     found = answer(summary({PULL: MORE, CPU: LESS}, dropped_rows=9))
-    assert verdicts(found) == {PULL: Verdict.INVALID, CPU: Verdict.LESS}
+    assert verdicts(found) == {PULL: Verdict.DROPPED_ROWS, CPU: Verdict.LESS}
     assert found.claims[PULL].dropped_rows == 9
 
 
@@ -125,14 +125,14 @@ def test_logs_that_lack_rows_take_times_only() -> None:
         ((0.03, 0.02, 0.04), Verdict.MORE, "worse"),
         ((-0.03, -0.04, -0.02), Verdict.LESS, "better"),
         # One of two default runs claimed it; in the other *repeat* differed from *baseline* by 3.8 %.
-        ((-0.016, -0.06, 0.03), Verdict.NOT_SIGNIFICANT, ""),
-        ((-0.016,), Verdict.NO_INTERVAL, ""),
+        ((-0.016, -0.06, 0.03), Verdict.CONTAINS_ZERO, ""),
+        ((-0.016,), Verdict.UNREPEATED, ""),
     ],
 )
 def test_what_is_claimed_of_the_model(found: tuple[float, ...], verdict: Verdict, tone: str) -> None:
     claims = answer(summary({}, learning={"offload": of_ratio(*found)})).claims
     assert (claims["loss"].verdict, claims["loss"].tone) == (verdict, tone)
-    open_ = verdict in (Verdict.NOT_SIGNIFICANT, Verdict.NO_INTERVAL)
+    open_ = verdict in (Verdict.CONTAINS_ZERO, Verdict.UNREPEATED)
     assert spoken(claims)[1] == ([["loss"]] if open_ else [])
 
 
@@ -140,7 +140,7 @@ def test_few_rounds_bear_no_claim() -> None:
     unknown = dict.fromkeys((PULL, PUSH, CPU), NOT_KNOWN)
     found = answer(summary(unknown, learning={"offload": NOT_KNOWN}))
     assert found.recommendation is Recommendation.FEW_ROUNDS
-    assert set(verdicts(found).values()) == {Verdict.NO_INTERVAL}
+    assert set(verdicts(found).values()) == {Verdict.FEW_ROUNDS, Verdict.UNREPEATED}
     # That of the loss lacks its interval for another reason.
     assert spoken(found.claims) == ([], [[CPU, PULL, PUSH], ["loss"]])
 

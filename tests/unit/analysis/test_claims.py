@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.claims import Claim, Verdict, claim_of_learning, claims
+from analysis.claims import claim_of_learning, claims
 from analysis.disturbance import DisturbedBlocks
 from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, block_metrics, metrics_of_table
 from analysis.statistics import Comparison, compare_paired
+from analysis.verdict import Claim, Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import block
 
@@ -93,7 +94,7 @@ def test_disturbed_blocks_invalidate_what_they_touch() -> None:
     summary = a_summary({"0.5": load})
     hot, proxy = (claims(summary, "0.5", arm) for arm in ("offload", "proxy"))
     assert {name: each.verdict for name, each in hot.items()} == {
-        "pull_mean": Verdict.INVALID,
+        "pull_mean": Verdict.DISTURBED,
         "ps_cpu_us_per_step": Verdict.MORE,
         "ps_packets_per_step": Verdict.MORE,
     }
@@ -110,10 +111,19 @@ def test_rows_that_the_logs_lack_invalidate_times_and_nothing_that_is_counted_el
     assert {each.dropped_rows for each in found.values() if each.metric.kind == "time"} == {9}
 
 
-def test_without_a_ratio_nothing_is_reported() -> None:
-    none = LATER.model_copy(update={"ratio": None, "ratio_low": None, "ratio_high": None})
-    for differences in ({"offload": {"pull_mean": none}}, {}):
-        assert claims(a_summary({"0.5": a_load(differences=differences)}), "0.5", "offload") == {}
+def test_a_change_from_0_is_claimed_and_one_to_0_again_is_not_reported() -> None:
+    rounds = np.array([3.0, 4, 5, 3, 4, 5])
+    from_zero, nothing = (compare_paired(rounds * size, np.zeros(6)) for size in (1, 0))
+    found = claims(
+        a_summary({"0.5": a_load(differences={"offload": {"pull_mean": from_zero, "push_mean": nothing}})}),
+        "0.5", "offload",
+    )  # fmt: skip
+    assert {name: claim.verdict for name, claim in found.items()} == {"pull_mean": Verdict.MORE}
+    assert claims(a_summary({"0.5": a_load()}), "0.5", "offload") == {}
+    # The repeat of the baseline differs by as much, or by less, in the metric's unit.
+    for size, verdict in ((1.0, Verdict.AS_NULL), (0.5, Verdict.MORE)):
+        null = compare_paired(size * rounds, np.zeros(6))
+        assert Claim(PULL, from_zero, null).verdict is verdict
 
 
 def test_a_loss_within_its_tolerance_is_the_same() -> None:
@@ -127,7 +137,7 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
     # Significant, but the same in practice.
     assert of(0.002, 0.01).verdict is Verdict.SAME
     assert of(0.002, 0.011).verdict is Verdict.MORE
-    assert of(-0.011, 0.002).verdict is Verdict.NOT_SIGNIFICANT
+    assert of(-0.011, 0.002).verdict is Verdict.CONTAINS_ZERO
     assert claim_of_learning(a_summary({}), "offload") is None
 
 

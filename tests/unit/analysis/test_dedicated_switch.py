@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+import math
 
-from analysis.claims import Recommendation, Verdict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.claims import Recommendation
 from analysis.dedicated_switch import predict, widen
-from analysis.record import Virtual
-from analysis.report import answers
-from analysis.statistics import Comparison
+from analysis.forest import forest
+from analysis.page.build import Result
+from analysis.record import RunRecord, Virtual
+from analysis.report import answers, result
+from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
+from analysis.verdict import Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
+from tests.unit.analysis.test_record import MINIMAL_RECORD
 
 CPU, PULL = "ps_cpu_us_per_step", "pull_mean"
 
@@ -53,6 +62,61 @@ def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
     assert widen(of_ratio(0.1), SHARED[PULL], MEASURED[PULL]) == of_ratio(0.1)
 
 
+def bounds(ratio: float, low: float, high: float, shared: float, measured: float) -> tuple[float | None, ...]:
+    found = widen(of_ratio(ratio, low, high), of_ratio(shared, shared, shared), of_ratio(measured))
+    return found.ratio_low, found.ratio_high
+
+
+def test_an_error_of_a_value_of_0_is_a_distance() -> None:
+    """No factor leads from 0 to the value that was measured, or back."""
+    assert bounds(-1, -1, -1, shared=-1, measured=-0.94) == pytest.approx((-1, -0.94))
+    assert bounds(-1, -1, -1, shared=-0.94, measured=-1) == pytest.approx((-1, -0.94))
+    assert bounds(-0.9, -0.95, -0.85, shared=-0.9, measured=-1) == pytest.approx((-1, -0.75))
+    # The model is right, and does not widen anything.
+    assert bounds(-1, -1, -1, shared=-1, measured=-1) == (-1, -1)
+    assert bounds(0.5, 0.4, 0.6, shared=-1, measured=-1) == (0.4, 0.6)
+
+
+@given(*[st.floats(-1, 5)] * 5)
+def test_a_wider_interval_stays_in_its_range_and_holds_the_other(
+    one: float, ratio: float, other: float, shared: float, measured: float
+) -> None:
+    low, ratio, high = sorted((one, ratio, other))
+    wider_low, wider_high = bounds(ratio, low, high, shared, measured)
+    assert wider_low is not None and wider_high is not None
+    assert -1 <= wider_low <= low + 1e-9 and high - 1e-9 <= wider_high < math.inf
+
+
+@pytest.mark.parametrize("lacking", ["own", "shared", "measured"])
+def test_without_a_baseline_a_prediction_is_unchecked_and_claims_nothing(lacking: str) -> None:
+    from_zero = compare_paired(np.full(6, 3.0), np.zeros(6))
+    values = {name: {**of, PULL: from_zero} if name == lacking else of
+              for name, of in (("own", OWN), ("shared", SHARED), ("measured", MEASURED))}  # fmt: skip
+    found = predict(summary(values["measured"], virtual(values["own"], values["shared"])))
+    assert found is not None and found.claims[PULL].verdict is Verdict.UNCHECKED
+    assert found.claims[CPU].verdict is Verdict.LESS
+
+
+@pytest.mark.parametrize("name", ["capacity", "own_capacity", "shared_capacity"])
+@pytest.mark.parametrize(
+    "capacities", [{}, {"baseline": 0.0, "offload": 0.0}, {"baseline": 9.0, "offload": 0.0}]
+)
+def test_a_capacity_that_is_0_or_unknown_is_no_ratio(name: str, capacities: dict[str, float]) -> None:
+    simulations = virtual(OWN, SHARED)
+    of = summary(MEASURED, simulations)
+    if name == "capacity":
+        of = of.model_copy(update={"capacity": {"baseline": 300.0} | capacities})
+    else:
+        of = of.model_copy(update={"virtual": simulations.model_copy(update={name: capacities})})
+    found = predict(of)
+    assert found is not None
+    if name == "own_capacity":
+        assert found.capacity is None
+    else:
+        assert found.capacity is not None and (found.capacity.low, found.capacity.sign) == (None, 0)
+    assert all(answers(of)) and forest(of, found)[-1].measured
+
+
 def test_a_prediction_has_claims_capacity_and_checks() -> None:
     found = predict(summary(MEASURED, virtual(OWN, SHARED)))
     assert found is not None
@@ -62,6 +126,7 @@ def test_a_prediction_has_claims_capacity_and_checks() -> None:
     assert found.recommendation is Recommendation.IF_SERVERS_LIMIT
     # 0.75 of the capacity in the model, where 0.83 was measured: a factor of 10/9.
     capacity = found.capacity
+    assert capacity is not None
     assert (capacity.lead, capacity.reference, capacity.ratio) == (1_500, 1_000, 1.5)
     assert (capacity.low, capacity.high) == pytest.approx((1.35, 1.5 / 0.9))
     assert [(metric.name, *both) for metric, *both in found.checks] == [
@@ -85,10 +150,32 @@ def test_it_comes_before_what_was_measured() -> None:
     assert any("-30 % [-35, -25]" in text for text in second.texts())
 
 
+def first_screen(of: Summary) -> Result:
+    record = RunRecord.model_validate(MINIMAL_RECORD | {"config": {"workers": 4, "servers": 2}})
+    return result(record, of)
+
+
+def test_the_figures_of_a_verdict_say_which_column_they_are_from() -> None:
+    shown = first_screen(summary(MEASURED, virtual(OWN, SHARED)))
+    assert tuple(shown.columns) == ("dedicated switch", "this machine")
+    simulated, measured = shown.figures
+    assert simulated.startswith("Dedicated switch (simulated): 36 % less CPU") and "30 %" not in simulated
+    assert measured.startswith("This machine (measured): 30 % less CPU") and "36 %" not in measured
+    assert "dedicated switch (simulated)" in shown.verdict and "%" not in shown.verdict
+    # A run with one column has its figures in the verdict.
+    for of, column in (
+        (summary(MEASURED, None), "this machine"),
+        (summary(MEASURED, None).model_copy(update={"virtual_s": 1.0}), "simulated"),
+    ):
+        shown = first_screen(of)
+        assert (tuple(shown.columns), shown.figures) == (("", column), ())
+        assert "30 % less CPU" in shown.verdict
+
+
 def test_what_the_error_covers_is_not_claimed() -> None:
     shared = {**SHARED, PULL: of_ratio(0.3, 0.28, 0.32)}
     found = predict(summary(MEASURED, virtual(OWN, shared)))
-    assert found is not None and found.claims[PULL].verdict is Verdict.NOT_SIGNIFICANT
+    assert found is not None and found.claims[PULL].verdict is Verdict.CONTAINS_ZERO
 
 
 def test_a_run_that_was_not_simulated_has_one_answer() -> None:

@@ -7,15 +7,28 @@ import re
 import pytest
 
 from analysis.forest import Effect, ForestRow, axis_limit, forest
-from analysis.page.build import forest_plot
+from analysis.metrics import Tone
+from analysis.page.build import Columns, forest_plot
+from analysis.verdict import Verdict
+from tests.harness.summaries import of_ratio
 from tests.unit.analysis.test_sentences import ANSWERS, capacity
 
-CPU = ForestRow("CPU", "less", Effect(-0.4, -0.5, -0.3, "better"), Effect(0.1, -0.1, 0.3))
-RATE = ForestRow("capacity", "more", Effect(0.4, 0.3, 0.5, "better"), None)
+COLUMNS = Columns("dedicated switch", "this machine")
+
+
+def effect(ratio: float, low: float, high: float, tone: Tone = "") -> Effect:
+    change = of_ratio(ratio, low, high)
+    verdict = Verdict.CONTAINS_ZERO if not tone else Verdict.LESS if ratio < 0 else Verdict.MORE
+    return Effect(change, verdict, tone)
+
+
+NOT_MEASURED = Effect(None, Verdict.NOT_MEASURED)
+CPU = ForestRow("CPU", "less", effect(-0.4, -0.5, -0.3, "better"), effect(0.1, -0.1, 0.3))
+RATE = ForestRow("capacity", "more", effect(0.4, 0.3, 0.5, "better"), NOT_MEASURED)
 
 
 def marks(row: ForestRow) -> list[float]:
-    found = re.findall(r'class="mark [^"]*" style="left: ([\d.]+)%"', forest_plot([row]))
+    found = re.findall(r'class="mark [^"]*" style="left: ([\d.]+)%"', forest_plot([row], COLUMNS))
     return [float(each) for each in found]
 
 
@@ -27,15 +40,15 @@ def test_a_change_for_the_better_is_left_whichever_way_is_better() -> None:
 
 
 def test_an_interval_reaches_from_bound_to_bound() -> None:
-    html = forest_plot([RATE])
+    html = forest_plot([RATE], COLUMNS)
     [(left, right)] = re.findall(r'class="interval [^"]*" style="left: ([\d.]+)%; right: ([\d.]+)%"', html)
     assert (float(left), 100 - float(right)) == pytest.approx((2.38, 21.43), abs=0.02)
 
 
 def test_colours_are_of_claims_alone() -> None:
-    html = forest_plot([CPU])
+    html = forest_plot([CPU], COLUMNS)
     assert html.count("mark dedicated better") == html.count("mark here unclear") == 1
-    assert html.count(">~</span>") == 1
+    assert html.count('class="reason">~ ') == 1
 
 
 @pytest.mark.parametrize(("rows", "reach"), [((CPU,), 0.525), ((), 1.0)])
@@ -44,9 +57,9 @@ def test_the_axis_holds_all_bounds(rows: tuple[ForestRow, ...], reach: float) ->
 
 
 def test_the_axis_ends_at_a_doubling() -> None:
-    wide = ForestRow("pull", "less", None, Effect(0.2, -0.5, 9.0))
+    wide = ForestRow("pull", "less", None, effect(0.2, -0.5, 9.0))
     assert axis_limit([wide]) == 1.0
-    assert 'right: 0.0%"' in forest_plot([wide])
+    assert 'right: 0.0%"' in forest_plot([wide], COLUMNS)
 
 
 def test_the_measured_capacity_has_its_range_and_claims_nothing() -> None:
@@ -59,5 +72,5 @@ def test_the_measured_capacity_has_its_range_and_claims_nothing() -> None:
         update={"capacity": {"baseline": 200.0, "offload": 200.0}, "capacity_checks": checks}
     )
     measured = forest(of, None)[-1].measured
-    assert measured is not None and measured.tone == ""
-    assert (measured.ratio, measured.low, measured.high) == pytest.approx((0.5**0.5 - 1, -0.5, 0.0))
+    assert (measured.tone, measured.verdict) == ("", Verdict.FEW_CAPACITIES)
+    assert measured.bounds == pytest.approx((-0.5, 0.5**0.5 - 1, 0.0))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from analysis.statistics import MIN_ROUNDS, SUBSETS, compare_paired, interval, min_rounds, subsets
+from analysis.statistics import (
+    MIN_ROUNDS,
+    SUBSETS,
+    compare_paired,
+    compare_unpaired,
+    interval,
+    min_rounds,
+    subsets,
+)
 
 positive = st.floats(0.01, 100)
 
@@ -77,6 +86,52 @@ def test_bounds_enclose_the_estimate_and_are_at_least_minus_one(
     assert found.high == pytest.approx(found.ratio_high * found.reference)
 
 
+sizes_or_zero = st.one_of(st.just(0.0), st.floats(0.01, 100))
+
+
+@given(st.lists(st.tuples(sizes_or_zero, sizes_or_zero), min_size=MIN_ROUNDS, max_size=9))
+@example([(0.0, 3.0)] * 5 + [(0.0, 0.0)])
+@example([(0.0, 3.0)] * 5 + [(0.0, 7.0)])
+@example([(0.0, 3.0), (2.0, 0.0)] * 3)
+@example([(0.0, 0.0)] * 6)
+@example([(3.0, 0.0)] * 6)
+def test_no_ratio_leaves_its_range_and_only_a_baseline_of_0_has_none(
+    pairs: list[tuple[float, float]],
+) -> None:
+    arm, baseline = np.array(pairs).T
+    for found in (compare_paired(arm, baseline), compare_unpaired(arm, baseline)):
+        assert (found.ratio is None) == (not baseline.any())
+        assert (found.ratio_low is None) == (found.ratio_high is None) == (not baseline.any())
+        if found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None:
+            assert -1 <= found.ratio_low <= found.ratio_high < math.inf
+            assert -1 <= found.ratio <= found.ratio_high + 1e-9
+            if not arm.any():
+                assert (found.ratio_low, found.ratio, found.ratio_high) == (-1, -1, -1)
+    # The ratio's interval and the difference's claim the same.
+    found = compare_paired(arm, baseline)
+    if found.ratio_low is not None and found.ratio_high is not None and baseline.all():
+        margin = 1e-9
+        assert not (found.ratio_low > margin and found.sign <= 0)
+        assert not (found.ratio_high < -margin and found.sign >= 0)
+
+
+@pytest.mark.parametrize("zeros", [1, 3, 6])
+def test_an_interval_of_rounds_with_0_covers_the_ratio(zeros: int) -> None:
+    """Each round is 0 or a multiple of its baseline, which is as often below the true ratio as above it."""
+    ratio, sizes = 0.4, np.array([3.0, 5, 8, 13, 21, 34])
+    left_out = 0
+    for signs in product((-1, 1), repeat=len(sizes)):
+        shares = np.where(np.arange(len(sizes)) < zeros, ratio, 0.25 * ratio)
+        arm = sizes * (ratio + np.array(signs) * shares)
+        found = compare_paired(arm, sizes)
+        if (arm > 0).all():
+            continue  # no round is 0, so means are geometric
+        assert found.ratio_low is not None and found.ratio_high is not None
+        left_out += not found.ratio_low <= ratio - 1 + 1e-12 or not ratio - 1 <= found.ratio_high + 1e-12
+    # Of 64 gaps between typical values one is left out at each end: those of equal signs.
+    assert left_out <= 2
+
+
 @given(st.lists(st.tuples(positive, positive), min_size=MIN_ROUNDS, max_size=9))
 def test_swapped_arms_mirror_the_interval(pairs: list[tuple[float, float]]) -> None:
     arm, baseline = np.array(pairs).T
@@ -113,7 +168,8 @@ def test_means_are_arithmetic_if_a_round_has_zero() -> None:
     found = compare_paired(np.array([0.0, 2, 2, 2, 2, 2]), np.array([2.0, 4, 4, 4, 4, 4]))
     assert (found.reference, found.value) == pytest.approx((22 / 6, 10 / 6))
     assert (found.difference, found.low, found.high) == pytest.approx((-2, -2, -2))
-    assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((-6 / 11,) * 3)
+    # The bounds are those of subsets' ratios: of the first round alone, and of others without it.
+    assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((-6 / 11, -1, -0.5))
 
 
 def test_there_is_no_ratio_to_zero() -> None:

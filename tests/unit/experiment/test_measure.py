@@ -315,6 +315,12 @@ def test_the_first_numbers_are_of_all_rounds_at_the_load() -> None:
     )
     alone = block_with_cost(0, "baseline", 1, 1.0)
     assert interim_summary([alone], 0.5, OFFLOAD) is None
+    unused = [block_with_cost(0, arm, 0, 0.0) for arm in ("baseline", "offload")]
+    assert interim_summary(unused, 0.5, OFFLOAD) is None
+    gone = [block_with_cost(0, "baseline", 100, 0.0), block_with_cost(0, "offload", 0, 0.0)]
+    assert interim_summary(gone, 0.5, OFFLOAD) == (
+        "so far (1 round), at the servers: packets -100 %, bytes -100 %"
+    )
 
 
 def test_rounds_go_on_until_they_are_precise() -> None:

@@ -12,6 +12,7 @@ from analysis.figures.all import figures
 from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import arithmetic_share, correlations
 from analysis.figures.coverage import share_of_updates
+from analysis.figures.files import draw
 from analysis.figures.latency import breakdown, latencies, response_sizes
 from analysis.figures.model import Axis, Figure, Panel, Series
 from analysis.page.plots import plot
@@ -167,19 +168,42 @@ def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "limits"),
+    ("values", "limits", "log_limits"),
     [
-        ([55.0, 55.0, 56.0], (0.0, 70.0)),
-        ([55.0, 60.0], None),
-        ([0.0, 0.0], None),
+        ([55.0, 55.0, 56.0], (0.0, 70.0), (17.55, 175.5)),
+        ([55.0, 60.0], None, None),
+        ([-56.0, -55.0], (-70.0, 0.0), None),
+        ([0.0, 0.0], (0.0, 1.0), None),
+        ([7.0], (0.0, 8.75), (2.2136, 22.136)),
+        ([], None, None),
+        ([np.nan, np.inf], None, None),
     ],
 )
+@pytest.mark.parametrize("side", ["x", "y"])
 def test_an_axis_does_not_magnify_values_that_are_alike(
-    values: list[float], limits: tuple[float, float] | None
+    values: list[float], limits: tuple[float, float] | None, log_limits: tuple[float, float] | None, side: str
 ) -> None:
-    panel = Panel("all", (Series("baseline", np.array(values), np.linspace(0, 1, len(values))),))
-    figure = Figure("sizes", "Sizes", Axis("B"), Axis("share"), (panel,), "steps")
-    assert plot(figure).spec["x"]["range"] == limits
+    """In the page and in files, on either axis and either scale."""
+    others = np.linspace(1, 100, len(values))
+    points = {"x": others, "y": others, side: np.array(values)}
+    for is_log in (False, True):
+        axes = {name: Axis(name, is_log=is_log and name == side) for name in ("x", "y")}
+        panel = Panel("all", (Series("baseline", points["x"], points["y"], "#777777"),))
+        figure = Figure("sizes", "Sizes", axes["x"], axes["y"], (panel,), "steps")
+        spec = plot(figure).spec["panels"][0][side]
+        assert spec["range"] == (None if limits is None else pytest.approx(limits))
+        if is_log:
+            assert spec["log_range"] == (None if log_limits is None else pytest.approx(log_limits, rel=1e-3))
+        expected = log_limits if is_log else limits
+        if expected is not None:
+            [axis] = draw(figure).axes
+            assert getattr(axis, f"get_{side}lim")() == pytest.approx(expected, rel=1e-3)
+
+
+def test_limits_that_are_given_or_not_wanted_stay() -> None:
+    values = np.array([55.0, 56])
+    assert Axis("share", limits=(0.0, 1.0)).limits_of(values, is_log=False) == (0, 1)
+    assert Axis("loss", max_alike_spread=0.0).limits_of(values, is_log=False) is None
 
 
 def test_a_series_without_points_has_no_rows_in_the_table() -> None:

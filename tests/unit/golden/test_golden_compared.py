@@ -50,7 +50,12 @@ def test_few_rounds_and_zeros() -> None:
     few = compare_unpaired(np.array([2.0] * 5), np.array([1.0] * 10))
     assert few.ratio == pytest.approx(1) and few.low is few.ratio_high is None
     without = compare_unpaired(np.array([0.0, 3.0] * 5), np.array([1.0] * 10))
-    assert without.difference == pytest.approx(0.5) and without.ratio is None
+    assert without.difference == without.ratio == pytest.approx(0.5)
+    gone, new, never = (
+        compare_unpaired(np.full(6, value), np.full(6, first)) for value, first in ((0, 3), (3, 0), (0, 0))
+    )
+    assert (gone.ratio_low, gone.ratio, gone.ratio_high) == (-1, -1, -1)
+    assert (new.ratio, new.low, new.high) == (None, 3, 3) and never.is_from_zero_to_zero
     same = compare_unpaired(np.array([2.0] * 6), np.array([1.0] * 6))
     assert (same.ratio_low, same.ratio_high) == pytest.approx((1, 1))
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
+from analysis.figures.model import Axis, Figure, Panel, Series
+from analysis.page.build import Page as ReportPage
+from analysis.page.build import build
+from analysis.page.plots import plot
 from analysis.report import write_report
 from tests.harness.browser import browser, opened
 from tests.unit.golden.run import GoldenRun
@@ -44,6 +49,23 @@ CONTRASTS = """
 """
 """Return the minimum contrast of the text of each kind of element to its background."""
 DRAWN = ".js-plotly-plot .main-svg"
+NEARLY_CONSTANT_AXES = """
+() => {
+  const found = {};
+  for (const panel of document.querySelectorAll(".panel")) {
+    for (const side of ["x", "y"]) {
+      const values = panel.data.filter((trace) => trace.type === "scatter")
+        .flatMap((trace) => trace[side]).filter((each) => typeof each === "number");
+      const [low, high] = [Math.min(...values), Math.max(...values)];
+      if (!values.length || high - low > 0.05 * Math.max(Math.abs(low), Math.abs(high))) continue;
+      const axis = panel._fullLayout[`${side}axis`];
+      found[`${panel.getAttribute("aria-label")} ${side} ${axis.type}`] = axis.range;
+    }
+  }
+  return found;
+}
+"""
+"""Return the ranges of axes whose values are alike, as exponents where they are logarithmic."""
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +159,58 @@ def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
     assert drawn.evaluate(kind) == "linear"
     # Other figures are as they were.
     assert drawn.evaluate(kind.replace("fig-04", "completion")) == "log"
+
+
+ALIKE = {"constant": [56.0, 56.0], "nearly": [55.0, 56.0], "below 0": [-3.0, -3.0], "zero": [0.0, 0.0]}
+
+
+def page_of_constants(folder: Path) -> Path:
+    """Write a page with a figure for each of `ALIKE`, on either axis, and on logarithmic axes."""
+    shown = []
+    for (name, values), side, is_log in product(ALIKE.items(), ("x", "y"), (False, True)):
+        axes = {each: Axis(each, is_log=is_log and each == side) for each in ("x", "y")}
+        points = {"x": np.array([1.0, 100]), "y": np.array([1.0, 100]), side: np.array(values)}
+        panel = Panel("all", [Series(name, points["x"], points["y"], "#777777")])
+        figure_name = f"{name.replace(' ', '-')}-{side}-{'log' if is_log else 'linear'}"
+        if not is_log or min(values) > 0:
+            shown.append(plot(Figure(figure_name, figure_name, axes["x"], axes["y"], [panel])))
+    file = folder / "page.html"
+    file.write_text(build(ReportPage(title="constants", plots=shown)))
+    return file
+
+
+def test_no_axis_magnifies_values_that_are_alike(started: Browser, report: Path, tmp_path: Path) -> None:
+    for page, is_golden in ((report, True), (page_of_constants(tmp_path), False)):
+        with opened(started, page, 1280, "light") as (shown, errors):
+            draw_all(shown)
+            found = shown.evaluate(NEARLY_CONSTANT_AXES)
+            assert found if is_golden else len(found) == 2 * (len(ALIKE) + 2)
+            for name, (low, high) in found.items():
+                if name.endswith(" log"):
+                    assert high - low == pytest.approx(1), name  # a decade
+                else:
+                    assert low <= 0 <= high and high - low > 0, name
+            assert any(name.endswith(" log") for name in found) != is_golden
+            # It is so, too, where the axis is changed.
+            for box in shown.locator("input[data-log]").all():
+                box.uncheck()
+            linear = shown.evaluate(NEARLY_CONSTANT_AXES)
+            assert len(linear) == len(found) and all(low <= 0 <= high for low, high in linear.values())
+            assert errors == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_plot_says_which_side_is_better(started: Browser, report: Path, width: int) -> None:
+    with opened(started, report, width, "light") as (shown, _):
+        middle = shown.locator(".forest .zero").first.bounding_box()
+        better, worse = (
+            shown.locator(".forest").get_by_text(text, exact=True).bounding_box()
+            for text in ("← better", "worse →")
+        )
+        assert middle is not None and better is not None and worse is not None
+        assert better["x"] + better["width"] < middle["x"] < worse["x"]
+        # Nothing but the table's head is between the words and the first row's track.
+        assert 0 < middle["y"] - better["y"] < 100
 
 
 def test_what_is_drawn_is_the_data(drawn: Page) -> None:

@@ -8,9 +8,10 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from analysis.claims import Recommendation, Verdict, answer
+from analysis.claims import Recommendation, answer
 from analysis.figures.all import figures
 from analysis.figures.source import source_of_run
 from analysis.page.build import drawings
@@ -24,8 +25,9 @@ from analysis.report import (
     worse_metrics,
     write_report,
 )
-from analysis.statistics import Comparison
+from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
+from analysis.verdict import Verdict
 from analysis.wording import sentence_text
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import coloured, terminal
@@ -161,14 +163,14 @@ def test_rows_that_are_missing_invalidate_times(golden: GoldenRun) -> None:
         "push_mean": Verdict.LESS,
         "ps_cpu_us_per_step": Verdict.LESS,
         # From 0 to 5 % more.
-        "ps_packets_per_step": Verdict.NOT_SIGNIFICANT,
+        "ps_packets_per_step": Verdict.CONTAINS_ZERO,
         "ps_bytes_per_step": Verdict.MORE,
         "rpcs_per_step": Verdict.MORE,
         "worker_cpu_us_per_step": Verdict.MORE,
-        "loss": Verdict.NOT_SIGNIFICANT,
+        "loss": Verdict.CONTAINS_ZERO,
     }
     times = {name for name in found if found[name].metric.kind == "time"}
-    assert {found[name].verdict for name in times} == {Verdict.INVALID}
+    assert {found[name].verdict for name in times} == {Verdict.DROPPED_ROWS}
     others = set(found) - times
     assert {name: found[name].verdict for name in others} == {name: whole[name].verdict for name in others}
     assert answer(sound(golden.summary)).recommendation is Recommendation.YES
@@ -250,16 +252,21 @@ def test_what_the_repeat_differs_by_is_neither_better_nor_worse(golden: GoldenRu
 def with_pull_mean(summary: Summary, **changes: float | None) -> Summary:
     """Return the summary with another mean pull of arm offload."""
     found = {arm: dict(metrics) for arm, metrics in summary.loads["0.5"].differences.items()}
-    found["offload"]["pull_mean"] = found["offload"]["pull_mean"].model_copy(update=changes)
+    before = found["offload"]["pull_mean"]
+    bounds = {
+        name.removeprefix("ratio_"): None if ratio is None else ratio * before.reference
+        for name, ratio in changes.items()
+        if name in ("ratio_low", "ratio_high")
+    }
+    found["offload"]["pull_mean"] = before.model_copy(update=bounds | changes)
     return with_differences(summary, found)
 
 
 @pytest.mark.parametrize(
     ("ratio", "on_terminal", "on_page"),
     [
-        # Of few rounds there is no interval, of nothing no percentage.
+        # Of few rounds there is no interval.
         ((-0.1, None, None), "-10", "-10 %"),
-        ((None, None, None), "–", "–"),
         ((0.0999, 0.0, 0.12), "+10 [+0.0, +12]", "+10 % [+0.0, +12]"),
         ((0.0994, 0.0, 0.12), "+9.9 [+0.0, +12]", "+9.9 % [+0.0, +12]"),
         ((0.1, -0.002, 19.26), "+10 [-0.2, ×20]", "+10 % [-0.2, ×20]"),
@@ -274,6 +281,15 @@ def test_a_difference_as_it_is_shown(
     [row] = [line for line in terminal(summary).splitlines() if line.startswith("pull mean")]
     assert re.split(r" {2,}", row)[4] == on_terminal
     assert rows_of(summary)["pull mean, µs"][3] == on_page
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.0, "–"), (0.25, "0 → 0.25"), (4_251.3, "0 → 4,251")])
+def test_a_difference_to_0_is_shown_by_its_values(golden: GoldenRun, value: float, shown: str) -> None:
+    from_zero = compare_paired(np.full(6, value), np.zeros(6))
+    summary = with_pull_mean(golden.summary, **from_zero.model_dump())
+    [row] = [line for line in terminal(summary).splitlines() if line.startswith("pull mean")]
+    assert re.split(r" {2,}", row)[4] == shown
+    assert rows_of(summary)["pull mean, µs"][3] == shown
 
 
 def test_missing_intervals_are_reported(golden: GoldenRun) -> None:

@@ -65,6 +65,25 @@ def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
     assert LatencyPrediction("0.5", "offload", "pull_mean", 80, 100).relative_error == 0.25
 
 
+def test_a_measured_or_simulated_value_of_0_is_no_factor() -> None:
+    """Nothing divides by it, and no logarithm is infinite."""
+    nothing = LatencyPrediction("0.5", "offload", "pull_mean", 0, 0)
+    assert (nothing.relative_error, nothing.holds) == (None, True)
+    assert not LatencyPrediction("0.5", "offload", "pull_mean", 0, 3).holds
+    base, hot = ("0.5", "baseline"), ("0.5", "offload")
+    zero, some = {**CELL, "pull_mean": 0.0}, {**CELL, "pull_mean": 9.0}
+    measured = Observation({base: zero, hot: some}, {(hot, "pull_mean"): 1}, {})
+    assert compare(measured, Observation({base: some, hot: zero}, {}, {})).differences == ()
+    gone = Observation({base: some, hot: zero}, {(hot, "pull_mean"): -1}, {})
+    [change] = compare(gone, gone).differences
+    assert (change.measured, change.predicted, change.holds) == (-1, -1, True)
+    cells = {("1", "offload"): {**CELL, "ps_cpu": 0.0}}
+    target = Target(cells, {"1": 500}, {"offload": 800})
+    for ps_cpu, error in ((0.0, 0.0), (400.0, WEIGHTS["ps_cpu"])):
+        found = Observation({cell: {**CELL, "ps_cpu": ps_cpu} for cell in cells}, {}, {"offload": 800})
+        assert [value for value in target.residuals(found) if value] == ([error] if error else [])
+
+
 def test_significant_differences_must_have_the_same_sign() -> None:
     base, hot = ("0.5", "baseline"), ("0.5", "offload")
     measured = Observation(

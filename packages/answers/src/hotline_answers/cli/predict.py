@@ -134,6 +134,8 @@ def _metric_rows(fit_result: Fit) -> list[dict[str, Any]]:
 
 
 def _print_fit(fit_result: Fit) -> None:
+    from analysis.statistics import relative_change
+
     rows = [
         [
             each["load"],
@@ -141,7 +143,7 @@ def _print_fit(fit_result: Fit) -> None:
             each["metric"],
             f"{each['measured']:,.0f}",
             f"{each['fitted']:,.0f}",
-            _format_percent(each["fitted"] / each["measured"] - 1),
+            _format_percent(relative_change(each["fitted"], each["measured"])),
         ]
         for each in _metric_rows(fit_result)
     ]
@@ -152,8 +154,8 @@ def _print_fit(fit_result: Fit) -> None:
     )
 
 
-def _format_percent(value: float) -> str:
-    return f"{100 * value:+.0f} %"
+def _format_percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:+.0f} %"
 
 
 def _print(prediction: Prediction) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from analysis.record import RunRecord, read_record
+from analysis.statistics import relative_change
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
@@ -29,11 +30,13 @@ class LatencyPrediction(NamedTuple):
     predicted: float
 
     @property
-    def relative_error(self) -> float:
-        return self.predicted / self.measured - 1
+    def relative_error(self) -> float | None:
+        return relative_change(self.predicted, self.measured)
 
     @property
     def holds(self) -> bool:
+        if self.relative_error is None:
+            return self.predicted == self.measured
         return abs(self.relative_error) <= BOUNDS[self.metric.rpartition("_")[2]]
 
 
@@ -83,8 +86,10 @@ def _differences(
         load, arm_name = cell
         reference_cell = (load, arm(arm_name).reference or "")
         if cell in common_cells and reference_cell in common_cells:
-            changes = (
-                run.cells[cell][metric] / run.cells[reference_cell][metric] - 1
+            measured_change, predicted_change = (
+                relative_change(run.cells[cell][metric], run.cells[reference_cell][metric])
                 for run in (measured, predicted)
             )
-            yield DifferencePrediction(*cell, metric, *changes)
+            # From 0 there is no relative change to predict.
+            if measured_change is not None and predicted_change is not None:
+                yield DifferencePrediction(*cell, metric, measured_change, predicted_change)

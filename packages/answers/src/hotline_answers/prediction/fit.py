@@ -94,12 +94,19 @@ class Target(NamedTuple):
 
     def residuals(self, observation: Observation) -> NDArray[np.float64]:
         errors = [
-            WEIGHTS[metric] * np.log(simulated / measured)
+            WEIGHTS[metric] * _logarithmic_error(simulated, measured)
             for metrics in self.pairs(observation).values()
             for metric, (measured, simulated) in metrics.items()
         ]
         capacities = [np.log(observation.capacity[arm] / capacity) for arm, capacity in self.capacity.items()]
         return np.array(errors + capacities)
+
+
+def _logarithmic_error(simulated: float, measured: float) -> float:
+    # No factor leads to 0 or from it: such an error counts as a factor of e.
+    if simulated > 0 and measured > 0:
+        return float(np.log(simulated / measured))
+    return float(np.sign(simulated - measured))
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
