@@ -28,6 +28,7 @@ from hotline.kv.calls import Operation, Rows, check_finite, check_keys, check_ou
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from hotline.kv.conversion import NOT_FINITE, compile_all, from_fixed, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
+from hotline.kv.failures import NotDelivered, combine, describe
 from hotline.kv.run_recorder import RunRecorder
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
 from topologies.rendezvous import RANK_VARIABLE, socket_path
@@ -42,10 +43,7 @@ EXIT_TIMEOUT_S = 10.0
 """Time in s for the operations under way when a script ends without closing its worker."""
 _LEAVE_TIMEOUT_S = 5.0
 """Timeout of each further step of leaving at the end of a script, in s."""
-
-
-class NotDelivered(HotlineError):
-    """A script ended before all of its pushes were delivered."""
+_ADVICE = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
 
 
 class Worker:
@@ -181,7 +179,11 @@ class Worker:
         return self._submit(target, rows, checked_values, check_out(out, len(rows.keys), target), callback)
 
     def wait(self, ts: int) -> None:
-        """Wait until an operation and all before it have ended, `out` is filled and callbacks have run."""
+        """Wait until an operation and all before it have ended, `out` is filled and callbacks have run.
+
+        Raises what callbacks of these operations have raised, if no call has raised it before; several errors
+        are raised as one `OperationErrors`.
+        """
         self._open_engine.wait(ts)
 
     def barrier(self) -> None:
@@ -189,7 +191,7 @@ class Worker:
         self._open_engine.wait_for_all()
         self._connection.ask("barrier")
 
-    def report(self, loss: float, **other_metrics: float) -> None:
+    def report(self, /, loss: float, **other_metrics: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
         metrics = {"loss": loss, **other_metrics}
         values = {name: _to_number(value) for name, value in metrics.items()}
@@ -197,7 +199,7 @@ class Worker:
             if not isfinite(value):
                 raise InvalidCall(f"report: expected a finite number as {name}, got {metrics[name]!r}")
         self._check_open()
-        self._connection.send("report", **values)
+        self._connection.send("report", metrics=values)
 
     def read(self, table: str | None = None) -> Floats:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
@@ -227,12 +229,21 @@ class Worker:
         return target.parameters(check_keys(keys, target).keys).astype(np.uint64)
 
     def close(self) -> None:
-        """Wait until all operations are done, and leave; warn of saturated values. May be called again."""
+        """Wait until all operations are done, and leave; warn of saturated values. May be called again.
+
+        Raises the errors of operations that no call has raised, and `NotDelivered` unless servers have
+        acknowledged all pushes.
+        """
+        if self._is_closed or self._engine is None:
+            return
+        self._engine.check_not_in_callback("close")
         try:
-            if self._engine is not None and not self._is_closed:
-                self._engine.wait_for_all()
-        finally:
-            self._leave()
+            self._engine.wait_for_all()
+        except BaseException as error:
+            self._leave(is_orderly=not self._engine.has_failed, reason=describe(error))
+            raise
+        if (loss := self._leave()) is not None:
+            raise loss
 
     def __enter__(self) -> Self:
         return self
@@ -242,43 +253,47 @@ class Worker:
     ) -> None:
         if error is None:
             self.close()
-        elif (undelivered := self.end(error)) is None:
             return
-        elif isinstance(error, SystemExit):
-            raise NotDelivered(undelivered) from None
-        else:
-            log.error("%s", undelivered)
+        errors = self.end(error)
+        raised = errors[0] if errors and isinstance(error, SystemExit | GeneratorExit) else None
+        for each in errors:
+            if each is not raised:
+                log.error("%s", describe(each))
+        if raised is not None:
+            raise raised from raised.__cause__  # rather than end with status 0
 
-    def end(self, error: BaseException | None) -> str | None:
+    def end(self, error: BaseException | None) -> list[BaseException]:
         """Leave at the end of a script that does not call `close`, after `error` if that is not None.
 
         Operations under way are executed for up to `EXIT_TIMEOUT_S`. They are dropped after Ctrl-C, and
-        after an error in a run, which fails the run. Return a sentence about undelivered values, or None.
+        after an error in a run, which fails the run. Return `NotDelivered` if values are lost, and errors of
+        operations that no call has raised.
         """
         if self._is_closed:
-            return None
+            return []
         engine, reason = self._open_engine, "the script was interrupted"
-        has_failed = error is not None and not isinstance(error, SystemExit)
+        engine.check_not_in_callback("the end of a script")
+        has_failed = error is not None and not isinstance(error, SystemExit | GeneratorExit)
+        failure: HotlineError | None = None
         if has_failed and self._is_run:
             reason = "the script has failed"
         elif not isinstance(error, KeyboardInterrupt):
             try:
                 engine.flush(EXIT_TIMEOUT_S)
                 reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s"
-            except ClusterLost as lost_cluster:
-                reason = str(lost_cluster)
+            except HotlineError as raised:
+                failure, reason = raised, str(raised)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
-        is_orderly = not has_failed and engine.unanswered_values == 0
-        self._leave(is_orderly, timeout_s=_LEAVE_TIMEOUT_S)
-        if not (undelivered_count := engine.unanswered_values):
-            return None
-        values = pluralize(undelivered_count, "pushed value")
-        undelivered = f"worker {self.rank} ended with {values} not delivered: {reason}"
-        if has_failed:
-            return undelivered
-        advice = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
-        return f"{undelivered}; {advice}"
+            if not has_failed:
+                reason += f"; {_ADVICE}"
+        loss = self._leave(not has_failed and failure is None, reason, _LEAVE_TIMEOUT_S)
+        errors = engine.take_operation_errors()
+        return [
+            *([] if loss is None else [loss]),
+            *([] if failure is None or loss is not None else [failure]),
+            *([] if not errors else [combine(errors)]),
+        ]
 
     def abandon(self) -> None:
         """Give up the worker in a forked process: its threads and its rank belong to the parent."""
@@ -315,30 +330,50 @@ class Worker:
             self._written_tables.add(target.name)
         return operation_number
 
-    def _leave(self, is_orderly: bool = True, timeout_s: float | None = None) -> None:
+    def _leave(
+        self, is_orderly: bool = True, reason: str = "the worker was closed", timeout_s: float | None = None
+    ) -> NotDelivered | None:
+        """Leave, and return an error if pushed values are lost, with the `reason`.
+
+        Without `is_orderly`, or if values are lost, the rendezvous finds that the worker has vanished.
+        """
         if self._is_closed:
-            return
+            return None
         self._is_closed = True
-        process_exit.remove(self)
-        if self._engine is not None:
-            self._engine.close(timeout_s)
-        block_fields = {} if self._block_commands is None else self._block_commands.close()
-        saturated = {name: count for name, count in self.saturated.items() if count}
-        for name, count in saturated.items():
-            limit = 2**31 / self.tables[name].scale
-            log.warning(
-                "table %s: %d pushed values were beyond ±%g, and were clipped to this limit",
-                name,
-                count,
-                limit,
-            )
+        loss = None
         try:
-            if is_orderly:
+            if self._engine is not None:
+                self._engine.close(timeout_s)
+            loss = self._find_loss(reason)
+            block_fields = {} if self._block_commands is None else self._block_commands.close()
+            self._warn_of_saturation()
+            if is_orderly and loss is None:
+                saturated = {name: count for name, count in self.saturated.items() if count}
                 self._connection.ask("leave", timeout_s, saturated=saturated, **block_fields)
         except ClusterLost:
             log.debug("the rendezvous has ended, so leaving is not announced")
         finally:
+            # Also after Ctrl-C above, when the engine may still be at work.
+            loss = self._find_loss(reason)
+            process_exit.remove(self, loss)
             self._connection.close()
+        return loss
+
+    def _find_loss(self, reason: str) -> NotDelivered | None:
+        if self._engine is None or not self._engine.unanswered_values:
+            return None
+        values = pluralize(self._engine.unanswered_values, "pushed value")
+        return NotDelivered(f"worker {self.rank} ended with {values} not delivered: {reason}")
+
+    def _warn_of_saturation(self) -> None:
+        for name, count in self.saturated.items():
+            if count:
+                log.warning(
+                    "table %s: %d pushed values were beyond ±%g, and were clipped to this limit",
+                    name,
+                    count,
+                    2**31 / self.tables[name].scale,
+                )
 
     def _handle_lost_cluster(self, error: ClusterLost) -> None:
         if self._engine is not None:
