@@ -253,7 +253,7 @@ def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_pat
     with np.load(tmp_path / "model.npz") as saved:
         assert {name: saved[name].shape for name in saved.files} == {"users": (20, 3), "items": (12, 1)}
         assert saved["users"].sum() == saved["users"][3].sum() == 3.0
-    assert rig.running.reports == [{"rank": 0, "report": 0, "loss": 0.5, "accuracy": 0.75}]
+    assert rig.running.reports == [{"rank": 0, "report": 0, "metrics": {"loss": 0.5, "accuracy": 0.75}}]
     wait_for(lambda: rig.running.rendezvous.workers == 0)
     with rig.worker({"users": (5, 1)}, 4.0) as kv:
         assert kv.rank == 0 and not kv.read().any()
