@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import HotlineError
+from foundation.text import show
 from topologies.embedding_tables import Tables, parse_declaration
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import MAX_LINE_BYTES, Message, read_lines, send_line
@@ -428,7 +429,7 @@ class _ConnectionHandler:
 def _check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
         raise RequestRefused(
-            f"rank = {rank!r}: this session has the ranks 0..{size - 1}; `workers` sets how many"
+            f"rank = {show(rank)}: expected one of 0..{size - 1} in this session; `workers` sets how many"
         )
     if rank in taken_ranks:
         raise RequestRefused(

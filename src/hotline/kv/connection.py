@@ -142,10 +142,11 @@ def _connect(path: Path) -> socket.socket:
         sock.settimeout(_CONNECT_TIMEOUT_S)
         sock.connect(str(path))
         sock.settimeout(None)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # `ValueError`: a name that no file can have
         sock.close()
+        reason = getattr(error, "strerror", None) or error
         raise NotConnected(
-            f"no rendezvous listens at {path} ({error.strerror or error}): run `sudo ./hotline up`, "
+            f"no rendezvous listens at {path} ({reason}): run `sudo ./hotline up`, "
             f"or name its socket by connect= or {SOCKET_VARIABLE}"
         ) from None
     return sock

@@ -16,6 +16,7 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import SET, STATE
+from foundation.text import show
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
@@ -122,7 +123,9 @@ class Engine:
         with self._condition:
             if not 0 <= operation_number < self._submitted_count:
                 known_numbers = f"0..{self._submitted_count - 1}" if self._submitted_count else "none"
-                raise InvalidCall(f"wait({operation_number}): operations so far are {known_numbers}")
+                raise InvalidCall(
+                    f"wait({show(operation_number)}): expected the ts of an operation, {known_numbers} so far"
+                )
             while self._done_count <= operation_number:
                 self._raise_if_ended()
                 self._condition.wait()

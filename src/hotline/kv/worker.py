@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,7 +23,18 @@ from hosts.sockets import common_port, open_udp
 from hotline.kv import process_exit
 from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
-from hotline.kv.calls import Operation, Rows, check_finite, check_keys, check_out, check_values
+from hotline.kv.calls import (
+    Operation,
+    Rows,
+    check_callback,
+    check_finite,
+    check_integer,
+    check_keys,
+    check_number,
+    check_out,
+    check_path,
+    check_values,
+)
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from hotline.kv.conversion import NOT_FINITE, compile_all, from_fixed, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
@@ -76,9 +86,10 @@ class Worker:
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
         self._is_closed, self._closed_message = False, "this worker has been closed"
-        requested_rank = _rank_of_run() if rank is None else rank
+        requested_rank = _rank_of_run() if rank is None else check_integer(rank, "rank")
+        path = socket_path(None if connect is None else check_path(connect, "path connect"))
         compile_all()
-        self._connection = Connection(socket_path(connect), self._handle_lost_cluster)
+        self._connection = Connection(path, self._handle_lost_cluster)
         try:
             terms = self._connection.ask("join", tables=self.tables.to_declaration(), rank=requested_rank)
             self.rank: int = terms["rank"]
@@ -114,7 +125,9 @@ class Worker:
 
         All workers call `load` instead of `init`; it returns whether this worker has set a table.
         """
-        archive = load_archive(path, self.tables)
+        archive = load_archive(check_path(path), self.tables)
+        for name in archive:
+            self._check_not_written(self.tables[name], "load")
         has_set = [
             self._init_table(self.tables[name], saved.values, saved.states) for name, saved in archive.items()
         ]
@@ -124,10 +137,7 @@ class Worker:
     def _init_table(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
         array = check_values(values, target.rows, target)
         check_finite(array, target)
-        if target.name in self._written_tables:
-            raise InvalidCall(
-                f"init of table {target.name}: it was set or pushed to before; use push to add to it"
-            )
+        self._check_not_written(target, "init")
         self._written_tables.add(target.name)
         if not self._connection.ask("init", table=target.name)["is_first"]:
             return False
@@ -140,6 +150,12 @@ class Worker:
                 self._set_words(target, words, state_flag)
         self._connection.ask("set", table=target.name)
         return True
+
+    def _check_not_written(self, target: Table, call: str) -> None:
+        if target.name in self._written_tables:
+            raise InvalidCall(
+                f"{call} of table {target.name}: it was set or pushed to before; use push to add to it"
+            )
 
     def _set_words(self, target: Table, values: Floats, state_flag: int) -> None:
         for rows in _row_chunks(target):
@@ -184,7 +200,7 @@ class Worker:
         Raises what callbacks of these operations have raised, if no call has raised it before; several errors
         are raised as one `OperationErrors`.
         """
-        self._open_engine.wait(ts)
+        self._open_engine.wait(check_integer(ts, "ts"))
 
     def barrier(self) -> None:
         """Wait until this worker's operations are done, and all `size` workers have called `barrier`."""
@@ -194,10 +210,7 @@ class Worker:
     def report(self, /, loss: float, **other_metrics: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
         metrics = {"loss": loss, **other_metrics}
-        values = {name: _to_number(value) for name, value in metrics.items()}
-        for name, value in values.items():
-            if not isfinite(value):
-                raise InvalidCall(f"report: expected a finite number as {name}, got {metrics[name]!r}")
+        values = {name: check_number(value, name) for name, value in metrics.items()}
         self._check_open()
         self._connection.send("report", metrics=values)
 
@@ -216,12 +229,13 @@ class Worker:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all tables [rows, dim] by name, and the states of optimisers, to an .npz archive."""
+        checked_path = Path(check_path(path))
         arrays = {name: self.read(name) for name in self.tables}
         for name, table in self.tables.items():
             if table.optimiser is not None:
                 states = [self._read_table(table, state_flag) for state_flag in (FIRST, SECOND)]
                 arrays |= state_arrays(name, states, self._steps[name])
-        save_arrays(Path(path), arrays)
+        save_arrays(checked_path, arrays)
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
         """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
@@ -320,7 +334,7 @@ class Worker:
         on_values = None if out is None else _make_pull_handler(target, rows, out)
         operation_number = engine.submit(
             Operation(
-                target.parameters(rows.keys), deltas, on_values, callback, is_training,
+                target.parameters(rows.keys), deltas, on_values, check_callback(callback), is_training,
                 step=self._steps[target.name], word_flags=word_flags,
             )
         )  # fmt: skip
@@ -388,13 +402,6 @@ class Worker:
     def _check_open(self) -> None:
         if self._is_closed:
             raise WorkerClosed(self._closed_message)
-
-
-def _to_number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
 
 
 def _rank_of_run() -> int | None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,13 @@ from foundation.errors import HotlineError
 from hotline.kv.connection import Connection, NotConnected
 from hotline.kv.launch import down
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import RunningRendezvous, running_rendezvous
+from tests.harness.loopback import RunningRendezvous
 from topologies import lines as lines_module
 from topologies.embedding_tables import Tables
 from topologies.lines import MAX_LINE_BYTES, MessageTooLong
 from topologies.rendezvous import Terms
 
 TABLES = {"a": [3, 1, 1.0]}
-TwoWorkers = tuple[RunningRendezvous, hotline.Worker, hotline.Worker]
-
-
-@pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoWorkers]:
-    with (
-        running_rendezvous(tmp_path_factory.mktemp("up")) as running,
-        hotline.Worker({"a": (3, 1)}, connect=running.place, rank=0) as first,
-        hotline.Worker({"a": (3, 1)}, connect=running.place, rank=1) as second,
-    ):
-        yield running, first, second
 
 
 def answers_to(running: RunningRendezvous, *lines: bytes) -> list[dict[str, Any]]:
@@ -130,25 +118,32 @@ WORDS = (
 """Field names of the protocol and of its Python, and names that JSON escapes."""
 
 
-@pytest.mark.parametrize("name", WORDS)
-def test_a_metric_of_any_name_is_reported_and_is_nothing_else(two_workers: TwoWorkers, name: str) -> None:
+def test_a_metric_of_any_name_is_reported_and_is_nothing_else(running: RunningRendezvous) -> None:
     """Numbers that are ids of requests release no barrier, which waits for both workers."""
-    running, first, second = two_workers
-    earlier = len(running.reports)
-    with ThreadPoolExecutor() as pool:
-        for request_id in range(first._connection._last_id - 1, first._connection._last_id + 3):
-            first.report(loss=0.5, **{name: request_id})
-        waiting = pool.submit(first.barrier)
-        wait_for(lambda: len(running.reports) == earlier + 4)
-        session = running.rendezvous._session
-        assert session is not None
-        wait_for(lambda: len(session.barrier) == 1)
-        assert not waiting.done()
-        second.barrier()
-        waiting.result(PATIENCE_S)
-    last = running.reports[-1]
-    assert (last["rank"], last["report"], set(last)) == (0, earlier + 3, {"rank", "report", "metrics"})
-    assert last["metrics"] == {"loss": 0.5, name: first._connection._last_id + 1}
+    with (
+        hotline.Worker({"a": (3, 1)}, connect=running.place, rank=0) as first,
+        hotline.Worker({"a": (3, 1)}, connect=running.place, rank=1) as second,
+        ThreadPoolExecutor() as pool,
+    ):
+        for name in WORDS:
+            earlier, next_id = len(running.reports), first._connection._last_id + 1
+            for request_id in range(next_id - 2, next_id + 2):
+                first.report(loss=0.5, **{name: request_id})
+            waiting = pool.submit(first.barrier)
+            wait_for(lambda: len(running.reports) == earlier + 4)  # noqa: B023
+            session = running.rendezvous._session
+            assert session is not None
+            wait_for(lambda: len(session.barrier) == 1)  # noqa: B023
+            assert not waiting.done()
+            second.barrier()
+            waiting.result(PATIENCE_S)
+            last = running.reports[-1]
+            assert (last["rank"], last["report"], set(last)) == (
+                0,
+                earlier + 3,
+                {"rank", "report", "metrics"},
+            )
+            assert last["metrics"] == {"loss": 0.5, name: next_id + 1}
 
 
 def test_metrics_that_are_no_numbers_are_refused(running: RunningRendezvous) -> None:
