@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import hotline
-from hotline.kv import engine, worker
+from hotline.kv import calls, engine, worker
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.children import child
 
@@ -129,7 +129,7 @@ def _plant(kv: hotline.Worker, place: str, error: BaseException) -> None:
     if place in targets:
         _fail_at(*targets[place], FAULTY, error)
     elif place == "store":
-        _fail_at(worker, "from_fixed", 0, error)
+        _fail_at(calls, "from_fixed", 0, error)
     elif place == "leave":
         _fail_at(kv, "_warn_of_saturation", 0, error)
 

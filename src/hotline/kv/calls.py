@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import HotlineError
 from foundation.text import show
-from hotline.kv.conversion import are_ascending_below, as_contiguous
+from hotline.kv.conversion import are_ascending_below, as_contiguous, from_fixed
 from topologies.embedding_tables import Table
 
 _INT64_LIMIT = 1 << 63
@@ -151,6 +151,32 @@ def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
             f"got a read-only array of {out.dtype} {out.shape}"
         )
     return check_values(out, n, table, "out")
+
+
+def make_pull_handler(
+    target: Table, rows: Rows, out: NDArray[np.float32]
+) -> Callable[[NDArray[np.uint32]], None]:
+    """Return a function that writes pulled words [n * dim] of ascending rows into `out` [n, dim]."""
+
+    def write_rows(units: NDArray[np.uint32]) -> None:
+        sorted_rows = out if rows.order is None else np.empty(out.shape, np.float32)
+        if target.optimiser is None:
+            from_fixed(units, target.scale, sorted_rows)
+        else:
+            sorted_rows[...] = units.view(np.float32).reshape(out.shape)
+        if sorted_rows is not out:
+            out[rows.order] = sorted_rows
+
+    return write_rows
+
+
+def row_chunks(target: Table, max_values: int) -> list[Rows]:
+    """Return all rows of a table, in parts of at most `max_values` values or one row."""
+    rows_per_chunk = max(1, max_values // target.dim)
+    return [
+        Rows(np.arange(start, min(start + rows_per_chunk, target.rows)), None)
+        for start in range(0, target.rows, rows_per_chunk)
+    ]
 
 
 def check_callback(callback: object) -> Callable[[], object] | None:

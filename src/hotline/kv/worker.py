@@ -13,13 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
-from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
-from foundation.protocol.codec import Caller
 from foundation.protocol.header import FIRST, SECOND, SET
 from foundation.text import pluralize
-from hosts.sockets import common_port, open_udp
 from hotline.kv import process_exit
 from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
@@ -34,14 +31,16 @@ from hotline.kv.calls import (
     check_out,
     check_path,
     check_values,
+    make_pull_handler,
+    row_chunks,
 )
-from hotline.kv.connection import ClusterLost, Connection, NotConnected
-from hotline.kv.conversion import NOT_FINITE, compile_all, from_fixed, to_fixed
+from hotline.kv.connection import ClusterLost, Connection
+from hotline.kv.conversion import NOT_FINITE, compile_all, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
 from hotline.kv.failures import NotDelivered, combine, describe
-from hotline.kv.run_recorder import RunRecorder
+from hotline.kv.joining import make_engine, rank_of_run
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
-from topologies.rendezvous import RANK_VARIABLE, socket_path
+from topologies.rendezvous import socket_path
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ class Worker:
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
         self._is_closed, self._closed_message = False, "this worker has been closed"
-        requested_rank = _rank_of_run() if rank is None else check_integer(rank, "rank")
+        requested_rank = rank_of_run() if rank is None else check_integer(rank, "rank")
         path = socket_path(None if connect is None else check_path(connect, "path connect"))
         compile_all()
         self._connection = Connection(path, self._handle_lost_cluster)
@@ -107,7 +106,7 @@ class Worker:
 
     def _join(self, terms: Mapping[str, Any]) -> None:
         self._is_run = terms["parts"] is not None  # the folder of a run's logs
-        self._engine = _make_engine(
+        self._engine = make_engine(
             terms, self.tables.size, lambda steps: self._connection.send("steps", steps=steps)
         )
         if self._engine.recorder is not None:
@@ -142,7 +141,7 @@ class Worker:
         if not self._connection.ask("init", table=target.name)["is_first"]:
             return False
         if target.optimiser is None:
-            for rows in _row_chunks(target):
+            for rows in row_chunks(target, MAX_CHUNK):
                 self._open_engine.wait(self._submit(target, rows, array[rows.keys], is_training=False))
         else:
             # Flag 0 stands for the values themselves.
@@ -158,7 +157,7 @@ class Worker:
             )
 
     def _set_words(self, target: Table, values: Floats, state_flag: int) -> None:
-        for rows in _row_chunks(target):
+        for rows in row_chunks(target, MAX_CHUNK):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
             parameters = target.parameters(rows.keys)
             operation = Operation(parameters, words, is_training=False, word_flags=SET | state_flag)
@@ -220,7 +219,7 @@ class Worker:
 
     def _read_table(self, target: Table, state_flag: int = 0) -> Floats:
         values = np.empty((target.rows, target.dim), np.float32)
-        for rows in _row_chunks(target):
+        for rows in row_chunks(target, MAX_CHUNK):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
             self._open_engine.wait(
                 self._submit(target, rows, values=None, out=out, is_training=False, word_flags=state_flag)
@@ -331,7 +330,7 @@ class Worker:
             deltas, clipped_count = to_fixed(sorted_values, target.scale)
             if clipped_count == NOT_FINITE:
                 check_finite(values, target)  # raises, with the position
-        on_values = None if out is None else _make_pull_handler(target, rows, out)
+        on_values = None if out is None else make_pull_handler(target, rows, out)
         operation_number = engine.submit(
             Operation(
                 target.parameters(rows.keys), deltas, on_values, check_callback(callback), is_training,
@@ -402,56 +401,3 @@ class Worker:
     def _check_open(self) -> None:
         if self._is_closed:
             raise WorkerClosed(self._closed_message)
-
-
-def _rank_of_run() -> int | None:
-    rank = os.environ.get(RANK_VARIABLE)
-    if rank is None:
-        return None
-    if not rank.isdecimal():
-        raise InvalidCall(
-            f"{RANK_VARIABLE}={rank}: expected an integer of at least 0; only a run sets this variable"
-        )
-    return int(rank)
-
-
-def _make_engine(terms: Mapping[str, Any], parameters: int, on_steps: Callable[[int], None]) -> Engine:
-    host, port = terms["address"]
-    servers = [(address, number) for address, number in terms["peers"]]
-    source_port = common_port(servers) if design(terms["design"]).has_services else None
-    try:
-        udp_socket = open_udp((host, port), source_port=source_port)
-    except OSError as error:
-        raise NotConnected(
-            f"worker {terms['rank']} cannot bind UDP port {port} of {host} ({error.strerror}): "
-            "end the process that uses it, then start all workers again"
-        ) from None
-    try:
-        # Ranks count from 0, numbers of workers from 1.
-        caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        recorder = None if terms["parts"] is None else RunRecorder(terms, parameters, MAX_CHUNK, on_steps)
-        return Engine(caller, terms["design"], parameters, terms["window"], servers, udp_socket, recorder)
-    except BaseException:
-        udp_socket.close()
-        raise
-
-
-def _make_pull_handler(target: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
-    def write_rows(units: NDArray[np.uint32]) -> None:
-        sorted_rows = out if rows.order is None else np.empty(out.shape, np.float32)
-        if target.optimiser is None:
-            from_fixed(units, target.scale, sorted_rows)
-        else:
-            sorted_rows[...] = units.view(np.float32).reshape(out.shape)
-        if sorted_rows is not out:
-            out[rows.order] = sorted_rows
-
-    return write_rows
-
-
-def _row_chunks(target: Table) -> list[Rows]:
-    rows_per_chunk = max(1, MAX_CHUNK // target.dim)
-    return [
-        Rows(np.arange(start, min(start + rows_per_chunk, target.rows)), None)
-        for start in range(0, target.rows, rows_per_chunk)
-    ]
