@@ -293,13 +293,11 @@ class Worker:
         elif not isinstance(error, KeyboardInterrupt):
             try:
                 engine.flush(EXIT_TIMEOUT_S)
-                reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s"
+                reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s; {_ADVICE}"
             except HotlineError as raised:
                 failure, reason = raised, str(raised)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
-            if not has_failed:
-                reason += f"; {_ADVICE}"
         loss = self._leave(not has_failed and failure is None, reason, _LEAVE_TIMEOUT_S)
         errors = engine.take_operation_errors()
         return [
