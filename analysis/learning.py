@@ -114,7 +114,7 @@ def read_curves(run: Path) -> Curves:
     for number, line in enumerate(file.read_text().splitlines(), start=1):
         try:
             report: dict[str, Any] = json.loads(line)  # of a user's script
-            losses_by_report[report["arm"]][report["rank"]].append(float(report["loss"]))
+            losses_by_report[report["arm"]][report["rank"]].append(float(report["metrics"]["loss"]))
         except (ValueError, KeyError, TypeError) as error:
             raise AnalysisError(f"{file}:{number}: expected a report, got {line[:80]!r}: {error}") from None
     return {

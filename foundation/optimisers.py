@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from foundation.errors import HotlineError
 from foundation.settings import Strict
+from foundation.text import shortened, show
 
 _Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -107,7 +108,7 @@ def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
         name, arguments = _parse_call(ast.parse(text.strip(), mode="eval").body)
         kind = _OPTIMISERS[name]
     except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
-        raise OptimiserError(f"expected {_EXAMPLES}, got {text!r}") from None
+        raise OptimiserError(f"expected {_EXAMPLES}, got {show(text)}") from None
     try:
         instance: Any = kind.model_validate(arguments)  # an instance of one of `_OPTIMISERS`
     except ValidationError as error:
@@ -117,7 +118,7 @@ def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
         problem = {"missing": f"expects {field}", "extra_forbidden": f"has no {field}, but {names}"}.get(
             fault["type"], f"{field}: {fault['msg']}".removeprefix(": ").replace("Value error, ", "")
         )
-        raise OptimiserError(f"{text}: {name} {problem}") from None
+        raise OptimiserError(f"{shortened(text)}: {name} {problem}") from None
     result: SGD | Adagrad | FTRL | Adam = instance
     return result
 

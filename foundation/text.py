@@ -16,5 +16,13 @@ def shortened(text: str) -> str:
     return text if len(text) <= _MAX_SHORTENED_LENGTH else text[:_MAX_SHORTENED_LENGTH] + "..."
 
 
+def show(value: object) -> str:
+    """Return a short text of any value on one line, for an error message."""
+    try:
+        return shortened(one_line(repr(value)))
+    except Exception:  # of the value's class
+        return f"a {type(value).__name__}"
+
+
 def capital(text: str) -> str:
     return text[:1].upper() + text[1:]

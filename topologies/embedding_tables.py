@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.optimisers import Optimiser, OptimiserError, TableOptimiser, parse
+from foundation.text import show
 
 MAX_PARAMETERS = 2**31 - 1
 DEFAULT_SCALE = 2.0**16
@@ -62,10 +63,10 @@ class Tables(dict[str, Table]):
             return next(iter(self.values()))
         if name is None:
             raise TableError(
-                f"expected the name of a table, because there are {len(self)}: {', '.join(self)}"
+                f"expected the name of a table, got None, and there are {len(self)}: {', '.join(self)}"
             )
-        if name not in self:
-            raise TableError(f"unknown table {name!r}; expected one of {', '.join(self)}")
+        if not isinstance(name, str) or name not in self:
+            raise TableError(f"unknown table {show(name)}; expected one of {', '.join(self)}")
         return self[name]
 
     @property
@@ -122,12 +123,15 @@ def make_tables(
     optimiser: str | Mapping[str, str | None] | None = None,
 ) -> Tables:
     if not isinstance(sizes, Mapping) or not sizes:
-        raise TableError(f"expected at least one table as name: (rows, dim), got {sizes!r}")
+        raise TableError(f"tables: expected at least one as name: (rows, dim), got {show(sizes)}")
+    for name in sizes:
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise TableError(f"tables: expected a printable text as a table's name, got {show(name)}")
     for argument, value in (("scale", scale), ("optimiser", optimiser)):
         if isinstance(value, Mapping) and set(value) - set(sizes):
-            unknown_names = ", ".join(sorted(set(value) - set(sizes)))
+            unknown_names = ", ".join(sorted(map(str, set(value) - set(sizes))))
             raise TableError(
-                f"{argument} of unknown table {unknown_names}; the tables are {', '.join(sizes)}"
+                f"{argument} of unknown table {unknown_names}; expected one of {', '.join(sizes)}"
             )
     tables, first_parameter = Tables(), 0
     for name in sorted(sizes):
@@ -140,30 +144,32 @@ def make_tables(
         if first_parameter > MAX_PARAMETERS:
             raise TableError(
                 f"table {name}: expected at most {MAX_PARAMETERS:,} values up to this table, "
-                f"got {first_parameter:,}"
+                f"got {show(first_parameter)}"
             )
     return tables
 
 
-def _make_table(
-    name: object, size: object, scale: float | Mapping[str, float], first_parameter: int
-) -> Table:
-    if not isinstance(name, str) or not name:
-        raise TableError(f"expected a name of a table, got {name!r}")
+def _make_table(name: str, size: object, scale: float | Mapping[str, float], first_parameter: int) -> Table:
     if not isinstance(size, tuple | list) or len(size) != 2 or not all(map(_is_count, size)):
-        raise TableError(f"table {name}: expected (rows, dim), whole numbers above 0, got {size!r}")
+        raise TableError(f"table {name}: expected (rows, dim), whole numbers above 0, got {show(size)}")
     table_scale = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
-    is_number = isinstance(table_scale, int | float | np.number) and not isinstance(table_scale, bool)
-    if not is_number or not isfinite(table_scale) or table_scale <= 0:
-        raise TableError(f"table {name}: expected a finite scale above 0, got {table_scale!r}")
+    is_number = isinstance(table_scale, int | float | np.integer | np.floating)
+    try:
+        is_valid = is_number and not isinstance(table_scale, bool) and isfinite(table_scale)
+    except OverflowError:  # an integer beyond floats
+        is_valid = False
+    if not is_valid or table_scale <= 0:
+        raise TableError(f"table {name}: expected a finite scale above 0, got {show(table_scale)}")
     return Table(name, int(size[0]), int(size[1]), float(table_scale), first_parameter)
 
 
 def _parse_optimiser(name: str, text: object) -> Optimiser:
+    if not isinstance(text, str):
+        raise TableError(f"optimiser of table {name}: expected a text, got {show(text)}")
     try:
-        return parse(str(text))
+        return parse(text)
     except OptimiserError as error:
-        raise TableError(f"table {name}: {error}") from None
+        raise TableError(f"optimiser of table {name}: {error}") from None
 
 
 def _is_count(value: object) -> bool:

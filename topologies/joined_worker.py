@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-Message = dict[str, Any]  # JSON
+from topologies.lines import Message, send_line
 
 
 @dataclass(eq=False, slots=True)
@@ -53,8 +51,3 @@ class JoinedWorker:
                 future.set_result(None)
         self._pending.clear()
         self.on_change()
-
-
-def send_line(writer: asyncio.StreamWriter, message: Message) -> None:
-    if not writer.is_closing():
-        writer.write(json.dumps(message).encode() + b"\n")

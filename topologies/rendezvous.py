@@ -1,8 +1,9 @@
 """Coordinate the workers of scripts: ranks, tables, barriers, and news of lost processes.
 
-The protocol is JSON lines over a Unix socket. A request has an `id`, which its answer repeats. An answer has
-an `error` if the request failed, and `gone` if it can never succeed in this session. A line with `gone` and
-without an `id` goes to all workers. A line with `note` tells a worker why its request takes long.
+The protocol is JSON lines over a Unix socket (`lines.py`). A request has an `id`, which its answer repeats;
+what users name, such as metrics, is in fields of its own. An answer has an `error` if the request failed,
+also if it had no `id`, and `gone` if it can never succeed in this session. A line with `gone` and without an
+`id` goes to all workers. A line with `note` tells a worker why its request takes long.
 
 The first worker that joins declares the tables, and servers are started for them. When the last worker has
 left, the session ends, and its model is lost with the servers. The next worker that joins begins another
@@ -20,12 +21,15 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import HotlineError
+from foundation.text import show
 from topologies.embedding_tables import Tables, parse_declaration
-from topologies.joined_worker import JoinedWorker, Message, send_line
+from topologies.joined_worker import JoinedWorker
+from topologies.lines import MAX_LINE_BYTES, Message, read_lines, send_line
 
 log = logging.getLogger(__name__)
 
@@ -305,8 +309,8 @@ class Rendezvous:
         if not session.set_events[name].done():
             session.set_events[name].set_result(None)
 
-    def report(self, worker: JoinedWorker, values: Message) -> None:
-        self._on_report({"rank": worker.rank, "report": worker.reports, **values})
+    def report(self, worker: JoinedWorker, metrics: object) -> None:
+        self._on_report({"rank": worker.rank, "report": worker.reports, "metrics": _check_metrics(metrics)})
         worker.reports += 1
 
     def terms_for(self, worker: JoinedWorker) -> Message:
@@ -344,12 +348,14 @@ class _ConnectionHandler:
     async def run(self) -> None:
         """Answer requests until the worker closes; a waiting request does not delay later requests."""
         try:
-            while line := await self._reader.readline():
+            async for line in read_lines(self._reader):
+                if line is None:
+                    text = f"expected a request of at most {MAX_LINE_BYTES:,} bytes, got a longer one"
+                    send_line(self._writer, {"error": text})
+                    continue
                 task = asyncio.ensure_future(self._answer(line))
                 self._answer_tasks.add(task)
                 task.add_done_callback(self._answer_tasks.discard)
-        except ValueError:  # a line that is too long
-            return
         finally:
             for task in self._answer_tasks:
                 task.cancel()
@@ -362,13 +368,16 @@ class _ConnectionHandler:
             answer = await self._execute(command, request)
         except SessionOver as error:
             answer = {"error": str(error), "gone": True}
-        except HotlineError as error:
+        except (HotlineError, OSError) as error:
             answer = {"error": str(error)}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except Exception as error:  # a client's mistake must not end the task without an answer
             text = line[:_MAX_SHOWN_BYTES].decode(errors="replace").strip()
-            answer = {"error": f"not understood: {text} ({error})"}
+            answer = {"error": f"not understood: {text} ({type(error).__name__}: {error})"}
         if request_id is not None:
             send_line(self._writer, {"id": request_id, **answer})
+        elif "error" in answer:
+            log.warning("%s", answer["error"])
+            send_line(self._writer, answer)
 
     async def _execute(self, command: object, values: Message) -> Message:
         rendezvous = self._rendezvous
@@ -402,7 +411,7 @@ class _ConnectionHandler:
         elif command == "set":
             rendezvous.mark_table_set(worker, values["table"])
         elif command == "report":
-            rendezvous.report(worker, values)
+            rendezvous.report(worker, values["metrics"])
         elif command == "steps":
             worker.report_steps(int(values["steps"]))
         elif command == "done":
@@ -420,7 +429,7 @@ class _ConnectionHandler:
 def _check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
         raise RequestRefused(
-            f"rank = {rank!r}: this session has the ranks 0..{size - 1}; `workers` sets how many"
+            f"rank = {show(rank)}: expected one of 0..{size - 1} in this session; `workers` sets how many"
         )
     if rank in taken_ranks:
         raise RequestRefused(
@@ -430,6 +439,15 @@ def _check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
         raise RequestRefused(
             f"all {size} ranks of this session are given; wait until its workers have left, or set `workers`"
         )
+
+
+def _check_metrics(metrics: object) -> Message:
+    if not isinstance(metrics, dict) or "loss" not in metrics:
+        raise RequestRefused(f"report: expected metrics by name, with a loss, got {metrics!r}")
+    for name, value in metrics.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            raise RequestRefused(f"report: expected a finite number as {name}, got {value!r}")
+    return metrics
 
 
 def _check_owner(writer: asyncio.StreamWriter) -> None:

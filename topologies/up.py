@@ -35,7 +35,7 @@ from topologies import preflight, routes
 from topologies.agents import Agent, namespace_command
 from topologies.embedding_tables import Tables
 from topologies.fleet import check_design, provision, publish, server_config, session_terms
-from topologies.joined_worker import Message
+from topologies.lines import Message
 from topologies.placement import Placement, place
 from topologies.rendezvous import (
     DEFAULT_SOCKET,

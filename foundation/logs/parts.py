@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
+from zipfile import ZipFile
 
 import numpy as np
 import polars as pl
@@ -75,5 +76,8 @@ class Parts:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    with atomic_path(path) as partial, partial.open("wb") as out:
-        np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub has a keyword `allow_pickle`
+    """Write an .npz archive, as `np.savez` does, whose own parameters cannot be names of arrays."""
+    with atomic_path(path) as partial, ZipFile(partial, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)

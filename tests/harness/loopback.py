@@ -13,13 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from foundation.designs.registry import design
 from foundation.protocol import addressing
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
+from hosts.ps.store import ShareContents
+from hotline.kv import process_exit
 from switch_harness.waiting import PATIENCE_S
 from topologies.embedding_tables import Tables
-from topologies.joined_worker import JoinedWorker, Message
+from topologies.joined_worker import JoinedWorker
+from topologies.lines import Message
 from topologies.rendezvous import Rendezvous, Terms
 
 T = TypeVar("T")
@@ -51,6 +57,9 @@ class _Server:
         self._thread.join()
         self._socket.close()
 
+    def contents(self) -> ShareContents:
+        return self._core.stores[JOB].contents()
+
     def _run(self) -> None:
         while not self._is_ending:
             try:
@@ -71,11 +80,14 @@ class LoopbackCluster:
     def __init__(self, size: int) -> None:
         self.size, self.sessions = size, 0
         self.servers: list[_Server] = []
+        self._last_servers: list[_Server] = []
+        self._parameters = 0
         self.parts: str | None = None
 
     async def begin(self, tables: Tables) -> Terms:
         self.sessions += 1
         self.servers = [_Server(ps, tables, self.sessions) for ps in range(N_PS)]
+        self._last_servers, self._parameters = self.servers, tables.size
         port = addressing.worker_udp_port(JOB)
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
@@ -88,6 +100,14 @@ class LoopbackCluster:
         for server in self.servers:
             server.end()
         self.servers = []
+
+    def values(self) -> NDArray[np.uint32]:
+        """Return the values of all parameters [n] at the servers of the last session, which has ended."""
+        values = np.zeros(self._parameters, np.uint32)
+        for server in self._last_servers:
+            contents = server.contents()
+            values[contents.keys.astype(np.int64)] = contents.values
+        return values
 
 
 class RunningRendezvous:
@@ -120,6 +140,12 @@ class RunningRendezvous:
 
         return self.do(give())
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no session is under way, and the servers of the last one have ended."""
+        end_task = self.rendezvous._end_task
+        return self.rendezvous.workers == 0 and (end_task is None or end_task.done())
+
     def break_session(self, reason: str) -> None:
         self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, reason)
 
@@ -139,3 +165,4 @@ def running_rendezvous(folder: Path, size: int = 2, cluster: Any = None) -> Iter
         yield made
     finally:
         made.end()
+        process_exit.forget_losses()

@@ -178,7 +178,7 @@ def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, 
 
 
 def reported(file: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in file.read_text().splitlines()]
+    return [json.loads(line)["metrics"]["loss"] for line in file.read_text().splitlines()]
 
 
 def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:

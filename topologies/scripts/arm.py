@@ -11,7 +11,8 @@ from experiment.errors import RunFailed
 from foundation.designs.interface import Arm
 from topologies.embedding_tables import Tables
 from topologies.fleet import session_terms
-from topologies.joined_worker import JoinedWorker, Message
+from topologies.joined_worker import JoinedWorker
+from topologies.lines import Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from experiment.errors import AgentFailed
 from experiment.session import OnProgress
-from topologies.joined_worker import JoinedWorker, Message
+from topologies.joined_worker import JoinedWorker
+from topologies.lines import Message
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, first_failure
 

@@ -6,16 +6,17 @@ its state [rows, dim], and NAME.steps.
 
 from __future__ import annotations
 
-import os
-import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from foundation.protocol.header import FIRST, SECOND
+from foundation.text import show
 from hotline.kv.calls import InvalidArgument
+from hotline.kv.failures import describe
 from topologies.embedding_tables import Table
 
 Floats = NDArray[np.float32]
@@ -35,19 +36,24 @@ def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, A
     return {**arrays, f"{name}.steps": np.array(steps)}
 
 
-def load_archive(path: str | os.PathLike[str], tables: Mapping[str, Table]) -> dict[str, SavedTable]:
+def load_archive(path: str, tables: Mapping[str, Table]) -> dict[str, SavedTable]:
     """Read the tables of an archive; raise `InvalidArgument` if a table is missing, or has another shape."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InvalidArgument(f"{os.fspath(path)}: expected an archive of kv.save: {error}") from None
+        with open(path, "rb") as file:  # NumPy would leave it open after an error
+            arrays = dict(_read_arrays(file))
+    except Exception as error:  # of the file system, zipfile, zlib or NumPy, whose list is not documented
+        raise InvalidArgument(f"path {path}: expected an archive of kv.save: {describe(error)}") from error
     return {name: _read_table(path, table, arrays) for name, table in tables.items()}
 
 
-def _read_table(
-    path: str | os.PathLike[str], table: Table, arrays: Mapping[str, NDArray[np.generic]]
-) -> SavedTable:
+def _read_arrays(file: BinaryIO) -> Mapping[str, NDArray[np.generic]]:
+    archive = np.load(file, allow_pickle=False)
+    if not isinstance(archive, NpzFile):
+        raise ValueError("it has one array, and not arrays by name")
+    return archive
+
+
+def _read_table(path: str, table: Table, arrays: Mapping[str, NDArray[np.generic]]) -> SavedTable:
     names = [
         table.name,
         *(f"{table.name}.{suffix}" for suffix in _STATE_FLAGS if table.optimiser is not None),
@@ -58,11 +64,16 @@ def _read_table(
         if array is None or array.shape != (table.rows, table.dim) or array.dtype != np.float32:
             description = "none" if array is None else f"{array.dtype} {array.shape}"
             raise InvalidArgument(
-                f"{os.fspath(path)}: expected {name!r} as float32 ({table.rows}, {table.dim}), "
-                f"got {description}"
+                f"path {path}: expected {name!r} as float32 ({table.rows}, {table.dim}), got {description}"
             )
+        if not np.isfinite(array).all():
+            raise InvalidArgument(f"path {path}: expected finite values in {name!r}")
         table_arrays.append(array.astype(np.float32))
     steps = arrays.get(f"{table.name}.steps", np.array(0))
+    if steps.shape != () or steps.dtype.kind not in "iu" or steps < 0:
+        raise InvalidArgument(
+            f"path {path}: expected {table.name!r}.steps as an integer of at least 0, got {show(steps)}"
+        )
     # Without an optimiser there are only the values.
     states = dict(zip(_STATE_FLAGS.values(), table_arrays[1:], strict=False))
     return SavedTable(table_arrays[0], states, int(steps))

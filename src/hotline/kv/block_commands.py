@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -13,8 +14,11 @@ import polars as pl
 from foundation.errors import HotlineError
 from hotline.kv.connection import ClusterLost, Connection
 from hotline.kv.engine import Engine
+from hotline.kv.failures import describe
 from hotline.kv.run_recorder import RunRecorder
-from topologies.joined_worker import Message
+from topologies.lines import Message
+
+log = logging.getLogger(__name__)
 
 
 class BlockCommandListener:
@@ -42,6 +46,9 @@ class BlockCommandListener:
                 answer = self._execute(name, command)
             except (HotlineError, OSError) as error:
                 answer = {"error": str(error)}
+            except Exception as error:  # or the run would wait for an answer until a timeout
+                log.exception("command %s", name)
+                answer = {"error": f"{name}: {describe(error)}"}
             try:
                 self._connection.send("done", number=number, **answer)
             except ClusterLost:

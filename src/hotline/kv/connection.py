@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from foundation.errors import HotlineError
-from topologies.joined_worker import Message
+from topologies.lines import Message, encode_line
 from topologies.rendezvous import SOCKET_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -85,16 +85,20 @@ class Connection:
         # The caller holds `_condition`.
         if self._error is not None:
             raise self._error
+        line = encode_line(message)
         try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            self._socket.sendall(line)
         except OSError:
             raise self._rendezvous_error() from None
 
     def _read(self) -> None:
-        with suppress(OSError, ValueError), self._socket, self._socket.makefile("rb") as lines:
-            for line in lines:
-                self._dispatch(json.loads(line))
-        self._fail(self._rendezvous_error())
+        # Whatever ends this thread, requests under way must not wait for ever.
+        try:
+            with suppress(OSError, ValueError), self._socket, self._socket.makefile("rb") as lines:
+                for line in lines:
+                    self._dispatch(json.loads(line))
+        finally:
+            self._fail(self._rendezvous_error())
 
     def _dispatch(self, message: Message) -> None:
         if "id" in message:
@@ -105,6 +109,8 @@ class Connection:
             self.commands.put(message)
         elif "note" in message:
             log.warning("%s", message["note"])
+        elif "error" in message:
+            log.error("%s", message["error"])
         elif "gone" in message:
             self._fail(ClusterLost(message["gone"]))
 
@@ -136,10 +142,11 @@ def _connect(path: Path) -> socket.socket:
         sock.settimeout(_CONNECT_TIMEOUT_S)
         sock.connect(str(path))
         sock.settimeout(None)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # `ValueError`: a name that no file can have
         sock.close()
+        reason = getattr(error, "strerror", None) or error
         raise NotConnected(
-            f"no rendezvous listens at {path} ({error.strerror or error}): run `sudo ./hotline up`, "
+            f"no rendezvous listens at {path} ({reason}): run `sudo ./hotline up`, "
             f"or name its socket by connect= or {SOCKET_VARIABLE}"
         ) from None
     return sock

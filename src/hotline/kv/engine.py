@@ -17,6 +17,7 @@ from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import SET, STATE
 from hosts.designs import agents_of
+from foundation.text import show
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
@@ -26,6 +27,7 @@ from hosts.worker.operate import LOG_FULL, make_wire, operate
 from hosts.worker.window import WindowState
 from hotline.kv.calls import Operation
 from hotline.kv.connection import ClusterLost, release
+from hotline.kv.failures import OperationFailed, WorkerFailed, combine, describe
 from hotline.kv.run_recorder import RunRecorder
 
 MAX_CHUNK = 1 << 16
@@ -54,8 +56,10 @@ class ServerTimeout(ClusterLost):
 class Engine:
     """Executes operations in the order of their submission, and numbers them from 0.
 
-    After `fail` all waits and later calls raise the error. An engine with a recorder begins paused: calls
-    block, and queued operations wait, until `resume`.
+    What a callback raises is an error of its operation, and later operations go on; the next wait for it or
+    for a later operation raises it. Any other error in the thread ends it by `fail`, after which all waits
+    for operations that are not done, and later calls, raise that error. An engine with a recorder begins
+    paused: calls block, and queued operations wait, until `resume`.
     """
 
     def __init__(
@@ -76,10 +80,10 @@ class Engine:
         self._wire = make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE)
         self._condition = threading.Condition()
         self._queue: deque[Operation] = deque()
-        self._submitted_count = self._done_count = 0
+        self._taken_count = self._done_count = 0
         self._values_submitted = self._values_answered = 0
-        self._callback_errors: dict[int, BaseException] = {}
-        self._error: ClusterLost | None = None
+        self._operation_errors: dict[int, BaseException] = {}  # by number, until a call raises them
+        self._error: HotlineError | None = None
         self._is_closing = False
         # Load or compile the machine code now, rather than in the first operation.
         operate(self.client.state, self._udp, self._wire, _PAST_DEADLINE_NS)
@@ -87,7 +91,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, operation: Operation) -> int:
-        """Queue an operation, and return its number. Raises `ClusterLost` or `WorkerClosed`."""
+        """Queue an operation, and return its number; raise `WorkerClosed` or the error of `fail`."""
         with self._condition:
             self._raise_if_ended()
             # Calls from a callback do not wait, because they are part of an operation under way.
@@ -95,37 +99,51 @@ class Engine:
                 self._condition.wait()
                 self._raise_if_ended()
             operation.submitted_ns = time.monotonic_ns()
-            self._queue.append(operation)
-            self._submitted_count += 1
+            # In this order, Ctrl-C at any point can only make values count as unanswered.
             if operation.deltas is not None:
                 self._values_submitted += operation.deltas.size
+            self._queue.append(operation)
             self._condition.notify_all()
             return self._submitted_count - 1
 
-    def wait(self, operation_number: int) -> None:
-        """Wait until an operation has ended; raise `ClusterLost`, `InvalidCall` or its callback's error."""
+    @property
+    def _submitted_count(self) -> int:
+        # The caller holds `_condition`.
+        return self._taken_count + len(self._queue)
+
+    def check_not_in_callback(self, call: str) -> None:
         if threading.current_thread() is self._thread:
             raise InvalidCall(
-                "wait: a callback is part of its operation, so it cannot wait; wait outside of it"
+                f"{call}: a callback is part of its operation, so it cannot wait; call it outside of it"
             )
+
+    def wait(self, operation_number: int) -> None:
+        """Wait until an operation and all before it have ended, and raise their errors."""
+        self.check_not_in_callback("wait")
         with self._condition:
             if not 0 <= operation_number < self._submitted_count:
                 known_numbers = f"0..{self._submitted_count - 1}" if self._submitted_count else "none"
-                raise InvalidCall(f"wait({operation_number}): operations so far are {known_numbers}")
+                raise InvalidCall(
+                    f"wait({show(operation_number)}): expected the ts of an operation, {known_numbers} so far"
+                )
             while self._done_count <= operation_number:
                 self._raise_if_ended()
                 self._condition.wait()
-            if operation_number in self._callback_errors:
-                raise self._callback_errors.pop(operation_number)
+            self._raise_operation_errors(operation_number)
 
     def wait_for_all(self) -> None:
+        """Wait until all operations have ended, also those that callbacks submit, and raise their errors."""
+        self.check_not_in_callback("wait")
         with self._condition:
-            last_number = self._submitted_count - 1
-        if last_number >= 0:
-            self.wait(last_number)
+            while self._done_count < self._submitted_count:
+                self._raise_if_ended()
+                self._condition.wait()
+            if self.has_failed:
+                self._raise_if_ended()
+            self._raise_operation_errors(self._done_count)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait for all operations for up to `timeout_s`, not counting pauses; raise `ClusterLost`."""
+        """Wait for all operations for up to `timeout_s`, not counting pauses; raise the error of `fail`."""
         with self._condition:
             while self._done_count < self._submitted_count and timeout_s > 0:
                 self._raise_if_ended()
@@ -136,7 +154,26 @@ class Engine:
 
     @property
     def unanswered_values(self) -> int:
+        """Number of pushed values that no server has acknowledged."""
         return self._values_submitted - self._values_answered
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the thread has ended by an error of this process."""
+        return isinstance(self._error, WorkerFailed)
+
+    def take_operation_errors(self) -> dict[int, BaseException]:
+        """Return the errors that no call has raised, by the number of their operation, and forget them."""
+        with self._condition:
+            errors, self._operation_errors = self._operation_errors, {}
+        return errors
+
+    def _raise_operation_errors(self, last_number: int) -> None:
+        # The caller holds `_condition`.
+        if errors := {number: e for number, e in self._operation_errors.items() if number <= last_number}:
+            for number in errors:
+                del self._operation_errors[number]
+            raise combine(errors)
 
     @property
     def steps(self) -> int:
@@ -155,7 +192,7 @@ class Engine:
             while self._is_busy:
                 self._condition.wait()
 
-    def fail(self, error: ClusterLost) -> None:
+    def fail(self, error: HotlineError) -> None:
         with self._condition:
             self._error = self._error or error
             self._condition.notify_all()
@@ -184,13 +221,10 @@ class Engine:
     def _run(self) -> None:
         try:
             while (operation := self._take_next()) is not None:
-                try:
-                    self._execute(operation)
-                except (ClusterLost, WorkerClosed):
-                    raise
-                except Exception as error:
-                    self._callback_errors[self._done_count] = error
+                error = self._execute(operation)
                 with self._condition:
+                    if error is not None:
+                        self._operation_errors[self._done_count] = error
                     self._done_count += 1
                     self._is_busy = False
                     self._condition.notify_all()
@@ -198,10 +232,21 @@ class Engine:
             self.fail(error)
         except WorkerClosed:
             pass
+        except BaseException as error:
+            self.fail(self._make_failure(error))
         finally:
             with self._condition:
                 self._is_busy = False
                 self._condition.notify_all()
+
+    def _make_failure(self, error: BaseException) -> WorkerFailed:
+        what = f"operation {self._done_count}" if self._is_busy else "the thread of operations"
+        failure = WorkerFailed(
+            f"{what} has failed, and no later one is executed ({describe(error)}): "
+            "close all workers, and start them again"
+        )
+        failure.__cause__ = error
+        return failure
 
     def _take_next(self) -> Operation | None:
         with self._condition:
@@ -210,29 +255,47 @@ class Engine:
             if self._is_closing or self._error:
                 return None
             self._is_busy = True
+            self._taken_count += 1
             return self._queue.popleft()
 
-    def _execute(self, operation: Operation) -> None:
+    def _execute(self, operation: Operation) -> BaseException | None:
+        """Push, pull, and run the callback; return the error of `on_values` or of the callback."""
         starts = range(0, len(operation.positions), self._max_chunk)
         chunks = [slice(start, start + self._max_chunk) for start in starts]
         if operation.deltas is not None:
             self._push(operation, operation.deltas, chunks)
         if operation.on_values is not None:
-            operation.on_values(self._pull(operation, chunks))
+            values = self._pull(operation, chunks)
+            try:
+                operation.on_values(values)
+            except BaseException as error:
+                failure = OperationFailed(
+                    f"operation {self._done_count}: the pulled values were not written to out "
+                    f"({describe(error)})"
+                )
+                failure.__cause__ = error
+                return failure
         if operation.callback is not None:
-            operation.callback()
+            try:
+                operation.callback()
+            except BaseException as error:  # also SystemExit, which would end only this thread
+                return error
+        return None
 
     def _push(self, operation: Operation, deltas: NDArray[np.uint32], chunks: list[slice]) -> None:
         start_ns, rpcs, recorder = time.monotonic_ns(), 0, self.recorder
         for chunk in chunks:
             positions = operation.positions[chunk]
-            answered_flags, is_update = self._answered_flags, not operation.word_flags & SET
+            answered_flags, is_update = self._answered_flags[: len(positions)], not operation.word_flags & SET
+            answered_flags[:] = False
             if recorder is not None and is_update:
                 answered_flags = recorder.begin_push(positions, deltas[chunk])
             self.client.prepare(operation.step, operation.word_flags)
             self.client.push(self.steps, positions, deltas[chunk], answered_flags)
-            rpcs += self._complete_rpcs()
-            self._values_answered += len(positions)
+            try:
+                rpcs += self._complete_rpcs()
+            finally:
+                self._values_answered += int(np.count_nonzero(answered_flags))
             if recorder is not None and is_update:
                 recorder.end_push()
         if recorder is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,23 +13,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
-from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
-from foundation.protocol.codec import Caller
 from foundation.protocol.header import FIRST, SECOND, SET
 from foundation.text import pluralize
-from hosts.sockets import common_port, open_udp
 from hotline.kv import process_exit
 from hotline.kv.archive import load_archive, state_arrays
 from hotline.kv.block_commands import BlockCommandListener
-from hotline.kv.calls import Operation, Rows, check_finite, check_keys, check_out, check_values
-from hotline.kv.connection import ClusterLost, Connection, NotConnected
-from hotline.kv.conversion import NOT_FINITE, compile_all, from_fixed, to_fixed
+from hotline.kv.calls import (
+    Operation,
+    Rows,
+    check_callback,
+    check_finite,
+    check_integer,
+    check_keys,
+    check_number,
+    check_out,
+    check_path,
+    check_values,
+    make_pull_handler,
+    row_chunks,
+)
+from hotline.kv.connection import ClusterLost, Connection
+from hotline.kv.conversion import NOT_FINITE, compile_all, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
-from hotline.kv.run_recorder import RunRecorder
+from hotline.kv.failures import NotDelivered, combine, describe
+from hotline.kv.joining import make_engine, rank_of_run
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
-from topologies.rendezvous import RANK_VARIABLE, socket_path
+from topologies.rendezvous import socket_path
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +52,7 @@ EXIT_TIMEOUT_S = 10.0
 """Time in s for the operations under way when a script ends without closing its worker."""
 _LEAVE_TIMEOUT_S = 5.0
 """Timeout of each further step of leaving at the end of a script, in s."""
-
-
-class NotDelivered(HotlineError):
-    """A script ended before all of its pushes were delivered."""
+_ADVICE = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
 
 
 class Worker:
@@ -78,9 +85,10 @@ class Worker:
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
         self._is_closed, self._closed_message = False, "this worker has been closed"
-        requested_rank = _rank_of_run() if rank is None else rank
+        requested_rank = rank_of_run() if rank is None else check_integer(rank, "rank")
+        path = socket_path(None if connect is None else check_path(connect, "path connect"))
         compile_all()
-        self._connection = Connection(socket_path(connect), self._handle_lost_cluster)
+        self._connection = Connection(path, self._handle_lost_cluster)
         try:
             terms = self._connection.ask("join", tables=self.tables.to_declaration(), rank=requested_rank)
             self.rank: int = terms["rank"]
@@ -98,7 +106,7 @@ class Worker:
 
     def _join(self, terms: Mapping[str, Any]) -> None:
         self._is_run = terms["parts"] is not None  # the folder of a run's logs
-        self._engine = _make_engine(
+        self._engine = make_engine(
             terms, self.tables.size, lambda steps: self._connection.send("steps", steps=steps)
         )
         if self._engine.recorder is not None:
@@ -116,7 +124,9 @@ class Worker:
 
         All workers call `load` instead of `init`; it returns whether this worker has set a table.
         """
-        archive = load_archive(path, self.tables)
+        archive = load_archive(check_path(path), self.tables)
+        for name in archive:
+            self._check_not_written(self.tables[name], "load")
         has_set = [
             self._init_table(self.tables[name], saved.values, saved.states) for name, saved in archive.items()
         ]
@@ -126,15 +136,12 @@ class Worker:
     def _init_table(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
         array = check_values(values, target.rows, target)
         check_finite(array, target)
-        if target.name in self._written_tables:
-            raise InvalidCall(
-                f"init of table {target.name}: it was set or pushed to before; use push to add to it"
-            )
+        self._check_not_written(target, "init")
         self._written_tables.add(target.name)
         if not self._connection.ask("init", table=target.name)["is_first"]:
             return False
         if target.optimiser is None:
-            for rows in _row_chunks(target):
+            for rows in row_chunks(target, MAX_CHUNK):
                 self._open_engine.wait(self._submit(target, rows, array[rows.keys], is_training=False))
         else:
             # Flag 0 stands for the values themselves.
@@ -143,8 +150,14 @@ class Worker:
         self._connection.ask("set", table=target.name)
         return True
 
+    def _check_not_written(self, target: Table, call: str) -> None:
+        if target.name in self._written_tables:
+            raise InvalidCall(
+                f"{call} of table {target.name}: it was set or pushed to before; use push to add to it"
+            )
+
     def _set_words(self, target: Table, values: Floats, state_flag: int) -> None:
-        for rows in _row_chunks(target):
+        for rows in row_chunks(target, MAX_CHUNK):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
             parameters = target.parameters(rows.keys)
             operation = Operation(parameters, words, is_training=False, word_flags=SET | state_flag)
@@ -181,23 +194,24 @@ class Worker:
         return self._submit(target, rows, checked_values, check_out(out, len(rows.keys), target), callback)
 
     def wait(self, ts: int) -> None:
-        """Wait until an operation and all before it have ended, `out` is filled and callbacks have run."""
-        self._open_engine.wait(ts)
+        """Wait until an operation and all before it have ended, `out` is filled and callbacks have run.
+
+        Raises what callbacks of these operations have raised, if no call has raised it before; several errors
+        are raised as one `OperationErrors`.
+        """
+        self._open_engine.wait(check_integer(ts, "ts"))
 
     def barrier(self) -> None:
         """Wait until this worker's operations are done, and all `size` workers have called `barrier`."""
         self._open_engine.wait_for_all()
         self._connection.ask("barrier")
 
-    def report(self, loss: float, **other_metrics: float) -> None:
+    def report(self, /, loss: float, **other_metrics: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
         metrics = {"loss": loss, **other_metrics}
-        values = {name: _to_number(value) for name, value in metrics.items()}
-        for name, value in values.items():
-            if not isfinite(value):
-                raise InvalidCall(f"report: expected a finite number as {name}, got {metrics[name]!r}")
+        values = {name: check_number(value, name) for name, value in metrics.items()}
         self._check_open()
-        self._connection.send("report", **values)
+        self._connection.send("report", metrics=values)
 
     def read(self, table: str | None = None) -> Floats:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
@@ -205,7 +219,7 @@ class Worker:
 
     def _read_table(self, target: Table, state_flag: int = 0) -> Floats:
         values = np.empty((target.rows, target.dim), np.float32)
-        for rows in _row_chunks(target):
+        for rows in row_chunks(target, MAX_CHUNK):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
             self._open_engine.wait(
                 self._submit(target, rows, values=None, out=out, is_training=False, word_flags=state_flag)
@@ -214,12 +228,13 @@ class Worker:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all tables [rows, dim] by name, and the states of optimisers, to an .npz archive."""
+        checked_path = Path(check_path(path))
         arrays = {name: self.read(name) for name in self.tables}
         for name, table in self.tables.items():
             if table.optimiser is not None:
                 states = [self._read_table(table, state_flag) for state_flag in (FIRST, SECOND)]
                 arrays |= state_arrays(name, states, self._steps[name])
-        save_arrays(Path(path), arrays)
+        save_arrays(checked_path, arrays)
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
         """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
@@ -227,12 +242,21 @@ class Worker:
         return target.parameters(check_keys(keys, target).keys).astype(np.uint64)
 
     def close(self) -> None:
-        """Wait until all operations are done, and leave; warn of saturated values. May be called again."""
+        """Wait until all operations are done, and leave; warn of saturated values. May be called again.
+
+        Raises the errors of operations that no call has raised, and `NotDelivered` unless servers have
+        acknowledged all pushes.
+        """
+        if self._is_closed or self._engine is None:
+            return
+        self._engine.check_not_in_callback("close")
         try:
-            if self._engine is not None and not self._is_closed:
-                self._engine.wait_for_all()
-        finally:
-            self._leave()
+            self._engine.wait_for_all()
+        except BaseException as error:
+            self._leave(is_orderly=not self._engine.has_failed, reason=describe(error))
+            raise
+        if (loss := self._leave()) is not None:
+            raise loss
 
     def __enter__(self) -> Self:
         return self
@@ -242,43 +266,45 @@ class Worker:
     ) -> None:
         if error is None:
             self.close()
-        elif (undelivered := self.end(error)) is None:
             return
-        elif isinstance(error, SystemExit):
-            raise NotDelivered(undelivered) from None
-        else:
-            log.error("%s", undelivered)
+        errors = self.end(error)
+        raised = errors[0] if errors and isinstance(error, SystemExit | GeneratorExit) else None
+        for each in errors:
+            if each is not raised:
+                log.error("%s", describe(each))
+        if raised is not None:
+            raise raised from raised.__cause__  # rather than end with status 0
 
-    def end(self, error: BaseException | None) -> str | None:
+    def end(self, error: BaseException | None) -> list[BaseException]:
         """Leave at the end of a script that does not call `close`, after `error` if that is not None.
 
         Operations under way are executed for up to `EXIT_TIMEOUT_S`. They are dropped after Ctrl-C, and
-        after an error in a run, which fails the run. Return a sentence about undelivered values, or None.
+        after an error in a run, which fails the run. Return `NotDelivered` if values are lost, and errors of
+        operations that no call has raised.
         """
         if self._is_closed:
-            return None
+            return []
         engine, reason = self._open_engine, "the script was interrupted"
-        has_failed = error is not None and not isinstance(error, SystemExit)
+        engine.check_not_in_callback("the end of a script")
+        has_failed = error is not None and not isinstance(error, SystemExit | GeneratorExit)
+        failure: HotlineError | None = None
         if has_failed and self._is_run:
             reason = "the script has failed"
         elif not isinstance(error, KeyboardInterrupt):
             try:
                 engine.flush(EXIT_TIMEOUT_S)
-                reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s"
-            except ClusterLost as lost_cluster:
-                reason = str(lost_cluster)
+                reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s; {_ADVICE}"
+            except HotlineError as raised:
+                failure, reason = raised, str(raised)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
                 pass
-        is_orderly = not has_failed and engine.unanswered_values == 0
-        self._leave(is_orderly, timeout_s=_LEAVE_TIMEOUT_S)
-        if not (undelivered_count := engine.unanswered_values):
-            return None
-        values = pluralize(undelivered_count, "pushed value")
-        undelivered = f"worker {self.rank} ended with {values} not delivered: {reason}"
-        if has_failed:
-            return undelivered
-        advice = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
-        return f"{undelivered}; {advice}"
+        loss = self._leave(not has_failed and failure is None, reason, _LEAVE_TIMEOUT_S)
+        errors = engine.take_operation_errors()
+        return [
+            *([] if loss is None else [loss]),
+            *([] if failure is None or loss is not None else [failure]),
+            *([] if not errors else [combine(errors)]),
+        ]
 
     def abandon(self) -> None:
         """Give up the worker in a forked process: its threads and its rank belong to the parent."""
@@ -302,10 +328,10 @@ class Worker:
             deltas, clipped_count = to_fixed(sorted_values, target.scale)
             if clipped_count == NOT_FINITE:
                 check_finite(values, target)  # raises, with the position
-        on_values = None if out is None else _make_pull_handler(target, rows, out)
+        on_values = None if out is None else make_pull_handler(target, rows, out)
         operation_number = engine.submit(
             Operation(
-                target.parameters(rows.keys), deltas, on_values, callback, is_training,
+                target.parameters(rows.keys), deltas, on_values, check_callback(callback), is_training,
                 step=self._steps[target.name], word_flags=word_flags,
             )
         )  # fmt: skip
@@ -315,30 +341,50 @@ class Worker:
             self._written_tables.add(target.name)
         return operation_number
 
-    def _leave(self, is_orderly: bool = True, timeout_s: float | None = None) -> None:
+    def _leave(
+        self, is_orderly: bool = True, reason: str = "the worker was closed", timeout_s: float | None = None
+    ) -> NotDelivered | None:
+        """Leave, and return an error if pushed values are lost, with the `reason`.
+
+        Without `is_orderly`, or if values are lost, the rendezvous finds that the worker has vanished.
+        """
         if self._is_closed:
-            return
+            return None
         self._is_closed = True
-        process_exit.remove(self)
-        if self._engine is not None:
-            self._engine.close(timeout_s)
-        block_fields = {} if self._block_commands is None else self._block_commands.close()
-        saturated = {name: count for name, count in self.saturated.items() if count}
-        for name, count in saturated.items():
-            limit = 2**31 / self.tables[name].scale
-            log.warning(
-                "table %s: %d pushed values were beyond ±%g, and were clipped to this limit",
-                name,
-                count,
-                limit,
-            )
+        loss = None
         try:
-            if is_orderly:
+            if self._engine is not None:
+                self._engine.close(timeout_s)
+            loss = self._find_loss(reason)
+            block_fields = {} if self._block_commands is None else self._block_commands.close()
+            self._warn_of_saturation()
+            if is_orderly and loss is None:
+                saturated = {name: count for name, count in self.saturated.items() if count}
                 self._connection.ask("leave", timeout_s, saturated=saturated, **block_fields)
         except ClusterLost:
             log.debug("the rendezvous has ended, so leaving is not announced")
         finally:
+            # Also after Ctrl-C above, when the engine may still be at work.
+            loss = self._find_loss(reason)
+            process_exit.remove(self, loss)
             self._connection.close()
+        return loss
+
+    def _find_loss(self, reason: str) -> NotDelivered | None:
+        if self._engine is None or not self._engine.unanswered_values:
+            return None
+        values = pluralize(self._engine.unanswered_values, "pushed value")
+        return NotDelivered(f"worker {self.rank} ended with {values} not delivered: {reason}")
+
+    def _warn_of_saturation(self) -> None:
+        for name, count in self.saturated.items():
+            if count:
+                log.warning(
+                    "table %s: %d pushed values were beyond ±%g, and were clipped to this limit",
+                    name,
+                    count,
+                    2**31 / self.tables[name].scale,
+                )
 
     def _handle_lost_cluster(self, error: ClusterLost) -> None:
         if self._engine is not None:
@@ -353,63 +399,3 @@ class Worker:
     def _check_open(self) -> None:
         if self._is_closed:
             raise WorkerClosed(self._closed_message)
-
-
-def _to_number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
-
-
-def _rank_of_run() -> int | None:
-    rank = os.environ.get(RANK_VARIABLE)
-    if rank is None:
-        return None
-    if not rank.isdecimal():
-        raise InvalidCall(
-            f"{RANK_VARIABLE}={rank}: expected an integer of at least 0; only a run sets this variable"
-        )
-    return int(rank)
-
-
-def _make_engine(terms: Mapping[str, Any], parameters: int, on_steps: Callable[[int], None]) -> Engine:
-    host, port = terms["address"]
-    servers = [(address, number) for address, number in terms["peers"]]
-    source_port = common_port(servers) if design(terms["design"]).has_services else None
-    try:
-        udp_socket = open_udp((host, port), source_port=source_port)
-    except OSError as error:
-        raise NotConnected(
-            f"worker {terms['rank']} cannot bind UDP port {port} of {host} ({error.strerror}): "
-            "end the process that uses it, then start all workers again"
-        ) from None
-    try:
-        # Ranks count from 0, numbers of workers from 1.
-        caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        recorder = None if terms["parts"] is None else RunRecorder(terms, parameters, MAX_CHUNK, on_steps)
-        return Engine(caller, terms["design"], parameters, terms["window"], servers, udp_socket, recorder)
-    except BaseException:
-        udp_socket.close()
-        raise
-
-
-def _make_pull_handler(target: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
-    def write_rows(units: NDArray[np.uint32]) -> None:
-        sorted_rows = out if rows.order is None else np.empty(out.shape, np.float32)
-        if target.optimiser is None:
-            from_fixed(units, target.scale, sorted_rows)
-        else:
-            sorted_rows[...] = units.view(np.float32).reshape(out.shape)
-        if sorted_rows is not out:
-            out[rows.order] = sorted_rows
-
-    return write_rows
-
-
-def _row_chunks(target: Table) -> list[Rows]:
-    rows_per_chunk = max(1, MAX_CHUNK // target.dim)
-    return [
-        Rows(np.arange(start, min(start + rows_per_chunk, target.rows)), None)
-        for start in range(0, target.rows, rows_per_chunk)
-    ]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from hotline.kv.calls import InvalidArgument
+from foundation.text import show
+from hotline.kv.calls import InvalidArgument, check_number
 from hotline.kv.engine import InvalidCall
 from hotline.kv.worker import Worker
+from hotline.torch.arguments import check_input, check_offsets, check_weights, find_refusal
 
 MAX_PREFETCHED = 64
 
@@ -53,31 +54,19 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         table: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        kv_table = kv.tables.find_table(table)
+        if not isinstance(kv, Worker):
+            raise InvalidCall(f"EmbeddingBag: expected a hotline.Worker as kv, got {show(kv)}")
+        kv_table = self._kv_table = kv.tables.find_table(table)
         self.kv, self.table, self._optimiser = kv, kv_table.name, kv_table.optimiser
         self.num_embeddings, self.embedding_dim = kv_table.rows, kv_table.dim
-        for is_invalid, message in (
-            (
-                (num_embeddings, embedding_dim) != (kv_table.rows, kv_table.dim),
-                f"{num_embeddings!r} × {embedding_dim!r}: the table is {kv_table.rows} × {kv_table.dim}",
-            ),
-            (max_norm is not None, f"expected max_norm None, got {max_norm}: servers only add to rows"),
-            (scale_grad_by_freq, f"expected scale_grad_by_freq False, got {scale_grad_by_freq}"),
-            (mode not in ("sum", "mean"), f"expected mode 'sum' or 'mean', got {mode!r}"),
-            (not sparse, f"expected sparse True, got {sparse}: only rows that are used are pushed"),
-            (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
-            (
-                padding_idx is not None and not -kv_table.rows <= padding_idx < kv_table.rows,
-                f"padding_idx = {padding_idx}: the table has {kv_table.rows} rows",
-            ),
-            (
-                torch.device(device or "cpu").type != "cpu",
-                f"device = {device}: rows come to the CPU; move what forward returns",
-            ),
-            (dtype not in (None, torch.float32), f"expected dtype torch.float32, got {dtype}"),
-        ):
-            if is_invalid:
-                raise self._invalid_call(message)
+        arguments = {
+            "num_embeddings": num_embeddings, "embedding_dim": embedding_dim, "max_norm": max_norm,
+            "scale_grad_by_freq": scale_grad_by_freq, "mode": mode, "sparse": sparse, "_weight": _weight,
+            "include_last_offset": include_last_offset, "padding_idx": padding_idx, "device": device,
+            "dtype": dtype,
+        }  # fmt: skip
+        if (refusal := find_refusal(arguments, kv_table)) is not None:
+            raise self._invalid_call(refusal)
         self.mode, self.include_last_offset = mode, include_last_offset
         self.padding_idx = None if padding_idx is None else padding_idx % kv_table.rows
         self.lr = lr
@@ -92,16 +81,24 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     def lr(self, lr: float | None) -> None:
         if self._optimiser is not None:
             if lr is not None:
-                raise self._invalid_call(f"lr={lr!r} and {self._optimiser}, which has the rate; leave lr out")
+                raise self._invalid_call(
+                    f"expected lr None, as {self._optimiser} has the rate, got {show(lr)}"
+                )
         elif lr is None:
-            raise self._invalid_call("expected lr, or a table with an optimiser")
-        elif not isfinite(lr) or lr < 0:
-            raise self._invalid_call(f"expected a finite lr of at least 0, got {lr!r}")
-        self._lr = None if lr is None else float(lr)
+            raise self._invalid_call("expected lr, or a table with an optimiser, got None")
+        self._lr = None if lr is None else self._check_lr(lr)
+
+    def _check_lr(self, lr: Any) -> float:
+        try:
+            if (number := check_number(lr, "lr")) >= 0:
+                return number
+        except InvalidArgument:  # the error below says the same, and more
+            pass
+        raise self._invalid_call(f"expected a finite lr of at least 0, got {show(lr)}")
 
     def prefetch(self, input: Tensor) -> None:
         """Begin to pull the rows of an input for `forward`, with their present values; return at once."""
-        self._check_input(input)
+        check_input(input, self._kv_table)
         if len(self._pulls) == MAX_PREFETCHED:
             raise self._invalid_call(
                 f"prefetch: {MAX_PREFETCHED} inputs are prefetched; first call forward with one of them"
@@ -115,7 +112,9 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
         Keys are int32 or int64; a bag may be empty, or have a key twice.
         """
-        self._check_input(input)
+        check_input(input, self._kv_table)
+        check_offsets(offsets, input, self._kv_table, self.include_last_offset)
+        check_weights(per_sample_weights, input, self._kv_table, self.mode)
         pull = self._take_prefetched(input) or self._pull(input)
         self.kv.wait(pull.ts)
         rows = pull.rows.requires_grad_()
@@ -137,22 +136,6 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
                 del self._pulls[: index + 1]
                 return pull
         return None
-
-    def _check_input(self, input: Any) -> None:
-        if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
-            description = (
-                f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
-            )
-            raise InvalidArgument(
-                f"table {self.table}: expected an input of int32 or int64 on the CPU, got {description}"
-            )
-        invalid_indices = ((input < 0) | (input >= self.num_embeddings)).nonzero()
-        if len(invalid_indices):
-            first_index, last_key = invalid_indices[0].tolist(), self.num_embeddings - 1
-            raise InvalidArgument(
-                f"table {self.table}: input{first_index} is {int(input[tuple(first_index)])}, "
-                f"expected 0..{last_key}"
-            )
 
     def _pull(self, input: Tensor) -> _Pull:
         keys, positions = torch.unique(input, return_inverse=True)

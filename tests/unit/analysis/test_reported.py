@@ -16,7 +16,10 @@ from tests.unit.analysis.synthetic import SyntheticRun
 
 
 def write(run: Path, *reports: tuple[str, int, float]) -> None:
-    lines = [json.dumps({"arm": arm, "rank": rank, "report": 0, "loss": loss}) for arm, rank, loss in reports]
+    lines = [
+        json.dumps({"arm": arm, "rank": rank, "report": 0, "metrics": {"loss": loss}})
+        for arm, rank, loss in reports
+    ]
     (run / REPORTS_FILE).write_text("\n".join(lines) + "\n")
 
 
@@ -50,7 +53,9 @@ def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
-    (tmp_path / REPORTS_FILE).write_text('{"arm": "hot", "rank": 0, "loss": 1.0}\n{"arm": "hot"}\n')
+    (tmp_path / REPORTS_FILE).write_text(
+        '{"arm": "hot", "rank": 0, "metrics": {"loss": 1.0}}\n{"arm": "hot", "rank": 0, "loss": 1.0}\n'
+    )
     with pytest.raises(AnalysisError, match=rf"{REPORTS_FILE}:2: "):
         read_curves(tmp_path)
 

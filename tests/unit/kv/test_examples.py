@@ -43,7 +43,7 @@ def test_push_pull(run_example: RunExample) -> None:
 def test_matrix_factorisation(run_example: RunExample) -> None:
     printed, reports = run_example("matrix_factorisation.py", "--epochs", "4", "--ratings", "4000")
     assert re.search(r"held-out ratings is [\d.]+; [\d.]+ if predicted by the mean", printed)
-    losses = [report["loss"] for report in reports if report["rank"] == 0]
+    losses = [report["metrics"]["loss"] for report in reports if report["rank"] == 0]
     assert len(losses) == 4 and losses[-1] < 0.97 * losses[0]
 
 
@@ -53,5 +53,5 @@ def test_dlrm(run_example: RunExample, more: tuple[str, ...]) -> None:
     printed, reports = run_example("dlrm.py", "--epochs", "2", "--samples", "8000", *more)
     found, plain = map(float, re.findall(r"0\.\d+", printed))
     assert found < plain - 0.01
-    losses = [report["loss"] for report in reports if report["rank"] == 0]
+    losses = [report["metrics"]["loss"] for report in reports if report["rank"] == 0]
     assert len(losses) == 5 and losses[-1] < losses[0] - 0.01

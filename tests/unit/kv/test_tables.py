@@ -53,9 +53,9 @@ def test_an_invalid_table_is_named(sizes: Any, scale: Any, reported: str) -> Non
 
 
 def test_an_invalid_optimiser_is_named_with_its_table() -> None:
-    with pytest.raises(TableError, match=r"^table b: expected sgd.*got 'lamb'$"):
+    with pytest.raises(TableError, match=r"^optimiser of table b: expected sgd.*got 'lamb'$"):
         make_tables({"a": (1, 1), "b": (1, 1)}, optimiser={"b": "lamb"})
-    with pytest.raises(TableError, match=r"^optimiser of unknown table c; the tables are a$"):
+    with pytest.raises(TableError, match=r"^optimiser of unknown table c; expected one of a$"):
         make_tables({"a": (1, 1)}, optimiser={"c": "adam"})
     first = make_tables({"a": (1, 1)}, optimiser="adam")
     assert first.describe_difference(make_tables({"a": (1, 1)})) == (

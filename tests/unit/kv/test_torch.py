@@ -128,7 +128,7 @@ def test_one_worker_trains_as_pytorchs_optimisers(tmp_path: Path, text: str) -> 
             bags.loss(ours, batch).backward()
         assert np.abs(kv.read() - reference.weight.detach().numpy()).max() < 1e-4
         assert np.abs(kv.read() - weights()).max() > 0.1
-        for wrong, message in (({"lr": 0.1}, r"lr=0\.1 and .*leave lr out"), ({"mode": "max"}, "got 'max'")):
+        for wrong, message in (({"lr": 0.1}, r"lr None, as .* got 0\.1"), ({"mode": "max"}, "got 'max'")):
             with pytest.raises(InvalidCall, match=message):
                 hotline.torch.EmbeddingBag(ROWS, DIM, kv=kv, **wrong)
 
@@ -268,13 +268,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"mode": "max"}, "'sum' or 'mean', got 'max'"),
     ({"sparse": False}, "sparse True, got False"),
     ({"_weight": torch.zeros(ROWS, DIM)}, r"_weight.*kv\.init"),
-    ({"padding_idx": ROWS}, "padding_idx = 40"),
-    ({"device": "meta"}, "device = meta"),
+    ({"padding_idx": ROWS}, "padding_idx .* got 40"),
+    ({"device": "meta"}, "device cpu, got 'meta'"),
     ({"dtype": torch.float64}, r"torch\.float32, got torch\.float64"),
     ({"lr": -1.0}, r"lr of at least 0, got -1\.0"),
     ({"lr": float("nan")}, "lr of at least 0, got nan"),
-    ({"num_embeddings": 41}, "41 × 3: .*40 × 3"),
-    ({"embedding_dim": 4}, "40 × 4: .*40 × 3"),
+    ({"num_embeddings": 41}, "num_embeddings 40, .* got 41"),
+    ({"embedding_dim": 4}, "embedding_dim 3, .* got 4"),
 ]
 
 
@@ -293,7 +293,7 @@ def test_what_servers_cannot_do_is_refused_by_name(
         (ints(4, 40, -1), r"input\[1\] is 40, expected 0\.\.39"),
         (ints(4, 3, 2, -1).reshape(2, 2), r"input\[1, 1\] is -1"),
         (torch.ones(2), r"int32 or int64 .* torch\.float32"),
-        ([1, 2], "int32 or int64 .* list"),
+        ([1, 2], r"int32 or int64 .* \[1, 2\]"),
     ],
 )
 def test_invalid_inputs_are_named(kv: hotline.Worker, input: Any, reported: str) -> None:

@@ -183,9 +183,12 @@ WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
         lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"),
         r"users.*finite values, got -inf at values\[0, 2\]",
     ),
-    (lambda kv: kv.pull([5], LIST, "items"), r"items.*a NumPy array as out, got list"),
+    (lambda kv: kv.pull([5], LIST, "items"), r"items.*a NumPy array as out, got \[0\.0\]"),
     (lambda kv: kv.pull([5], WIDE[0], "items"), r"items.*float32, got float64"),
-    (lambda kv: kv.pull([5], np.broadcast_to(ones(1), (1,)), "items"), r"items.*cannot be written"),
+    (
+        lambda kv: kv.pull([5], np.broadcast_to(ones(1), (1,)), "items"),
+        r"items.* out .* written to, got a read-only",
+    ),
     (lambda kv: kv.init(ones(11), "items"), r"items.*shape \(12,\) or \(12, 1\), got \(11,\)"),
 ]
 
@@ -210,13 +213,13 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
     for wrong in (5, -1):
         with pytest.raises(InvalidCall, match=rf"wait\({wrong}\)"):
             kv.wait(wrong)
-    with pytest.raises(InvalidCall, match=r"a finite number as loss, got nan"):
+    with pytest.raises(InvalidArgument, match=r"a finite number as loss, got nan"):
         kv.report(loss=float("nan"))
     anything: Any = ["a", None, [1.0, 2.0]]
     for wrong in anything:
-        with pytest.raises(InvalidCall) as refused:
+        with pytest.raises(InvalidArgument) as refused:
             kv.report(loss=0.5, accuracy=wrong)
-        assert str(refused.value) == f"report: expected a finite number as accuracy, got {wrong!r}"
+        assert str(refused.value) == f"expected a finite number as accuracy, got {wrong!r}"
     assert rig.running.reports == []
 
 
@@ -253,7 +256,7 @@ def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_pat
     with np.load(tmp_path / "model.npz") as saved:
         assert {name: saved[name].shape for name in saved.files} == {"users": (20, 3), "items": (12, 1)}
         assert saved["users"].sum() == saved["users"][3].sum() == 3.0
-    assert rig.running.reports == [{"rank": 0, "report": 0, "loss": 0.5, "accuracy": 0.75}]
+    assert rig.running.reports == [{"rank": 0, "report": 0, "metrics": {"loss": 0.5, "accuracy": 0.75}}]
     wait_for(lambda: rig.running.rendezvous.workers == 0)
     with rig.worker({"users": (5, 1)}, 4.0) as kv:
         assert kv.rank == 0 and not kv.read().any()
