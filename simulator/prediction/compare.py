@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.record import RunRecord, read_record
+from analysis.record import RunRecord
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from simulator.costs import Hosts
 from simulator.experiment import temporary_run
 from simulator.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
-from simulator.prediction.similar_run import config_like
+from simulator.prediction.similar_run import config_like, read_real_record
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
 """Maximum relative error of a latency."""
@@ -55,7 +55,7 @@ class Prediction(NamedTuple):
 
 
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
-    record, measured = read_record(run), read_observation(run)
+    record, measured = read_real_record(run), read_observation(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:
         return compare(measured, observe(simulated.record, simulated.summary))

@@ -5,6 +5,7 @@ from itertools import chain
 
 import click
 
+from foundation.errors import os_error_message
 from foundation.renamed import COMMANDS, OPTIONS, expected, find_old
 from hotline.cli.answer import answer
 from hotline.cli.examples import add_examples
@@ -54,6 +55,11 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise  # Click ends quietly if the reader of the output has gone
+        except OSError as error:
+            # The system refused an operation on a file, whichever it was: this is no fault of the program.
+            raise click.ClickException(os_error_message(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():

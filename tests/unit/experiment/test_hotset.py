@@ -69,7 +69,7 @@ def test_a_log_with_one_step_is_warned_of(tmp_path: Path, caplog: pytest.LogCapt
 def test_tiny_mini_batches_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, keys: int, warned: bool
 ) -> None:
-    log = log_of(tmp_path / "log.csv", iterations=4, keys=keys)
+    log = log_of(tmp_path / "log.csv", iterations=8, keys=keys)
     assert read_data(Config(data=log), quiet()) is not None
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [f"of {keys} keys on average" in message for message in warnings] == [True] * warned
