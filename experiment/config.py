@@ -438,7 +438,7 @@ def _message_with_source(
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:
-            return f"{variable}={given[name]}: {_message(error, model)}"
+            return f"{variable}={one_line(given[name])}: {_message(error, model)}"
     return f"{'' if file is None else f'CONFIG={file}: '}{_message_of_setting(error, model)}"
 
 

@@ -82,21 +82,22 @@ BROKEN: Mapping[str, Callable[[Path], None]] = {
 """Kind -> function that makes a broken file at a path."""
 
 
+OUTPUTS = ("hugectr", "into", "output", "svg", "torchrec")
+"""Names of the parameters that are written; a parameter of any other name is read."""
+
+
 @dataclass(frozen=True)
 class PathArgument:
     """An argument of a command that is a path."""
 
     command: tuple[str, ...]
     parameter: click.Parameter
-    others: tuple[click.Parameter, ...]  # required parameters besides
+    others: tuple[click.Parameter, ...]  # required parameters besides this one
 
     @property
     def is_output(self) -> bool:
         """Whether the command writes there."""
-        help_text = getattr(self.parameter, "help", None) or ""
-        return isinstance(self.parameter, click.Option) and any(
-            word in help_text.lower() for word in ("to write", "folder of ", "results;", "the page")
-        )
+        return self.parameter.name in OUTPUTS
 
     def __str__(self) -> str:
         return f"{' '.join(self.command)} {self.parameter.get_error_hint(None)}"

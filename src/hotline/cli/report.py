@@ -103,11 +103,11 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     from analysis.figures.source import source_of_run
 
     with one_line_errors(), progress_bar("figures") as progress:
+        sources = [source_of_run(run) for run in runs]
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HotlineError(f"--output {output}: cannot be made: {error.strerror}") from error
-        sources = [source_of_run(run) for run in runs]
         with reading(", ".join(map(str, runs))):
             files = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
     if as_json:
