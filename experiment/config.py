@@ -410,6 +410,7 @@ def _first_error(error: ValidationError) -> ErrorDetails:
 
 def _split_argument(argument: str) -> tuple[str, str]:
     name, equals, value = argument.partition("=")
+    argument = one_line(argument)  # for messages
     names = ", ".join((*VARIABLES, "CONFIG"))
     if not equals:
         raise ConfigError(f"{argument}: expected NAME=value, where NAME is one of {names}")
