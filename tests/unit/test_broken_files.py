@@ -132,8 +132,6 @@ def broken_paths(argument: PathArgument, folder: Path) -> Iterator[tuple[str, Pa
 def test_a_broken_file_is_one_error_that_names_it(
     argument: PathArgument, tmp_path: Path, log: Path, run: Path
 ) -> None:
-    if argument.command == ("layers",):
-        pytest.importorskip("torch")
     for _kind, path in broken_paths(argument, tmp_path):
         arguments = command_line(argument, path, log, run, tmp_path / "output.csv")
         assert_one_error(invoke(arguments), path, arguments)
