@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,8 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+from controller.hotset import choice
+from foundation.errors import reason_of
 from hotline.cli.commands import hotline
 from tests.harness.broken_files import BROKEN, PathArgument, path_arguments
 
@@ -219,3 +223,38 @@ def command_of(argument: PathArgument) -> click.Command:
         assert isinstance(command, click.Group)
         command = command.commands[name]
     return command
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "No space left on device"), (errno.EACCES, "Permission denied"),
+        (errno.EIO, "Input/output error"), (errno.EMFILE, "Too many open files"),
+        (errno.EROFS, "Read-only file system"), (errno.ENAMETOOLONG, "File name too long"),
+    ],
+)  # fmt: skip
+def test_what_the_system_refuses_anywhere_in_a_command_is_one_error(
+    number: int, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: Path
+) -> None:
+    """An `OSError` that no code expects names its file and its true cause, too."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / "somewhere"))
+
+    monkeypatch.setattr(choice, "read", refuse)
+    result = invoke(["hotset", "show", str(log)])
+    assert (result.exit_code, result.stderr) == (1, f"Error: {tmp_path / 'somewhere'}: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("corrupt deflate stream", "corrupt deflate stream"),
+        ("No such file or directory (os error 2): /data/log.csv", "No such file or directory"),
+        ("io: Too many levels of symbolic links (os error 40)", "Too many levels of symbolic links"),
+        ("10 requested and 9 written", "10 requested and 9 written: the disk may be full"),
+    ],
+)
+def test_a_reason_is_that_of_the_system(text: str, reason: str) -> None:
+    """Libraries raise `OSError` without a number; only a short write means a full disk."""
+    assert reason_of(OSError(text)) == reason
