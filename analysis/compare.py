@@ -10,6 +10,7 @@ from analysis.metrics import differences, estimates
 from analysis.record import AnalysisError, RunRecord, read_record, scan_log
 from analysis.statistics import Comparison, Rounds, compare_unpaired
 from foundation.logs.columns import has_load, load_name
+from foundation.logs.update_log import reading
 
 EstimatesByLoad = dict[str, dict[str, dict[str, Rounds]]]
 """Load -> arm -> metric -> one estimate per round."""
@@ -56,7 +57,8 @@ def estimates_of_run(run: Path, record: RunRecord) -> EstimatesByLoad:
     logs = [scan_log(run, log) for log in ("rpc", "operations")]
     estimates_by_load = {}
     for load in sorted({block.load for block in record.blocks}):
-        rpc, operations = (rows.filter(has_load(load)).collect() for rows in logs)
+        with reading(run):
+            rpc, operations = (rows.filter(has_load(load)).collect() for rows in logs)
         blocks = [block for block in record.blocks if block.load == load]
         metrics = estimates(rpc, operations, blocks)
         if metrics:

@@ -17,8 +17,10 @@ from typing_extensions import Self
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arms_in_order, reference_of, renamed_arm_message
 from foundation.designs.recorded import RecordedDesign, remember
-from foundation.errors import HotlineError
+from foundation.errors import HotlineError, reason_of
+from foundation.logs.columns import LOGS
 from foundation.logs.parts import write_text
+from foundation.logs.update_log import read_head, reading
 from foundation.renamed import FIELDS, find_old
 
 Json: TypeAlias = dict[str, Any]
@@ -310,6 +312,13 @@ def read_record(run: Path) -> RunRecord:
     file = run / "run.json"
     try:
         text = file.read_bytes()
+    except FileNotFoundError:
+        raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
+    except NotADirectoryError:
+        raise AnalysisError(f"{run}: expected the folder of a run, got a file") from None
+    except OSError as error:
+        raise AnalysisError(f"{file}: cannot be read: {reason_of(error)}") from error
+    try:
         with suppress(ValidationError):
             if message := renamed_arm_message(_JobsByArm.model_validate_json(text).jobs):
                 raise AnalysisError(f"{file}: {message}")
@@ -317,18 +326,36 @@ def read_record(run: Path) -> RunRecord:
         if record.recorded_design is not None:
             remember(record.recorded_design)
         return record
-    except FileNotFoundError:
-        raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
     except ValidationError as error:
-        errors = error.errors()
-        old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
-        message = next(filter(None, old_names), errors[0]["msg"])
-        raise AnalysisError(f"{file}: {'.'.join(map(str, errors[0]['loc']))}: {message}") from None
+        raise AnalysisError(f"{file}: {_describe(error)}") from None
+
+
+def _describe(error: ValidationError) -> str:
+    errors = error.errors()
+    old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
+    if old_name := next(filter(None, old_names), None):
+        return old_name
+    missing = [".".join(map(str, each["loc"])) for each in errors if each["type"] == "missing"]
+    if missing:
+        return f"expected the record of a run, got JSON without {', '.join(missing)}"
+    place = ".".join(map(str, errors[0]["loc"]))
+    return f"expected the record of a run, got {f'{place}: ' if place else ''}{errors[0]['msg']}"
+
+
+def open_log(run: Path, log: str) -> pl.LazyFrame:
+    """Return a log of a finished run; raise `AnalysisError` or `DataError` if its header is none of a log."""
+    file = run / f"{log}.parquet"
+    if not file.exists():
+        raise AnalysisError(f"{run}: has no {file.name}; a finished run has one")
+    read_head(file)  # refuses what is no regular file
+    with reading(file):
+        rows = pl.scan_parquet(file, glob=False)
+        missing = [name for name in LOGS[log] if name not in rows.collect_schema()]
+    if missing:
+        raise AnalysisError(f"{file}: expected the log {log}, got a file without its column {missing[0]}")
+    return rows
 
 
 def scan_log(run: Path, log: str) -> pl.LazyFrame:
     """Return a log of a finished run, without the rounds before the measured ones, which are negative."""
-    file = run / f"{log}.parquet"
-    if not file.exists():
-        raise AnalysisError(f"{run}: has no {file.name}; a finished run has one")
-    return pl.scan_parquet(file).filter(pl.col("round") >= 0)
+    return open_log(run, log).filter(pl.col("round") >= 0)

@@ -45,12 +45,15 @@ from analysis.record import (
     ServerUse,
     Staleness,
     Virtual,
+    open_log,
+    scan_log,
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm_message
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, has_load, load_name
+from foundation.logs.update_log import reading
 
 
 class _Model(BaseModel):
@@ -209,8 +212,8 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     if record.accounting is None or not record.blocks:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
-    rpc, operations = (_read_log(run / f"{log}.parquet") for log in ("rpc", "operations"))
-    empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty").collect()
+    rpc, operations = (_read_log(run, log) for log in ("rpc", "operations"))
+    empty_rpcs = open_log(run, "rpc").filter(pl.col("op") == "empty").collect()
     account = record.accounting
     first_attempts = record.first_attempts()
     last_round = max(block.round for block in first_attempts)
@@ -253,12 +256,13 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     )
 
 
-def _read_log(file: Path) -> pl.DataFrame:
-    rows = pl.read_parquet(file)
+def _read_log(run: Path, log: str) -> pl.DataFrame:
+    file = run / f"{log}.parquet"
+    with reading(file):
+        rows = scan_log(run, log).collect()
     if message := renamed_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
         raise AnalysisError(f"{file}: {message}")
-    # Rounds before the measured ones are negative.
-    return rows.filter(pl.col("round") >= 0)
+    return rows
 
 
 def read_summary(run: Path) -> Summary:
@@ -306,7 +310,7 @@ def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
     for block in record.blocks:
         seconds[block.arm] += block.duration_ms / 1e3
         last_block[block.arm] = block
-    steps = pl.scan_parquet(run / "operations.parquet").filter(pl.col("op").cast(pl.String) == "step")
+    steps = open_log(run, "operations").filter(pl.col("op").cast(pl.String) == "step")
     end_times = steps.group_by(pl.col("arm").cast(pl.String)).agg(pl.col("end_us").max()).collect()
     for arm, end_us in end_times.rows():
         if arm in last_block and last_block[arm].begun_us < end_us < last_block[arm].ended_us:

@@ -410,6 +410,7 @@ def _first_error(error: ValidationError) -> ErrorDetails:
 
 def _split_argument(argument: str) -> tuple[str, str]:
     name, equals, value = argument.partition("=")
+    argument = one_line(argument)  # for messages
     names = ", ".join((*VARIABLES, "CONFIG"))
     if not equals:
         raise ConfigError(f"{argument}: expected NAME=value, where NAME is one of {names}")
@@ -438,7 +439,7 @@ def _message_with_source(
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:
-            return f"{variable}={given[name]}: {_message(error, model)}"
+            return f"{variable}={one_line(given[name])}: {_message(error, model)}"
     return f"{'' if file is None else f'CONFIG={file}: '}{_message_of_setting(error, model)}"
 
 

@@ -14,28 +14,27 @@ from foundation.logs.merge import last_updates
 _STEPS_MARGIN = 1.02  # factor on the number of steps, because mini-batches differ in size
 
 
-class TraceSize(Protocol):
+class ProfiledTrace(Protocol):
     @property
-    def steps(self) -> int: ...
-
-    @property
-    def lanes(self) -> int:
-        """Lanes that all workers push in one pass."""
+    def profile_steps(self) -> int:
+        """Steps of each worker that the hot set is chosen from."""
 
 
-async def prepare(session: Session, trace: TraceSize) -> None:
+async def prepare(session: Session, trace: ProfiledTrace) -> None:
     if session.hot_set_file.exists():
         keys = choice.read(session.hot_set_file)["key"].to_list()
+        session.take_steps(trace.profile_steps)
     else:
         await profile(session, trace)
         keys = await select(session)
     await session.load(keys)
 
 
-async def profile(session: Session, trace: TraceSize) -> None:
-    """Run the profile job for the configured number of lanes, at most one pass; write the update logs."""
+async def profile(session: Session, trace: ProfiledTrace) -> None:
+    """Run the profile job for the steps that the hot set is chosen from; write the update logs."""
     workers, arm = session.config.workers, profile_arm(session.config.design)
-    steps = steps_to_profile(session.config, trace)
+    # Of a trace with a single step, which is profiled and measured, `profile_steps` is 0.
+    steps = max(trace.profile_steps, 1)
     steps_by_worker: dict[str, int] = {}
     with session.reporter.phase("profile", steps * workers) as phase:
 
@@ -47,9 +46,10 @@ async def profile(session: Session, trace: TraceSize) -> None:
         await session.write_updates()
 
 
-def steps_to_profile(config: Config, trace: TraceSize) -> int:
-    passes = _STEPS_MARGIN * config.lanes_to_profile / max(trace.lanes, 1)
-    return min(int(passes * trace.steps) + 1, trace.steps)
+def steps_to_profile(config: Config, steps: int, lanes: int) -> int:
+    """Return the steps of each worker that push the configured number of lanes, if `steps` push `lanes`."""
+    passes = _STEPS_MARGIN * config.lanes_to_profile / max(lanes, 1)
+    return min(int(passes * steps) + 1, steps)
 
 
 async def select(session: Session) -> list[int]:
@@ -60,7 +60,8 @@ async def select(session: Session) -> list[int]:
         )
         choice.write(hot_set, session.hot_set_file)
     session.reporter.message(
-        f"the hot set: {hot_set.height:,} keys, {hot_set['share'].sum():.0%} of the updates"
+        f"the hot set: {hot_set.height:,} keys, {hot_set['share'].sum():.0%} of the updates that they were "
+        "chosen from"
     )
     keys: list[int] = hot_set["key"].to_list()
     return keys

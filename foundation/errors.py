@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 
 FULL_DISK = os.strerror(errno.ENOSPC)  # the system's message
+_OS_ERROR_NUMBER = re.compile(r"\(os error (\d+)\)")  # as Rust's libraries print it
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 
 
 class HotlineError(Exception):
@@ -18,11 +21,20 @@ class DataError(HotlineError):
     """A log, training set or trace that cannot be used; the text names the file and the line."""
 
 
-def reason_of(error: Exception) -> str:
-    """Return in one line why a file could not be written; numpy reports a full disk as a short write."""
+def reason_of(error: BaseException) -> str:
+    """Return in one line why a file could not be read or written."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     line = str(error).partition("\n")[0]
-    if FULL_DISK in line:  # Polars prefixes the system's message with the names of its layers
+    # Polars puts names of its layers before the system's message, and the path after it.
+    if number := _OS_ERROR_NUMBER.search(line):
+        return os.strerror(int(number[1]))
+    if FULL_DISK in line:
         return FULL_DISK
-    return f"{line}: the disk may be full" if isinstance(error, OSError) else line
+    # So numpy reports a full disk.
+    return f"{line}: the disk may be full" if _SHORT_WRITE.search(line) else line
+
+
+def os_error_message(error: OSError) -> str:
+    """Return in one line which file an operation failed for, and why."""
+    return reason_of(error) if error.filename is None else f"{error.filename}: {reason_of(error)}"

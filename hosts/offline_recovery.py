@@ -190,4 +190,10 @@ def _new_epoch() -> int:
 
 
 def _load_configs(run: Path, files: str, model: type[M]) -> list[M]:
-    return [load_config(file, model) for file in sorted((run / _AGENT_CONFIGS).glob(files))]
+    folder = run / _AGENT_CONFIGS
+    configs = [load_config(file, model) for file in sorted(folder.glob(files))]
+    if not configs:
+        raise AgentConfigError(
+            f"{folder}: expected the configurations {files} of the run's agents, found none"
+        )
+    return configs

@@ -12,7 +12,7 @@ import polars as pl
 from analysis.figures.distribution import Key
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
-from analysis.record import AnalysisError, RunRecord, read_record, scan_log
+from analysis.record import AnalysisError, RunRecord, open_log, read_record, scan_log
 from foundation.designs.arms import (
     all_arms,
     arms_in_order,
@@ -64,7 +64,7 @@ def source_of_run(run: Path) -> Source:
     return Source(
         name=str(record.workload.get("name", run.name)),
         rpc=rpc.filter(pl.col("op") != "empty").with_columns(text_columns),  # an empty RPC has no lanes
-        connections=pl.scan_parquet(logs["connections"]).with_columns(arm=arm_of_job).drop_nulls("arm")
+        connections=open_log(run, "connections").with_columns(arm=arm_of_job).drop_nulls("arm")
         if logs["connections"].exists()
         else None,
         updates=[logs["updates"]] if logs["updates"].exists() and counts_updates else [],

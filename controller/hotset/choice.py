@@ -66,7 +66,17 @@ def build(
     top_keys_by_part = reduce_parts(
         counts, partial(select_top_keys, top_k=top_k), scheduler, lambda done, total: None
     )
-    hot_set = select_top_keys(pl.concat(top_keys_by_part), top_k)
+    top_keys = pl.concat(top_keys_by_part)
+    return _make_hot_set(top_keys, top_k, counts.total, counts.names)
+
+
+def choose(updates: pl.DataFrame, top_k: int, origin: str) -> pl.DataFrame:
+    """Return the hot set of counted updates, with the columns key and updates, as `build` does."""
+    return _make_hot_set(updates, top_k, int(updates["updates"].sum()), origin)
+
+
+def _make_hot_set(updates: pl.DataFrame, top_k: int, total: int, origin: str) -> pl.DataFrame:
+    hot_set = select_top_keys(updates, top_k)
     if hot_set.height < top_k:
         keys_with_updates = pluralize(hot_set.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", keys_with_updates, top_k)
@@ -75,10 +85,10 @@ def build(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),
             key="key",
             updates="updates",
-            share=pl.col("updates") / counts.total,
+            share=pl.col("updates") / total,
             lane=pl.Series(lanes_of(hot_set["key"].to_numpy()), dtype=pl.UInt8),
         ),
-        counts.names,
+        origin,
     )
 
 

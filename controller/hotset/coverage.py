@@ -1,4 +1,8 @@
-"""The share of updates that the top-k keys take, for every k (Pan et al. Fig. 10), and which k to choose."""
+"""The share of updates that the top-k keys take, for every k (Pan et al. Fig. 10), and which k to choose.
+
+Of a log with mini-batches, the keys are chosen from the first part and the share is that of what follows.
+Counts of updates have no order in time, so that their curve is that of the updates the keys are chosen from.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from numpy.typing import NDArray
 from controller.hotset.choice import MAX_KEYS, Progress, reduce_parts, select_top_keys
 from controller.tables import SLOTS
 from foundation.logs.counts import Counts
+from foundation.logs.training import SplitUpdates
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.packing import rank_in_group
 
@@ -20,22 +25,21 @@ _POINTS_PER_DECADE = 40
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The coverage curve, exact for every k, with one point for each different count of updates."""
+    """The coverage curve, exact for every k: points between which each key takes equally many updates."""
 
     cumulative_keys: NDArray[np.int64]
-    """[n + 1]: 0, and the number of keys with at least the largest, second largest, ... count of updates."""
+    """[n + 1]: 0, and ascending numbers of keys, the most updated first."""
     cumulative_updates: NDArray[np.int64]
-    """[n + 1]: 0, and the updates of these keys."""
+    """[n + 1]: 0, and the scored updates of these keys."""
+    updates: int
+    """Scored updates of all keys, also of those that cannot be chosen."""
     limit: int
     """Maximum top-k that fits into the tables: beyond it, a key finds its lane full."""
 
     @property
     def keys(self) -> int:
+        """Return the number of keys that can be chosen."""
         return int(self.cumulative_keys[-1])
-
-    @property
-    def updates(self) -> int:
-        return int(self.cumulative_updates[-1])
 
     def share(self, k: int) -> float:
         return float(np.interp(k, self.cumulative_keys, self.cumulative_updates)) / self.updates
@@ -44,8 +48,9 @@ class Coverage:
     def knee(self) -> int:
         """The k at which the curve is farthest above its chord: Kneedle (Satopää et al. 2011), unsmoothed."""
         share_of_keys = self.cumulative_keys / self.keys
-        share_of_updates = self.cumulative_updates / self.updates
-        return int(self.cumulative_keys[np.argmax(share_of_updates - share_of_keys)])
+        share_of_updates = self.cumulative_updates / max(self.cumulative_updates[-1], 1)
+        # A hot set has at least one key, although none pays off if chosen keys have no updates later.
+        return max(int(self.cumulative_keys[np.argmax(share_of_updates - share_of_keys)]), 1)
 
     @property
     def recommended_top_k(self) -> int:
@@ -70,9 +75,21 @@ def coverage(
         top_keys_by_part.append(part_top_keys)
     update_counts, key_counts = np.array(sorted(keys_by_updates.items(), reverse=True), dtype=np.int64).T
     limit = table_limit(select_top_keys(pl.concat(top_keys_by_part), MAX_KEYS)["key"].to_numpy(), jobs)
+    cumulative_updates = np.append(0, np.cumsum(key_counts * update_counts))
     return Coverage(
-        np.append(0, np.cumsum(key_counts)), np.append(0, np.cumsum(key_counts * update_counts)), limit
+        np.append(0, np.cumsum(key_counts)), cumulative_updates, int(cumulative_updates[-1]), limit
     )
+
+
+def coverage_of_split(keys: NDArray[np.uint64], updates: SplitUpdates, jobs: int = 1) -> Coverage:
+    """Return the coverage of the scored updates by the keys that have most training updates.
+
+    `keys` ascend. Of keys with equally many training updates, the smaller is chosen first.
+    """
+    order = np.argsort(-updates.training, kind="stable")[: np.count_nonzero(updates.training)]
+    cumulative_updates = np.append(0, np.cumsum(updates.scored[order]))
+    total, limit = int(updates.scored.sum()), table_limit(keys[order[:MAX_KEYS]], jobs)
+    return Coverage(np.arange(len(order) + 1), cumulative_updates, total, limit)
 
 
 def _count_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:

@@ -8,20 +8,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.access.steps import Steps, updates_of
+from foundation.logs.access.steps import Steps
+from foundation.logs.training import SplitUpdates
 
 
 class TableShare(NamedTuple):
     table: str
-    updates: int
+    updates: int  # scored updates
     keys: int
     hot_keys: int
     share: float
 
 
-def shares_by_table(steps: Steps, top_k: int) -> Iterator[TableShare]:
-    updates = updates_of(steps)
-    is_hot = find_hottest(updates, top_k)
+def shares_by_table(steps: Steps, split: SplitUpdates, top_k: int) -> Iterator[TableShare]:
+    updates = split.scored
+    is_hot = find_hottest(split.training, top_k) & (split.training > 0)
     for index, table in enumerate(steps.tables):
         is_in_table = steps.table_of == index
         is_hot_in_table = is_in_table & is_hot

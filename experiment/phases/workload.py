@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from experiment.config import Config
+from experiment.designs import PREPARATION
 from experiment.errors import PreflightError
+from experiment.hotset import steps_to_profile
 from experiment.progress import Reporter
 from foundation.concurrency import in_thread
+from foundation.designs.registry import design as find_design
 from foundation.errors import DataError
+from foundation.logs.training import training_length
 from foundation.optimisers import Optimiser, TableOptimiser
 from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
@@ -35,7 +39,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
     try:
         with reporter.phase("data"):
             whole_trace = files.load(config.data, config.workers, config.read_options, reporter.message)
-            trace = restrict_for_lockstep(config, whole_trace)
+            trace = _with_profile(config, restrict_for_lockstep(config, whole_trace))
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None  # errors of a file begin with its path
@@ -46,6 +50,12 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
             config.data,
             lanes_per_step(trace),
             LANES,
+        )
+    if trace.steps == 1 and _has_profile(config):
+        log.warning(
+            "%s: one mini-batch for each worker: the hot set is measured on the mini-batches that it is "
+            "chosen from, so the switch serves more than it would of others",
+            config.data,
         )
     return trace
 
@@ -115,8 +125,20 @@ def restrict_for_lockstep(config: Config, trace: Trace) -> Trace:
     return restrict_to_hottest(trace, config.top_k) if config.is_lockstep else trace
 
 
+def _with_profile(config: Config, trace: Trace) -> Trace:
+    """Return a trace whose first steps, with `profile_lanes` lanes but at most half, profile the hot set."""
+    if not _has_profile(config):
+        return trace
+    profile_steps = steps_to_profile(config, trace.steps, trace.lanes)
+    return replace(trace, profile_steps=min(profile_steps, training_length(trace.steps)))
+
+
+def _has_profile(config: Config) -> bool:
+    return PREPARATION.find(find_design(config.design)) is not None
+
+
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
-    trace = restrict_for_lockstep(config, trace)
+    trace = _with_profile(config, restrict_for_lockstep(config, trace))
     # Agents and ledgers allocate every parameter of every job.
     return trace.compact() if trace.space.size > _MAX_FULL_MODEL_SIZE else trace

@@ -31,7 +31,8 @@ def design(name: str) -> Design:
         loaded_design: Design = (
             import_module(name).DESIGN if "." in name else resolve_name(_ENTRY_POINTS[name])
         )
-    except (ImportError, AttributeError) as error:
+    # A name that is not a module's, such as "..", is a `TypeError` or a `ValueError`.
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
     if "." in name:
         _external_designs[name] = loaded_design

@@ -7,30 +7,30 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.access.steps import Steps, updates_of
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS, UpdateLog, first_line
 from foundation.text import one_line, pluralize, shortened
 
-SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time, which takes some 2 GB if all keys differ."""
-_PART_KEYS_OF_STEPS = PART_ROWS // 4
-"""Maximum number of keys for an access log: lower, as the counts of all its keys are in memory already."""
 _COUNT_COLUMNS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
 
 def has_columns_of_counts(path: Path) -> bool:
     try:
-        names = UpdateLog.open(path).names
+        return set(_COUNT_COLUMNS) <= set(UpdateLog.open(path).names)
     except DataError:
         return False
-    return any(set(columns) <= set(names) for columns in (_COUNT_COLUMNS, UPDATE_COLUMNS))
+
+
+def has_columns_of_updates(path: Path) -> bool:
+    try:
+        return set(UPDATE_COLUMNS) <= set(UpdateLog.open(path).names)
+    except DataError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,6 @@ class Counts:
             raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
         return Counts(names, length, total, length // part_rows + 1, partial(_sums_of_part, rows), logs)
 
-    @staticmethod
-    def of_steps(steps: Steps) -> Counts:
-        """Return the counts of an access log: a mini-batch updates each key once."""
-        updates = updates_of(steps)
-        number, total = len(updates), int(updates.sum())
-        parts = number // _PART_KEYS_OF_STEPS + 1
-        return Counts(steps.name, number, total, parts, partial(_range_of_part, steps.keys, updates), ())
-
     def by_key(self) -> Iterator[pl.DataFrame]:
         for part in range(self.parts):
             yield self.of_part(part)
@@ -99,13 +91,6 @@ class Counts:
 def _sums_of_part(rows: pl.LazyFrame, part: int, parts: int) -> pl.LazyFrame:
     rows_of_part = rows if parts == 1 else rows.filter(pl.col("key") % parts == part)
     return rows_of_part.group_by("key").agg(pl.col("updates").sum())
-
-
-def _range_of_part(
-    keys: NDArray[np.uint64], updates: NDArray[np.int64], part: int, parts: int
-) -> pl.LazyFrame:
-    begin, end = (len(keys) * index // parts for index in (part, part + 1))
-    return pl.DataFrame({"key": keys[begin:end], "updates": updates[begin:end]}, SCHEMA).lazy()
 
 
 def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_CountedLog]) -> pl.DataFrame:

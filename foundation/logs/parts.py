@@ -32,6 +32,13 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {reason_of(error)}") from error
+
+
 def write_text(path: Path, text: str) -> None:
     with atomic_path(path) as partial:
         partial.write_text(text)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.errors import DataError
+from foundation.errors import DataError, reason_of
 from foundation.logs.access.source import GZIP, ZLIB, ZSTD
 from foundation.text import one_line, pluralize
 
 UPDATE_COLUMNS = ("iteration", "worker", "key")  # of a log with one update a row
 PARQUET_MAGIC = b"PAR1"
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""Errors that Polars raises for a file that it cannot read. For a damaged file it raises `PanicException`,
-which is no `Exception`."""
+UNREADABLE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""Errors that Polars raises for a file that it cannot read, `OSError` for a damaged compressed one, too. For
+other damage it raises `PanicException`, which is no `Exception`."""
 _MAX_INTEGER = 2**64 - 1
 _HEAD_BYTES = 4096
 _COMPRESSED = (GZIP, ZSTD, *ZLIB)  # Polars decompresses them
@@ -65,7 +65,7 @@ class UpdateLog:
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
             first_fault = next(faults, None)
-        except (OSError, *UNREADABLE):
+        except UNREADABLE:
             return None
         return first_fault and f"{self.path}, {first_fault}"
 
@@ -97,12 +97,13 @@ class UpdateLog:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise `DataError` for an error that Polars raises within the context."""
+def reading(path: Path | str) -> Iterator[None]:
+    """Raise `DataError` for an error that Polars or the system raises within the context."""
     try:
         yield
     except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
+        place = getattr(error, "filename", None) or path
+        raise DataError(f"{place}: cannot be read: {first_line(error)}") from error
 
 
 def read_head(path: Path) -> bytes:
@@ -125,7 +126,7 @@ def check_text(path: Path, head: bytes, expected: str) -> None:
 def first_line(error: BaseException) -> str:
     if isinstance(error, pl.exceptions.PanicException):
         return "it is damaged"
-    return one_line(str(error).partition("\n")[0])
+    return one_line(reason_of(error))
 
 
 def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:

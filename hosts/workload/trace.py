@@ -56,6 +56,9 @@ class Trace:
     """[workers * steps + 1]: first lane of each mini-batch in `position`, worker by worker."""
     position: NDArray[np.uint32]  # [lanes]: position in the key space; a lane is a mini-batch's parameter
     samples: Samples | None = None
+    profile_steps: int = 0
+    """Steps of each worker, the first ones, that the hot set is chosen from. They are not repeated, so that
+    the hot set is measured on what follows."""
 
     @property
     def largest_batch(self) -> int:
@@ -66,8 +69,10 @@ class Trace:
         return len(self.position)
 
     def batch(self, worker: int, step: int) -> MiniBatch:
-        """Return the mini-batch of a worker (1-based); after the last step, the first follows again."""
-        b = (worker - 1) * self.steps + step % self.steps
+        """Return the mini-batch of a worker (1-based); after the last step, step `profile_steps` follows."""
+        if step >= self.steps:
+            step = self.profile_steps + (step - self.steps) % (self.steps - self.profile_steps)
+        b = (worker - 1) * self.steps + step
         positions = self.position[self.key_start[b] : self.key_start[b + 1]].astype(np.int64)
         if self.samples is None:
             return MiniBatch(positions)
@@ -104,6 +109,7 @@ class Trace:
             "name": self.name,
             "workers": self.workers,
             "steps": self.steps,
+            "profile_steps": self.profile_steps,
             "parameters": self.space.size,
             "sparse": self.space.sparse is not None,
             "samples": [] if self.samples is None else list(_columns(self.samples)),
@@ -123,6 +129,7 @@ class Trace:
                 key_start=_map_column(directory, "key_start"),
                 position=_map_column(directory, "position"),
                 samples=_load_samples(directory, meta["samples"]),
+                profile_steps=meta["profile_steps"],
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{directory}: cannot be read as a trace: {error}") from error

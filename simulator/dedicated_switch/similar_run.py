@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from analysis.record import AnalysisError, RunRecord
+from analysis.record import AnalysisError, RunRecord, read_record
 from experiment.config import config_of
 from foundation.designs.arms import arms_in_order
 from simulator.config import SimulationConfig
@@ -13,6 +14,13 @@ from simulator.costs import Hosts
 _REAL_RUN_SETTINGS = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
 )  # fmt: skip
+
+
+def read_real_record(run: Path) -> RunRecord:
+    record = read_record(run)
+    if record.simulation is not None:
+        raise AnalysisError(f"{run}: expected a real run to compare with, got a simulated one")
+    return record
 
 
 def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:

@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from foundation.errors import DataError, reason_of
-from foundation.logs.parts import write_text
+from foundation.errors import DataError
+from foundation.logs.parts import read_text, write_text
 from simulator.faults.kinds import FAULTS
 
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
@@ -25,10 +25,7 @@ def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None
 
 
 def split_at_table(page: Path) -> tuple[str, str]:
-    try:
-        text_before, begin, table_and_rest = page.read_text().partition(BEGIN)
-    except OSError as error:
-        raise DataError(f"{page}: cannot be read: {reason_of(error)}") from error
+    text_before, begin, table_and_rest = read_text(page).partition(BEGIN)
     _, end, text_after = table_and_rest.partition(END)
     if not (begin and end):
         raise DataError(f"{page}: has no table to renew: it must have the lines {BEGIN} and {END}")

@@ -24,6 +24,7 @@ from experiment.progress import Reporter
 from foundation.concurrency import run_interruptibly
 from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge
+from foundation.logs.update_log import reading
 from simulator.config import DDL, SimulationConfig
 from simulator.experiment import quiet_reporter
 from simulator.experiment import simulate as run_simulation
@@ -107,8 +108,9 @@ def report(folder: Path, progress: Progress = no_progress) -> Run:
 
 
 def _write_report(folder: Path, record: RunRecord, progress: Progress) -> Run:
-    summary = run_interruptibly(lambda: summarise(folder, record))
-    page = run_interruptibly(lambda: write_report(folder, record, summary, progress))
+    with reading(folder):
+        summary = run_interruptibly(lambda: summarise(folder, record))
+        page = run_interruptibly(lambda: write_report(folder, record, summary, progress))
     return Run(folder, record, summary, page)
 
 

@@ -34,6 +34,8 @@ def test_what_it_shows(log: Path) -> None:
     assert result.exit_code == 0
     assert [line.rstrip() for line in result.output.splitlines()] == [
         f"{log}: 100 updates of 13 keys",
+        "keys are scored on the updates that they are chosen from, because counts of updates have no order: "
+        "later ones may differ",
         "top-k   share",
         "    1   60.0%  ██████████████████",
         "    2   75.0%  ██████████████████████▌",
@@ -52,6 +54,9 @@ def test_as_json(log: Path) -> None:
     assert reported == {
         "updates": 100,
         "keys": 13,
+        "steps": 0,
+        "training_steps": 0,
+        "scored_updates": 100,
         "jobs": 3,
         "knee": {"top_k": 3, "share": 0.9},
         "limit": {"top_k": 13, "share": 1.0},

@@ -34,7 +34,7 @@ async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
     session.record.workload = {
         "name": Path(session.config.script_command[0]).name,
         "parameters": scripts.space.size,
-        "lanes_per_step": observed_workload.lanes / observed_workload.steps / session.config.workers,
+        "lanes_per_step": observed_workload.lanes_per_step,
         "trains": True,
     }
     await prepare(design(session.config.design), session, observed_workload)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from experiment.defaults import MAX_STEP_S
 from experiment.errors import AgentFailed, RunFailed
+from experiment.hotset import steps_to_profile
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from foundation.designs.interface import Arm
 from topologies.scripts.arm import ScriptArm
@@ -22,8 +23,9 @@ MAX_PROFILED_STEPS = 10_000
 
 
 class ObservedWorkload(NamedTuple):
-    steps: int
-    lanes: int
+    profile_steps: int
+    """Steps of each worker that the hot set is chosen from."""
+    lanes_per_step: float  # of one worker
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +87,7 @@ class ScriptSession(RealSession):
         steps_done = sum(each.steps for each in results)
         lanes_per_step = sum(each.updates_sent for each in results) / max(steps_done, 1)
         lanes = round(lanes_per_step * MAX_PROFILED_STEPS * self.config.workers)
-        return ObservedWorkload(steps=MAX_PROFILED_STEPS, lanes=lanes)
+        return ObservedWorkload(steps_to_profile(self.config, MAX_PROFILED_STEPS, lanes), lanes_per_step)
 
     def pids(self) -> dict[str, int]:
         pids = RealSession.pids(self)  # super() fails in a dataclass with slots

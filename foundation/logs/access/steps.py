@@ -60,19 +60,19 @@ class Steps:
         return len(self.starts) - 1
 
 
-def updates_of(steps: Steps) -> NDArray[np.int64]:
-    """Return the updates of each key, without its pulls: [distinct]."""
-    return _count_by_key(steps, ignored_bits=0)
+def updates_of(steps: Steps, first: int = 0, end: int | None = None) -> NDArray[np.int64]:
+    """Return the updates of each key in a range of accesses, without its pulls: [distinct]."""
+    return _count_by_key(steps, first, len(steps.accesses) if end is None else end, ignored_bits=0)
 
 
 def accesses_of(steps: Steps) -> NDArray[np.int64]:
-    return _count_by_key(steps, ignored_bits=PULL)
+    return _count_by_key(steps, 0, len(steps.accesses), ignored_bits=PULL)
 
 
-def _count_by_key(steps: Steps, ignored_bits: int) -> NDArray[np.int64]:
+def _count_by_key(steps: Steps, first: int, end: int, ignored_bits: int) -> NDArray[np.int64]:
     counts = np.zeros(len(steps.keys), np.int64)
-    for start in range(0, len(steps.accesses), _CHUNK):
-        _count(np.array(steps.accesses[start : start + _CHUNK]), ignored_bits, counts)
+    for start in range(first, end, _CHUNK):
+        _count(np.array(steps.accesses[start : min(start + _CHUNK, end)]), ignored_bits, counts)
     return counts
 
 

@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from foundation.errors import os_error_message
 from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
 from hotline.cli.faults import faults
@@ -43,6 +44,11 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise  # Click ends quietly if the reader of the output has gone
+        except OSError as error:
+            # The system refused an operation on a file, whichever it was: this is no fault of the program.
+            raise click.ClickException(os_error_message(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         packages = [command for name in sorted(_PACKAGES) if (command := self.get_command(ctx, name))]

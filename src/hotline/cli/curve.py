@@ -57,8 +57,10 @@ def curve(
 ) -> None:
     """Draw the share of updates that the top-k keys take, and choose a k.
 
-    Updates of all LOGs, folders and patterns are summed. Files are those that `hotline hotset build` reads,
-    or of any format of docs/logs.md, where each mini-batch updates its keys once.
+    Keys are chosen from the first half of the mini-batches, and scored on the rest. Files, folders and
+    patterns are of any format of docs/logs.md, where each mini-batch updates its keys once. Counts of
+    updates, which `hotline hotset build` reads, too, are summed; keys are scored on the counts that they are
+    chosen from.
     """  # fmt: skip
     with one_line_errors():
         if output is not None:
@@ -79,6 +81,7 @@ def curve(
 
 def _print(result: Curve) -> None:
     click.echo(result.title)
+    click.echo(result.scoring)
     table = Table(box=None, pad_edge=False)
     table.add_column("top-k", justify="right")
     table.add_column("share", justify="right")
@@ -102,8 +105,11 @@ def _as_json(result: Curve) -> dict[str, object]:
 
     by_table = {"tables": [share._asdict() for share in result.tables]} if result.tables else {}
     return {
-        "updates": coverage.updates,
-        "keys": coverage.keys,
+        "updates": result.updates,
+        "keys": result.keys,
+        "steps": result.steps,
+        "training_steps": result.training_steps,
+        "scored_updates": coverage.updates,
         "jobs": result.jobs,
         "knee": point_at(coverage.knee),
         "limit": point_at(coverage.limit),

@@ -128,17 +128,17 @@ def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> st
 
 
 def _replay(path: Path, as_json: bool) -> None:
+    from foundation.logs.parts import read_text
     from simulator.faults.history import history_of
     from simulator.faults.kinds import play_schedule
     from simulator.faults.matrix import cached_testbed
     from simulator.faults.schedule import FaultSchedule
 
+    text = read_text(path)
     try:
-        schedule = FaultSchedule.from_json(path.read_text())
+        schedule = FaultSchedule.from_json(text)
         testbed = cached_testbed(schedule.arm)
-    except OSError as error:
-        raise HotlineError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise HotlineError(f"{path}: expected a schedule: {error}") from error
     outcome = play_schedule(testbed, schedule)
     history = history_of(testbed.operations)

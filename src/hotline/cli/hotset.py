@@ -78,7 +78,8 @@ def _summarise(hot_set: pl.DataFrame) -> dict[str, object]:
 def _describe(hot_set: pl.DataFrame) -> str:
     keys_by_lane = _count_keys_by_lane(hot_set)
     return (
-        f"{pluralize(hot_set.height, 'key')} with {hot_set['share'].sum():.1%} of all updates; "
+        f"{pluralize(hot_set.height, 'key')} with {hot_set['share'].sum():.1%} of the updates that they were "
+        f"chosen from; "
         f"{min(keys_by_lane)} to {max(keys_by_lane)} keys in each of the {LANES} lanes"
     )
 

@@ -14,6 +14,7 @@ from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.check import check as check_logs
 from foundation.logs.columns import load_title
+from foundation.logs.update_log import reading
 from foundation.text import capital, pluralize
 from hotline.cli.common import FILE, PATH, json_option, one_line_errors, print_json, print_table
 
@@ -102,12 +103,13 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     from analysis.figures.source import source_of_run
 
     with one_line_errors(), progress_bar("figures") as progress:
+        sources = [source_of_run(run) for run in runs]
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HotlineError(f"--output {output}: cannot be made: {error.strerror}") from error
-        sources = [source_of_run(run) for run in runs]
-        files = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
+        with reading(", ".join(map(str, runs))):
+            files = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
     if as_json:
         print_json({"figures": [str(path) for path in files]})
     else:

@@ -16,8 +16,8 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import SET, STATE
-from hosts.designs import agents_of
 from foundation.text import show
+from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp

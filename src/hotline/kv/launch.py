@@ -43,7 +43,7 @@ def up(file: Path | None = None) -> UpInfo:
 
     Leaves nothing running if it raises `HotlineError`.
     """
-    settings = [] if file is None else [f"CONFIG={file.resolve()}"]
+    settings = [] if file is None else [f"CONFIG={file.absolute()}"]
     config = load_config(settings)
     if (status := _ask_status()) is not None:
         raise HotlineError(

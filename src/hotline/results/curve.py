@@ -2,22 +2,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import or_
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from analysis.page.build import fragment
 from analysis.wording import Row, Table, plain
-from controller.hotset.coverage import Coverage, coverage
+from controller.hotset.coverage import Coverage, coverage, coverage_of_split
 from controller.hotset.curve import draw_figure
 from controller.hotset.tables import TableShare, shares_by_table
 from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
-from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.errors import DataError
+from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.logs.access.columns import Columns
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
-from foundation.logs.counts import Counts, has_columns_of_counts
+from foundation.logs.counts import Counts, has_columns_of_counts, has_columns_of_updates
+from foundation.logs.training import SplitUpdates, split_updates
 from foundation.text import pluralize
 
 if TYPE_CHECKING:
@@ -29,9 +34,11 @@ _ROUND_VALUES = [digit * 10**power for power in range(19) for digit in (1, 2, 5)
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The share of all updates that the top-k keys take, for every k."""
+    """The share of the scored updates that the top-k keys take, for every k."""
 
     name: str
+    updates: int  # of the whole log
+    keys: int  # with updates in the whole log
     coverage: Coverage
     chosen_top_k: int
     """Top-k that the caller has given, or else the recommended top-k."""
@@ -39,13 +46,30 @@ class Curve:
     tables: tuple[TableShare, ...]
     notes: tuple[str, ...]
     """Sentences on the format and columns that were detected in the files."""
-    is_access_log: bool
-    """Whether the files were read as an access log, which `hotline hotset build` cannot read."""
+    is_buildable: bool
+    """Whether `hotline hotset build` can read the files, too."""
+    steps: int = 0
+    """Mini-batches of the log; 0 for counts, which have no order in time."""
+    training_steps: int = 0
+    """Mini-batches that the keys are chosen from; if 0, keys are scored on what they are chosen from."""
 
     @property
     def title(self) -> str:
-        coverage = self.coverage
-        return f"{self.name}: {pluralize(coverage.updates, 'update')} of {pluralize(coverage.keys, 'key')}"
+        return f"{self.name}: {pluralize(self.updates, 'update')} of {pluralize(self.keys, 'key')}"
+
+    @property
+    def scoring(self) -> str:
+        """Which updates the keys are chosen from and scored on."""
+        if self.training_steps:
+            return (
+                f"keys are chosen from the first {self.training_steps:,} of {self.steps:,} mini-batches, and "
+                f"scored on the {pluralize(self.coverage.updates, 'update')} of the rest"
+            )
+        reason = "counts of updates have no order" if not self.steps else "the log has one mini-batch"
+        return (
+            f"keys are scored on the updates that they are chosen from, because {reason}: "
+            "later ones may differ"
+        )
 
     @property
     def advice(self) -> str:
@@ -53,7 +77,7 @@ class Curve:
         if self.chosen_top_k > self.coverage.limit:
             per_job = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
             return f"{share}, but the tables hold {self.coverage.limit:,}{per_job}"
-        return share if self.is_access_log else f"{share}: `hotline hotset build --top-k {self.chosen_top_k}`"
+        return f"{share}: `hotline hotset build --top-k {self.chosen_top_k}`" if self.is_buildable else share
 
     @property
     def marks(self) -> dict[int, str]:
@@ -80,7 +104,7 @@ class Curve:
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]
-        curve = Table(self.title, ("top-k", "share", ""), rows, (self.advice, *self.notes))
+        curve = Table(self.title, ("top-k", "share", ""), rows, (self.scoring, self.advice, *self.notes))
         return fragment(None, [curve, *([table_of(self.tables)] if self.tables else [])])
 
 
@@ -99,26 +123,39 @@ def curve(
 ) -> Curve:  # fmt: skip
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
-    with TemporaryDirectory() as scratch_folder:
-        counts, steps = run_interruptibly(lambda: _read_counts(paths, job, options, Path(scratch_folder)))
-        with progress_bar("parts of the keys") as progress:
-            curve_coverage = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
-        chosen_top_k = top_k or curve_coverage.recommended_top_k
-        tables = () if steps is None else tuple(shares_by_table(steps, chosen_top_k))
-    notes = () if steps is None else steps.notes
-    return Curve(
-        ", ".join(map(str, paths)), curve_coverage, chosen_top_k, jobs, tables, notes, steps is not None
-    )
-
-
-def _read_counts(
-    files: list[Path], job: int | None, options: ReadOptions, scratch_folder: Path
-) -> tuple[Counts, Steps | None]:
-    paths = expand(files)
+    name, log_files = ", ".join(map(str, paths)), expand(paths)
     # Files are read as an access log if columns are named, or bad rows may be skipped.
     has_default_options = options.columns == Columns() and not options.skip_bad
-    if job is not None or (has_default_options and all(map(has_columns_of_counts, paths))):
-        return Counts.of_logs(paths, job), None
-    with progress_bar("reading") as progress:
-        steps = read_steps(files, options, scratch_folder, progress)
-    return Counts.of_steps(steps), steps
+    has_counts, has_updates = (
+        list(map(has_columns, log_files)) for has_columns in (has_columns_of_counts, has_columns_of_updates)
+    )
+    is_update_log = has_default_options and all(map(or_, has_counts, has_updates))
+    if job is not None or (is_update_log and (any(has_counts) or scheduler is not None)):
+        counts = run_interruptibly(lambda: Counts.of_logs(log_files, job))
+        with progress_bar("parts of the keys") as progress:
+            counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
+        chosen_top_k = top_k or counted.recommended_top_k
+        return Curve(
+            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), (), is_buildable=True
+        )
+
+    def read() -> tuple[Steps, SplitUpdates]:
+        with TemporaryDirectory() as scratch_folder, progress_bar("reading") as progress:
+            steps = read_steps(paths, options, Path(scratch_folder), progress)
+            return steps, split_updates(steps)
+
+    steps, updates = run_interruptibly(read)
+    if not (updates.training.any() and updates.scored.any()):
+        raise DataError(f"{name}: expected updates in both halves of the log, got {_halves(updates)}")
+    scored = coverage_of_split(steps.keys, updates, jobs)
+    chosen_top_k = top_k or scored.recommended_top_k
+    log_updates = updates.training + updates.scored if updates.training_steps else updates.scored
+    return Curve(
+        name, int(log_updates.sum()), int(np.count_nonzero(log_updates)), scored, chosen_top_k, jobs,
+        tuple(shares_by_table(steps, updates, chosen_top_k)), steps.notes, is_buildable=is_update_log,
+        steps=len(steps), training_steps=updates.training_steps,
+    )  # fmt: skip
+
+
+def _halves(updates: SplitUpdates) -> str:
+    return f"{int(updates.training.sum()):,} in the first and {int(updates.scored.sum()):,} in the second"

@@ -108,7 +108,11 @@ def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> N
             "ps_packets_per_step": of_ratio(-0.2, -0.25, -0.15),
         }
         return tuple(
-            differences(OffloadComparison(rate=50, rounds=10, baseline=side, offload=side, differences=found))
+            differences(
+                OffloadComparison(
+                    top_k=20_000, rate=50, rounds=10, baseline=side, offload=side, differences=found
+                )
+            )
         )
 
     (packets, gained), (same, lost) = reported(0.5), reported(-0.5)

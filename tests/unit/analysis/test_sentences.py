@@ -146,7 +146,7 @@ def shown() -> Iterator[str]:
     side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
     of_hot = {PULL: MORE, PUSH: LESS, CPU: OPEN, PACKETS: LESS, "rpcs_per_step": OPEN, "push_p99": LESS}
     yield from differences(
-        OffloadComparison(rate=50, rounds=10, baseline=side, offload=side, differences=of_hot)
+        OffloadComparison(top_k=20_000, rate=50, rounds=10, baseline=side, offload=side, differences=of_hot)
     )
 
 

@@ -10,8 +10,7 @@ import pytest
 from experiment.config import Config
 from experiment.hotset import profile
 from experiment.phases.workload import read_data
-from foundation.logs.access.block import ReadOptions
-from hosts.workload import files
+from hosts.workload.trace import Trace
 from tests.harness.sessions import quiet
 from tests.unit.experiment.test_measure import WORKERS, PlayedSession
 
@@ -25,30 +24,52 @@ def log_of(path: Path, iterations: int, keys: int) -> Path:
 @pytest.mark.parametrize(
     ("lanes", "steps"),
     [
-        (1_000_000, 25),  # one key an iteration: the pass over 100 iterations ends it
-        (100, 25),
+        (1_000_000, 12),  # one key an iteration: the other 13 of 25 steps are measured
         (40, 11),  # 10.2 steps of 4 workers
         (1, 1),
     ],
 )
-async def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
+async def test_profiling_takes_the_lanes_it_needs_and_half_of_a_pass_at_most(
     tmp_path: Path, lanes: int, steps: int
 ) -> None:
-    trace = files.load_log(
-        log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS, ReadOptions()
-    )
-    session = PlayedSession(Config(profile_lanes=lanes, workers=WORKERS))
+    log = log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1)
+    config = Config(profile_lanes=lanes, workers=WORKERS, data=log)
+    session, trace = PlayedSession(config), read_data(config, quiet())
+    assert trace is not None
     await profile(session, trace)
     [played] = session.played
     assert (played["arm"], played["first_step"], played["steps"]) == ("profile", 0, steps)
     assert session.next_step == steps
 
 
+async def test_what_follows_is_measured_on_steps_that_were_not_profiled(tmp_path: Path) -> None:
+    """The keys of the profile are in no later step, however often the log is repeated."""
+    log = tmp_path / "log.csv"
+    log.write_text("iteration,worker,key\n" + "".join(f"{k},1,{k}\n" for k in range(5 * WORKERS)))
+    config = Config(workers=WORKERS, data=log)
+    session, trace = PlayedSession(config), read_data(config, quiet())
+    assert trace is not None and trace.profile_steps == 2
+    trace.save(tmp_path / "trace")
+    trace = Trace.load(tmp_path / "trace")  # as agents map it
+    await profile(session, trace)
+    first = session.take_steps(30)
+    for worker in range(1, WORKERS + 1):
+        profiled = {int(trace.batch(worker, step).positions[0]) for step in range(first)}
+        later = [int(trace.batch(worker, step).positions[0]) for step in range(first, first + 30)]
+        assert len(profiled) == 2 and not profiled & set(later)
+        assert [later.count(position) for position in sorted(set(later))] == [10, 10, 10]
+
+
+def test_a_log_with_one_step_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    read_data(Config(workers=4, data=log_of(tmp_path / "log.csv", iterations=4, keys=40)), quiet())
+    assert "measured on the mini-batches that it is chosen from" in caplog.text
+
+
 @pytest.mark.parametrize(("keys", "warned"), [(1, True), (31, True), (32, False)])
 def test_tiny_mini_batches_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, keys: int, warned: bool
 ) -> None:
-    log = log_of(tmp_path / "log.csv", iterations=4, keys=keys)
+    log = log_of(tmp_path / "log.csv", iterations=8, keys=keys)
     assert read_data(Config(data=log), quiet()) is not None
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [f"of {keys} keys on average" in message for message in warnings] == [True] * warned

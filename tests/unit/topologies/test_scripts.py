@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from topologies.scripts import group
 from topologies.scripts import session as session_module
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, command_of, environment_of, first_failure
-from topologies.scripts.session import ScriptSession
+from topologies.scripts.session import MAX_PROFILED_STEPS, ScriptSession
 from topologies.scripts.worker import ScriptWorker, command_workers
 
 OFFLOAD = next(arm for arm in arms_of("hotset") if arm.name == "offload")
@@ -134,9 +135,14 @@ async def test_a_worker_that_ended_by_an_error_ends_the_run(
 
 
 async def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
-    course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).observe(OFFLOAD, 4)
-    # 80 lanes in 8 steps, of two workers.
-    assert course.lanes == course.steps * 2 * 10
+    session = session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path)
+    workload = await session.observe(OFFLOAD, 4)
+    # 80 lanes in 8 steps are 20 lanes in a step of both workers. A profile has a million lanes, or the steps
+    # that a script takes at most.
+    assert (session.config.lanes_to_profile, workload.profile_steps) == (1_000_000, MAX_PROFILED_STEPS)
+    few = session.config.model_copy(update={"profile_lanes": 1_000})
+    session = replace(session, config=few)
+    assert (await session.observe(OFFLOAD, 4)).profile_steps == 1_020 // 20 + 1
 
 
 async def test_scripts_that_end_without_a_push_get_an_error_that_defines_a_step(tmp_path: Path) -> None:

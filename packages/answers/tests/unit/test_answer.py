@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from hotline_answers.cluster_answer.capacity import (
     smallest_sufficient_size,
 )
 from hotline_answers.cluster_answer.cluster import Cluster, Part, config_for
+from hotline_answers.cluster_answer.hotset import ScoredWorkload
 from hotline_answers.cluster_answer.sentences import device, differences, headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from hotline_answers.result import answer
@@ -162,8 +165,7 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     """Every mini-batch has a hot key for each lane, and 40 cold keys that no other mini-batch has."""
     hot = [next(key for key in range(1, 10_000) if lane_of(key) == lane) for lane in range(32)]
     batches = [[*hot, *range(20_000 + 40 * number, 20_040 + 40 * number)] for number in range(40)]
-    config = SimulationConfig(workers=1, servers=1, profile_lanes=20 * 72, trace_steps=40)
-    counter = PackingCounter(config, trace_of(batches))
+    counter = PackingCounter(SimulationConfig(workers=1, servers=1), scored_after(batches, 21))
     assert counter.keys_with_updates == 32 + 40 * 21
     # Times 2, for a pull and a push.
     assert counter.count(0) == PackingCounts(
@@ -174,14 +176,27 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     )
 
 
+def scored_after(batches: Sequence[Sequence[int]], profile_steps: int) -> ScoredWorkload:
+    """Return the workload of one worker, whose hot set is chosen from the first steps."""
+    trace = replace(trace_of(batches), profile_steps=profile_steps)
+    profiled = trace.position[: trace.key_start[profile_steps]]
+    return ScoredWorkload(trace, np.bincount(profiled, minlength=trace.space.size))
+
+
 def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
     batches = [[1, 2, 3]] * 20 + [[4, 5, 6]] * 20
-    config = SimulationConfig(workers=1, servers=1, profile_lanes=58, trace_steps=40)
-    counter = PackingCounter(config, trace_of(batches))
+    counter = PackingCounter(SimulationConfig(workers=1, servers=1), scored_after(batches, 20))
     assert counter.keys_with_updates == 3 and counter.count(3).served == 0
-    # With a short log the hot set is chosen from the same steps.
-    config = SimulationConfig(workers=1, servers=1, trace_steps=40)
-    assert PackingCounter(config, trace_of(batches)).count(6).served == 1
+
+
+@pytest.mark.parametrize("batches", [10, 40, 79, 200])
+def test_packed_steps_are_spread_over_all_scored_steps(batches: int) -> None:
+    """Keys that are hot in the second half of the scored steps are in half of the packed steps, too."""
+    half = batches // 2
+    workload = scored_after([[1, 2], *[[1]] * half, *[[2]] * (batches - half)], 1)
+    counts = PackingCounter(SimulationConfig(workers=1, servers=1), workload).count(1)
+    assert counts.served == pytest.approx(half / batches)
+    assert counts.server_packets / 2 == pytest.approx(1 - half / batches, abs=0.02)
 
 
 def side(capacity: float, workers: float, servers: float) -> ArmResult:
@@ -266,7 +281,9 @@ def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent(
 
 
 def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Comparison) -> OffloadComparison:
-    return OffloadComparison(rate=rate, rounds=6, baseline=baseline, offload=offload, differences=found)
+    return OffloadComparison(
+        top_k=20_000, rate=rate, rounds=6, baseline=baseline, offload=offload, differences=found
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,9 +292,20 @@ def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Compari
 )
 def test_the_headline_has_the_capacities(baseline: float, offload: float, how: list[str]) -> None:
     """The headline has both capacities, and their ratio if it is not about 1."""
-    text = headline(sides(side(baseline, 1, 1), side(offload, 1, 1), 500), 20_000)
+    [size] = sizes({20_000: offload})
+    text = headline(sides(side(baseline, 1, 1), side(offload, 1, 1), 500), size)
     assert quantities(text) == ["20,000 hot keys", *how, f"{offload:,} steps/s", f"{baseline:,}"]
     assert is_in_order(text, f"{baseline:,}", "without.")
+
+
+@pytest.mark.parametrize("simulated", [None, 1_150.0])
+def test_the_headline_has_the_best_size(simulated: float | None) -> None:
+    """A smaller hot set than the requested one carries more; its simulated capacity is preferred."""
+    comparison = sides(side(1_000, 1, 1), side(1_050, 1, 1), 500)
+    [calculated] = sizes({1_000: 1_200})
+    text = headline(comparison, calculated.model_copy(update={"simulated": simulated}))
+    best = ["1.20 times", "1,200 steps/s"] if simulated is None else ["1.15 times", "1,150 steps/s"]
+    assert quantities(text) == ["1,000 hot keys", *best, "1,000", "20,000 hot keys", "1.05 times"]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +328,13 @@ def test_sentences_have_the_offered_rate_and_the_capacities(
     [none, size] = sizes({0: baseline, 20_000: offload})
     offer, *rest = sentences(cluster, config_for(cluster), 3_000, found, [none, size], size, ())
     instead = ["500 steps/s", "50 %"] if len(numbers) > 1 else []
-    assert is_in_order(offer, *verdict) and quantities(offer) == [*numbers, *instead, "6 rounds", "95 %"]
+    assert is_in_order(offer, *verdict) and quantities(offer) == [
+        *numbers,
+        *instead,
+        "20,000 keys",
+        "6 rounds",
+        "95 %",
+    ]
     [without_it] = [each for each in rest if each.startswith("Without")]
     [with_it] = [each for each in rest if each.startswith("With it")]
     carried = [[f"{capacity:,} steps/s", *shares] for capacity, shares in (

@@ -16,7 +16,8 @@ from foundation.protocol.addressing import MAX_HOSTS
 from hosts.workload.files import deal, load
 from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, trace_for
+from hotline_answers.cluster_answer.cluster import Cluster, config_for
+from hotline_answers.cluster_answer.hotset import workload_for
 from hotline_answers.cluster_answer.part import max_workers, part_of
 from simulator.costs import Hosts
 from simulator.experiment import quiet_reporter
@@ -26,7 +27,8 @@ from switch_harness.effort import examples
 def simulated(cluster: Cluster, limit: int) -> tuple[float, float]:
     config = config_for(cluster, part_of(cluster, limit))
     assert config.workers <= limit
-    return capacities(config, trace_for(config, None, quiet_reporter()), quiet_reporter())
+    workload = workload_for(config, None, quiet_reporter())
+    return capacities(config, workload, config.top_k, quiet_reporter())
 
 
 @pytest.mark.parametrize(

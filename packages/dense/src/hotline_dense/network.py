@@ -46,6 +46,11 @@ class Network(Strict):
     servers: int | None = Field(default=None, ge=1, le=100_000)
     """Number of parameter servers; None means one per worker."""
     startup_us: float = Field(default=0.0, ge=0, le=1e6)
+    per_machine: int = Field(default=1, ge=1, le=100_000)
+    """Workers of a machine, which share a network card of `gbit`; within a machine, bytes take no time."""
+    sums_locally: bool = False
+    """Whether the workers of a machine add up their gradients before the machine sends them, as BytePS and
+    Horovod's hierarchical all-reduce do."""
 
     @model_validator(mode="after")
     def _check_curve(self) -> Network:
@@ -65,7 +70,12 @@ class Network(Strict):
             ("aggregation", AGGREGATION_TITLES[self.aggregation]),
             ("start-up", f"{self.startup_us:g} µs for each step of a collective"),
         ]
-        return rows + ([("servers", f"{self.servers:,}")] if self.servers else [])
+        if self.servers:
+            rows.append(("servers", f"{self.servers:,}"))
+        if self.per_machine > 1:
+            sums = ", which sum before the machine sends" if self.sums_locally else ""
+            rows.append(("workers of a machine and its network card", f"{self.per_machine:,}{sums}"))
+        return rows
 
 
 def reduce_us(
@@ -77,21 +87,43 @@ def reduce_us(
     ratio = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
     # One Gbit/s is 1,000 bits per µs.
     one_way = 8 * size / (1e3 * rate * utilisation_at(network, rate) * ratio)
-    n = network.workers
+    n, card_workers = network.workers, min(network.per_machine, network.workers)
     if n == 1:
         return 0 * one_way  # a zero of the same shape
+    if not network.sums_locally:
+        return _between_machines(network, size, one_way, n, card_workers)
+    # Reduce-scatter and all-gather among the workers of a machine; then one of each machine sends.
+    steps = card_workers - 1
+    local: Values = steps * addition_us(size / card_workers) + 2 * steps * network.startup_us
+    machines = ceil(n / card_workers)
+    return local + (_between_machines(network, size, one_way, machines, 1) if machines > 1 else 0 * one_way)
+
+
+def _between_machines(network: Network, size: Values, one_way: Values, n: int, card_workers: int) -> Values:
+    """Return the µs in which `n` senders reduce `size` bytes, of which `card_workers` share a network card.
+
+    `one_way` is the time of the whole buffer over a card.
+    """
+    machines = ceil(n / card_workers)
     if network.aggregation == "ring":
-        # Reduce-scatter and all-gather: n - 1 steps each, of 1/n of the buffer.
-        return 2 * one_way * (n - 1) / n + (n - 1) * addition_us(size / n) + 2 * (n - 1) * network.startup_us
+        # Reduce-scatter and all-gather: n - 1 steps each, of 1/n of the buffer. The ring visits machine after
+        # machine, so that a card carries one of its links in each direction.
+        wire = 2 * one_way * (n - 1) / n if machines > 1 else 0 * one_way
+        return wire + (n - 1) * addition_us(size / n) + 2 * (n - 1) * network.startup_us
     if network.aggregation == "tree":
-        # Whole buffers go up a binomial tree and down again.
-        return ceil(log2(n)) * (2 * one_way + addition_us(size) + 2 * network.startup_us)
+        # Whole buffers go up a binomial tree and down again; its lower levels are within machines.
+        levels, levels_between = ceil(log2(card_workers)) + ceil(log2(machines)), ceil(log2(machines))
+        return levels_between * 2 * one_way + levels * (addition_us(size) + 2 * network.startup_us)
     if network.aggregation == "servers":
-        # Each server receives a share of each buffer from all workers over its link, and sends the sum back.
-        m = network.servers or n
-        return 2 * one_way * max(1.0, n / m) + (n - 1) * addition_us(size / m) + 2 * network.startup_us
+        # Each server receives a share of each buffer from all senders over its link, and sends the sum back.
+        m = network.servers or network.workers
+        return (
+            2 * one_way * max(float(card_workers), n / m)
+            + (n - 1) * addition_us(size / m)
+            + 2 * network.startup_us
+        )
     # A switch adds while packets pass: sums come down at the rate at which gradients go up.
-    return one_way + network.startup_us
+    return card_workers * one_way + network.startup_us
 
 
 def utilisation_at(network: Network, gbit: ArrayLike) -> Values:

@@ -139,7 +139,7 @@ def compare_with_formula(
     comparisons = []
     for done, worker_count in enumerate(workers):
         progress(done, len(workers))
-        ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring"})
+        ring = network.model_copy(update={"workers": worker_count, "aggregation": "ring", "per_machine": 1})
         formula_ms, with_headers_ms = (
             float(last_end_us(sizes, ready_times, ring.model_copy(update={"utilisation": share}))) / 1e3
             for share in (1.0, GOODPUT_SHARE)

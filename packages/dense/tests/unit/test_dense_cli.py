@@ -145,6 +145,10 @@ def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
         (2, ("dense", "overlap", "--max-concurrent", "0"), "0 is not in the range"),
         (2, ("dense", "overlap", "--gaps", "vgg16"), "--gaps uses random models"),
         (2, ("dense", "overlap", "--gaps", "--into", "here"), "--gaps uses random models"),
+        (2, ("dense", "whatif", "--packets", "--per-machine", "4"), "leave out --per-machine 4"),
+        (2, ("dense", "whatif", "--sums-locally"), "needs --per-machine"),
+        (2, ("dense", "whatif", "--first-buffer-mib", "1"), "needs --buffer-mib"),
+        (2, ("dense", "whatif", "--per-machine", "0"), "0 is not in the range"),
     ],
 )
 def test_refusals_and_wrong_usage(

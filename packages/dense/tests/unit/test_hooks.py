@@ -85,11 +85,7 @@ class _HookPoint:
 class _Parameter(_HookPoint):
     device: Any = SimpleNamespace(type="slow")
     requires_grad = True
-    grad: object = None
-
-    def __init__(self, values: int) -> None:
-        super().__init__()
-        self.numel, self.element_size = lambda: values, lambda: 2
+    grad: Any = None
 
 
 class _Module(_HookPoint):
@@ -99,7 +95,7 @@ class _Module(_HookPoint):
         super().__init__()
         self.device = device
         self.layers = {name: _HookPoint() for name in ("first", "last")}
-        self.named = {name: _Parameter(values) for name, values in (("last.w", 30), ("first.w", 10))}
+        self.named = {name: _Parameter() for name in ("last.w", "first.w")}
 
     def named_parameters(self, recurse: bool = True) -> Iterator[tuple[str, _Parameter]]:
         yield from self.named.items() if recurse else ()
@@ -125,6 +121,10 @@ class _Module(_HookPoint):
     def backward(self) -> None:
         for name, seconds in (("last.w", 0.020), ("first.w", 0.008)):
             self.device.work(seconds)
+            values = 30 if name == "last.w" else 10
+            self.named[name].grad = SimpleNamespace(
+                is_sparse=False, numel=lambda values=values: values, element_size=lambda: 2
+            )
             self.named[name].run_hooks()
 
 
@@ -141,6 +141,88 @@ def test_times_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert layers.forward_us is not None and layers.forward_us.tolist() == pytest.approx([1_000, 4_000])
     assert len(steps) == 6
     assert not any(each.hooks for each in (*model.named.values(), *model.layers.values()))
+
+
+ARGPARSE = """
+import argparse
+import sys
+import torch
+import sizes  # a module beside the script
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, required=True)
+parser.add_argument("names", nargs="*")
+arguments = parser.parse_args()
+assert sys.argv[0].endswith("train.py") and arguments.names == ["a", "b"]
+model = torch.nn.Linear(sizes.INPUTS, arguments.width)
+
+def loss():
+    import late  # another module beside the script, imported in the first step
+    return late.total(model(torch.ones(2, sizes.INPUTS)))
+"""
+
+
+@needs_torch
+def test_a_script_has_its_own_arguments_and_the_modules_beside_it(tmp_path: Path) -> None:
+    table = tmp_path / "mine.csv"
+    before = list(sys.argv), list(sys.path)
+    for inputs in (5, 6):  # the modules of another script with the same names are not reused
+        folder = tmp_path / str(inputs)
+        folder.mkdir()
+        (folder / "sizes.py").write_text(f"INPUTS = {inputs}\n")
+        (folder / "late.py").write_text("def total(y):\n    return y.sum()\n")
+        options = ("-o", table, "--steps", 1, "--", "--width", 3, "a", "b")
+        result = invoke("layers", script(folder, ARGPARSE), *options)
+        assert (result.exit_code, result.stderr) == (0, "")
+        layers = read_layers(table)
+        sizes = dict(zip(layers.names, layers.sizes.tolist(), strict=True))
+        assert sizes == {"weight": 4 * 3 * inputs, "bias": 4 * 3}
+    assert before == (sys.argv, sys.path)
+
+
+@needs_torch
+def test_a_script_that_refuses_its_arguments_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "sizes.py").write_text("INPUTS = 5\n")
+    path = script(tmp_path, ARGPARSE)
+    result = invoke("layers", path, "-o", tmp_path / "mine.csv")
+    assert result.exit_code == 1 and result.stderr.endswith(f"Error: {path}: SystemExit: 2\n")
+
+
+SPARSE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.EmbeddingBag(250_000, 16, sparse=True, mode="sum")
+        self.dense = torch.nn.EmbeddingBag(1_000, 16, mode="sum")
+        self.top = torch.nn.Linear(16, 1)
+        self.unused = torch.nn.Linear(500, 500)
+
+    def forward(self, ids):
+        return self.top(self.table(ids) + self.dense(ids % 1_000))
+
+model = Net()
+
+def loss():
+    return model(torch.arange(5_120).reshape(512, 10) % 5_000).sum()
+"""
+
+
+@needs_torch
+def test_the_bytes_of_a_layer_are_those_of_its_gradient(tmp_path: Path) -> None:
+    """By hand: 5,120 accessed rows have 16 floats and an index of 8 bytes each, of a table of 16 MB."""
+    table = tmp_path / "mine.csv"
+    assert invoke("layers", script(tmp_path, SPARSE), "-o", table, "--steps", 2).exit_code == 0
+    layers = read_layers(table)
+    assert dict(zip(layers.names, layers.sizes.tolist(), strict=True)) == {
+        "table.weight": 5_120 * (16 * 4 + 8),
+        "dense.weight": 1_000 * 16 * 4,
+        "top.weight": 16 * 4,
+        "top.bias": 4,
+        "unused.weight": 0,
+        "unused.bias": 0,
+    }
 
 
 def script(folder: Path, text: str) -> Path:
@@ -185,6 +267,11 @@ def test_whatif_reads_the_table(tmp_path: Path) -> None:
         ("loss = print", "expected a script with `model`, a torch.nn.Module, and `loss()`"),
         ("import torch\nmodel = torch.nn.Linear(1, 1)", "expected a script with `model`"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
+        (
+            "import torch\nmodel = torch.nn.Linear(1, 1)\n"
+            "loss = lambda: torch.ones(1, requires_grad=True).sum()",
+            "expected a loss that gives the model's parameters gradients, got no gradient",
+        ),
         (
             "import torch\nmodel, loss = torch.nn.ReLU(), print",
             "expected a model with parameters that require gradients",

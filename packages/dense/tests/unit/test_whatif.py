@@ -138,6 +138,49 @@ def test_other_aggregations_by_hand(
     assert reduce_us(network, 10_000_000) == pytest.approx(wire + added)
 
 
+@pytest.mark.parametrize(
+    ("aggregation", "servers", "per_machine", "sums_locally", "wire", "added", "startups"),
+    [
+        # The ring goes from machine to machine over one link of each card.
+        ("ring", None, 4, False, 2 * 7 / 8 * 8000, 7 * addition_us(1_250_000), 14),
+        ("ring", None, 3, False, 2 * 7 / 8 * 8000, 7 * addition_us(1_250_000), 14),
+        ("ring", None, 8, False, 0, 7 * addition_us(1_250_000), 14),
+        ("ring", None, 4, True, 2 * 1 / 2 * 8000,
+         addition_us(5_000_000) + 3 * addition_us(2_500_000), 2 + 6),
+        ("ring", None, 8, True, 0, 7 * addition_us(1_250_000), 14),
+        # Two of three levels are within the machine.
+        ("tree", None, 4, False, 2 * 8000, 3 * addition_us(10_000_000), 6),
+        ("tree", None, 4, True, 2 * 8000, addition_us(10_000_000) + 3 * addition_us(2_500_000), 2 + 6),
+        # Four workers' gradients leave through a card; one server receives those of all eight.
+        ("servers", None, 4, False, 2 * 4 * 8000, 7 * addition_us(1_250_000), 2),
+        ("servers", 1, 4, False, 2 * 8 * 8000, 7 * addition_us(10_000_000), 2),
+        ("servers", 1, 4, True, 2 * 2 * 8000, addition_us(10_000_000) + 3 * addition_us(2_500_000), 2 + 6),
+        ("servers", None, 4, True, 2 * 8000, addition_us(1_250_000) + 3 * addition_us(2_500_000), 2 + 6),
+        ("switch", None, 4, False, 4 * 8000, 0, 1),
+        ("switch", None, 100, False, 8 * 8000, 0, 1),
+        ("switch", None, 4, True, 8000, 3 * addition_us(2_500_000), 1 + 6),
+    ],
+)  # fmt: skip
+def test_workers_that_share_a_network_card_by_hand(
+    aggregation: Aggregation, servers: int | None, per_machine: int, sums_locally: bool, wire: float,
+    added: float, startups: int,
+) -> None:  # fmt: skip
+    """8 workers, 10 MB at 10 Gbit/s, which takes 8,000 µs one way; a step's start-up takes 5 µs."""
+    network = Network(
+        workers=8, gbit=10, aggregation=aggregation, servers=servers, per_machine=per_machine,
+        sums_locally=sums_locally, startup_us=5,
+    )  # fmt: skip
+    assert reduce_us(network, 10_000_000) == pytest.approx(wire + added + 5 * startups)
+
+
+@pytest.mark.parametrize("sums_locally", [False, True])
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_a_card_for_each_worker_is_the_default(aggregation: Aggregation, sums_locally: bool) -> None:
+    own = Network(workers=6, gbit=10, aggregation=aggregation, startup_us=5)
+    same = own.model_copy(update={"per_machine": 1, "sums_locally": sums_locally})
+    assert reduce_us(same, [10_000, 10_000_000]) == pytest.approx(reduce_us(own, [10_000, 10_000_000]))
+
+
 def test_additions_are_clamped() -> None:
     assert [float(addition_us(size)) for size in (1, 40, 671_088_640, 10**10)] == [
         10.4448, 10.4448, 2433.68, 2433.68

@@ -18,6 +18,7 @@ from foundation.logs.access.steps import KEY as KEY
 from foundation.logs.access.steps import PULL as PULL
 from foundation.logs.access.steps import Accesses as Accesses
 from foundation.logs.access.steps import Progress, Steps, read_steps
+from foundation.logs.training import TRAIN_SHARE, training_length
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 
@@ -92,7 +93,7 @@ class Log(Steps):
         return next_access
 
 
-def make_log(batches: Iterable[Sequence[int]], train_share: float = 0.5) -> Log:
+def make_log(batches: Iterable[Sequence[int]], train_share: float = TRAIN_SHARE) -> Log:
     """Make a log in memory from the updated keys of each step; the first `train_share` of the steps train."""
     steps = [np.asarray(batch, np.uint64) for batch in batches]
     keys, accesses = np.unique(np.concatenate(steps), return_inverse=True)
@@ -100,7 +101,7 @@ def make_log(batches: Iterable[Sequence[int]], train_share: float = 0.5) -> Log:
     return Log(
         "log", accesses.astype(np.uint32), starts, keys, has_pulls=False, tables=(),
         table_of=np.zeros(len(keys), np.uint16), notes=(),
-        training_steps=_training_length(len(steps), train_share),
+        training_steps=training_length(len(steps), train_share),
     )  # fmt: skip
 
 
@@ -113,12 +114,7 @@ def prepare(
     if len(steps) < 2:
         raise DataError(f"{steps.name}: has one mini-batch; expected at least 2 (--batch sets their size)")
     steps = replace(steps, name=name or steps.name)
-    return Log(**vars(steps), training_steps=_training_length(len(steps), train_share), folder=folder)
-
-
-def _training_length(steps: int, train_share: float) -> int:
-    """Return the number of training steps, given their share; at least one step is scored."""
-    return min(round(steps * train_share), steps - 1)
+    return Log(**vars(steps), training_steps=training_length(len(steps), train_share), folder=folder)
 
 
 @entry_point

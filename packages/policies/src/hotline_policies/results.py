@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.logs.training import TRAIN_SHARE
 from foundation.settings import Strict
 from hotline_policies.packets import RpcMeans
 
@@ -23,7 +24,7 @@ WRITES_PER_S = 749_000.0
 class Settings(Strict):
     sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
     policies: tuple[str, ...] = ()
-    train_share: float = 0.5
+    train_share: float = TRAIN_SHARE
     """Share of the steps that train policies and are not scored."""
     rate: float = 250.0
     """Steps/s of all workers."""

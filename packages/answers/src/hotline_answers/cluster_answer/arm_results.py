@@ -38,6 +38,7 @@ class ArmResult(Strict):
 
 
 class OffloadComparison(Strict):
+    top_k: int
     rate: float
     rounds: int
     baseline: ArmResult
@@ -83,6 +84,7 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
         )
 
     return OffloadComparison(
+        top_k=config.top_k,
         rate=rate / server_share,
         rounds=load.rounds,
         baseline=result_of(baseline.name),

@@ -9,8 +9,8 @@ from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
+from foundation.errors import DataError
 from foundation.settings import Strict
-from hosts.workload.trace import Trace
 from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
 from hotline_answers.cluster_answer.capacity import (
     CapacityModel,
@@ -18,7 +18,15 @@ from hotline_answers.cluster_answer.capacity import (
     next_size_to_check,
     smallest_sufficient_size,
 )
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, read_data, trace_for
+from hotline_answers.cluster_answer.cluster import Cluster, config_for, read_data
+from hotline_answers.cluster_answer.hotset import (
+    ReadLog,
+    ScoredWorkload,
+    hot_set_file,
+    short_log_warning,
+    split_log,
+    workload_for,
+)
 from hotline_answers.cluster_answer.part import MAX_RPCS, PartCheck, max_workers, part_of
 from hotline_answers.cluster_answer.sentences import headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
@@ -53,16 +61,26 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
     config = config_for(cluster, part_of(cluster, limit))
     notes = list[str]()
-    data = read_data(config, reporter, notes.append)
+    data, log = read_data(config, reporter, notes.append), None
     if data is not None:
         limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
         config = config_for(cluster, part_of(cluster, limit))
-    trace = trace_for(config, data, reporter)
-    with temporary_run(config, trace, reporter) as simulated:
+        log = split_log(data)
+    workload = workload_for(config, log, reporter)
+    counter = PackingCounter(config, workload)
+    if not counter.keys_with_updates:
+        raise DataError(
+            f"{cluster.data}: expected keys in the first half of the mini-batches, which the hot set is "
+            "chosen from, got none"
+        )
+    top_k = min(cluster.top_k, counter.keys_with_updates)
+    config = config.model_copy(update={"top_k": top_k})
+    with (
+        hot_set_file(workload, top_k) as hot_set,
+        temporary_run(config, workload.trace, reporter, hot_set=hot_set) as simulated,
+    ):
         comparison = compare_arms(config, simulated.record, simulated.summary)
         ages = simulated.record.staleness.get(COLLECT)
-    counter = PackingCounter(config, trace)
-    top_k = min(cluster.top_k, counter.keys_with_updates)
     counts_by_size = _count_packets(
         counter,
         sizes_for(top_k, min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)),
@@ -73,23 +91,31 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     )
     uplinks = uplink_gains(model, counts_by_size[0], counts_by_size[top_k], cluster)
     simulated_capacities = {0: comparison.baseline.capacity, top_k: comparison.offload.capacity}
-    sizes, checks = _check_capacities(config, trace, model, counts_by_size, simulated_capacities, reporter)
+    sizes, checks = _check_capacities(config, workload, model, counts_by_size, simulated_capacities, reporter)
     part_check = (
-        None
-        if config.workers == cluster.workers
-        else _check_part(cluster, config, data, comparison, reporter)
+        None if config.workers == cluster.workers else _check_part(cluster, config, log, comparison, reporter)
     )
     sufficient_size = smallest_sufficient_size(sizes[1:])  # without size 0, which is no hot set
-    keys = lanes_per_step(trace)
+    keys = lanes_per_step(workload.trace)
     return ClusterAnswer(
         cluster=cluster,
         simulated_workers=config.workers,
         keys_per_step=keys,
         notes=tuple(notes),
-        headline=headline(comparison, top_k),
+        headline=headline(comparison, sufficient_size, short_log_warning(log, config.workers)),
         sentences=tuple(
             sentences(
-                cluster, config, keys, comparison, sizes, sufficient_size, checks, part_check, uplinks, ages
+                cluster,
+                config,
+                keys,
+                comparison,
+                sizes,
+                sufficient_size,
+                checks,
+                part_check,
+                uplinks,
+                ages,
+                log,
             )
         ),
         sides=comparison,
@@ -114,8 +140,8 @@ def _count_packets(
 
 
 def _check_capacities(
-    config: SimulationConfig, trace: Trace, model: CapacityModel, counts_by_size: dict[int, PackingCounts],
-    simulated_capacities: dict[int, float], reporter: Reporter,
+    config: SimulationConfig, workload: ScoredWorkload, model: CapacityModel,
+    counts_by_size: dict[int, PackingCounts], simulated_capacities: dict[int, float], reporter: Reporter,
 ) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
     checks = list[Check]()
 
@@ -125,38 +151,53 @@ def _check_capacities(
             for top_k, counts in counts_by_size.items()
         ]
 
-    while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
-        calculated_sizes = {size.top_k: size for size in sizes() if size.top_k}
-        sufficient_top_k = smallest_sufficient_size(calculated_sizes.values()).top_k
-        if (
-            top_k := next_size_to_check(list(simulated_capacities), sufficient_top_k, list(calculated_sizes))
-        ) is None:
-            break
-        config_to_check = config.model_copy(update={"top_k": top_k})
-        _, simulated_capacities[top_k] = capacities(config_to_check, trace, reporter)
-        checks.append(Check(top_k, calculated_sizes[top_k].capacity, simulated_capacities[top_k]))
+    def simulate(top_k: int) -> None:
+        calculated = model.capacity(counts_by_size[top_k])
+        _, simulated_capacities[top_k] = capacities(config, workload, top_k, reporter)
+        checks.append(Check(top_k, calculated, simulated_capacities[top_k]))
         model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
+
+    def sufficient_top_k() -> int:
+        return smallest_sufficient_size(size for size in sizes() if size.top_k).top_k
+
+    while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
+        top_k = next_size_to_check(
+            list(simulated_capacities), sufficient_top_k(), [size for size in counts_by_size if size]
+        )
+        if top_k is None:
+            break
+        simulate(top_k)
+    # The headline has the capacity of this size.
+    if sufficient_top_k() not in simulated_capacities:
+        simulate(sufficient_top_k())
     return sizes(), tuple(checks)
 
 
 def _check_part(
     cluster: Cluster,
     config: SimulationConfig,
-    data: Trace | None,
+    log: ReadLog | None,
     comparison: OffloadComparison,
     reporter: Reporter,
 ) -> PartCheck:
     """Simulate half of the part's workers, with half of its share of each server, and compare capacities."""
     smaller_config = config_for(cluster, part_of(cluster, config.workers // 2))
-    baseline, offload = capacities(smaller_config, trace_for(smaller_config, data, reporter), reporter)
+    workload = workload_for(smaller_config, log, reporter)
+    baseline, offload = capacities(smaller_config, workload, comparison.top_k, reporter)
     errors = comparison.baseline.capacity / baseline - 1, comparison.offload.capacity / offload - 1
     return PartCheck(
         workers=smaller_config.workers, baseline=baseline, offload=offload, error=max(errors, key=abs)
     )
 
 
-def capacities(config: SimulationConfig, trace: Trace, reporter: Reporter) -> tuple[float, float]:
+def capacities(
+    config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter
+) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
-    with temporary_run(config.model_copy(update={"rounds": 1}), trace, reporter) as simulated:
+    config = config.model_copy(update={"rounds": 1, "top_k": top_k})
+    with (
+        hot_set_file(workload, top_k) as hot_set,
+        temporary_run(config, workload.trace, reporter, hot_set=hot_set) as simulated,
+    ):
         baseline, lead = (simulated.record.capacity[arm.name] for arm in baseline_and_lead(config.design))
     return baseline / config.hosts.server_share, lead / config.hosts.server_share

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from pydantic import Field
 
 from experiment.config import config_of
-from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
@@ -168,13 +167,5 @@ def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) ->
     if config.data is None:
         return None
     with reporter.phase("data"):
-        # All data goes to one worker; `trace_for` deals it to the workers of a configuration.
+        # All data goes to one worker; `workload_for` deals it to the workers of a configuration.
         return files.load(config.data, workers=1, options=config.read_options, note=note)
-
-
-def trace_for(config: SimulationConfig, data: Trace | None, reporter: Reporter) -> Trace:
-    with reporter.phase("workload", 1.0) as phase:
-        if data is None:
-            return generate_trace(config, phase.update)
-        assert config.data is not None
-        return files.deal(data, config.workers, config.data)

@@ -10,6 +10,7 @@ from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
 from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, Check
 from hotline_answers.cluster_answer.cluster import Cluster
+from hotline_answers.cluster_answer.hotset import ReadLog
 from hotline_answers.cluster_answer.part import PartCheck
 from hotline_answers.cluster_answer.sizes import Size
 from hotline_answers.cluster_answer.uplinks import UplinkGain
@@ -26,12 +27,24 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
 _TOLERANCE = 0.03  # relative difference up to which capacities, or gains, are called equal
 
 
-def headline(comparison: OffloadComparison, top_k: int) -> str:
-    offload, baseline = comparison.offload.capacity, comparison.baseline.capacity
-    is_equal = abs(comparison.gain - 1) <= _TOLERANCE
-    gain = "as much as without" if is_equal else f"{comparison.gain:.2f} times as much"
-    capacities = f"{offload:,.0f} steps/s of all workers, and {baseline:,.0f} without"
-    return f"With {top_k:,} hot keys in the switch this cluster carries {gain}: {capacities}."
+def headline(comparison: OffloadComparison, best_size: Size, short_log_warning: str | None = None) -> str:
+    """Return the gain with the best size of the hot set, and with the requested size if they differ."""
+    baseline = comparison.baseline.capacity
+    best = comparison.offload.capacity
+    if best_size.top_k != comparison.top_k:
+        best = best_size.capacity if best_size.simulated is None else best_size.simulated
+    capacities = f"{best:,.0f} steps/s of all workers, and {baseline:,.0f} without"
+    text = (
+        f"With {best_size.top_k:,} hot keys in the switch this cluster carries {_gain(best / baseline)}: "
+        f"{capacities}"
+    )
+    if best_size.top_k != comparison.top_k:
+        text += f"; with {comparison.top_k:,} hot keys, {_gain(comparison.gain)}"
+    return f"{text}." if short_log_warning is None else f"{short_log_warning} {text}."
+
+
+def _gain(gain: float) -> str:
+    return "as much as without" if abs(gain - 1) <= _TOLERANCE else f"{gain:.2f} times as much"
 
 
 def sentences(
@@ -45,6 +58,7 @@ def sentences(
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
     ages: Staleness | None = None,
+    log: ReadLog | None = None,
 ) -> Iterator[str]:
     if part_check is not None:
         yield _part(cluster, config, part_check)
@@ -57,6 +71,11 @@ def sentences(
     yield from _sizes(sizes, sufficient_size)
     yield _checks(checks)
     yield _data(cluster, keys_per_step)
+    if log is not None and log.training_steps:
+        yield (
+            f"Hot keys are chosen from the first {log.training_steps:,} of the log's {log.steps:,} "
+            "mini-batches, and scored on the rest."
+        )
     yield device(config, DEVICES[cluster.switch])
     if uplinks:
         yield _racks(cluster, config)
@@ -68,7 +87,10 @@ def _rate(cluster: Cluster, comparison: OffloadComparison) -> str:
     limiting_arm, limiting_case, other_case = comparison.baseline, "without the hot set", "with it"
     if comparison.offload.capacity < comparison.baseline.capacity:
         limiting_arm, limiting_case, other_case = comparison.offload, "with the hot set", "without it"
-    comparison_title = f"the hot set against none, {pluralize(comparison.rounds, 'round')} [95 % interval]"
+    comparison_title = (
+        f"the hot set of {comparison.top_k:,} keys against none, {pluralize(comparison.rounds, 'round')} "
+        "[95 % interval]"
+    )
     offered_rate = f"At {comparison.rate:,.0f} steps/s of all workers"
     if cluster.rate is None:
         return f"{offered_rate}, half of their capacity {limiting_case}; {comparison_title}:"

@@ -1,6 +1,6 @@
 """Sizes of the hot set, and the packets of a step with each, counted by packing mini-batches.
 
-The packed steps are not the steps that the hot keys are chosen from.
+The counted steps follow those that the hot keys are chosen from.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiment.config import MAX_TOP_K
-from experiment.hotset import steps_to_profile
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
+from hotline_answers.cluster_answer.hotset import ScoredWorkload
 from simulator.config import SimulationConfig
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, MAX_TOP_K)
-_MEASURED_BATCHES = 40
+_PACKED_BATCHES = 40
 
 
 class PackingCounts(NamedTuple):
@@ -46,36 +46,33 @@ class Size(Strict):
 
 
 class PackingCounter:
-    def __init__(self, config: SimulationConfig, trace: Trace) -> None:
-        profile_steps = steps_to_profile(config, trace)
-        profile_batches = _batches(trace, 0, profile_steps)
-        other_batches = _batches(trace, profile_steps, trace.steps)
-        # A short log is measured on the steps that the keys are chosen from, as in the simulation.
-        other_batches = other_batches if len(other_batches) else profile_batches
-        updates = np.zeros(trace.space.size, np.int64)
-        for batch in profile_batches:
-            updates[_positions(trace, batch)] += 1
+    def __init__(self, config: SimulationConfig, workload: ScoredWorkload) -> None:
+        trace, updates = workload.trace, workload.updates
         self.keys_with_updates = int((updates > 0).sum())
         self._rank = np.empty(len(updates), np.int64)
         self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
-        self._rank[updates == 0] = len(updates)  # never hot
+        self._rank[updates == 0] = MAX_TOP_K  # never hot, at no size
         self._trace, self._servers, self._lanes = trace, config.servers, config.network.switch_lanes
-        # Evenly spaced batches.
-        self._measured_batches = other_batches[:: max(1, len(other_batches) // _MEASURED_BATCHES)][
-            :_MEASURED_BATCHES
-        ]
+        scored_batches = _batches(trace, workload.first_step, trace.steps)
+        self._scored_updates = np.zeros(len(updates), np.int64)
+        for batch in scored_batches:
+            self._scored_updates[_positions(trace, batch)] += 1
+        # Packing takes time, so that only evenly spaced batches are packed.
+        packed = np.linspace(0, len(scored_batches) - 1, min(_PACKED_BATCHES, len(scored_batches)))
+        self._packed_batches = scored_batches[packed.round().astype(np.int64)]
+        self._scored_batches = len(scored_batches)
 
     def count(self, top_k: int) -> PackingCounts:
         trace, is_hot = self._trace, self._rank < top_k
-        operations = [_positions(trace, batch) for batch in self._measured_batches]
+        operations = [_positions(trace, batch) for batch in self._packed_batches]
         hot_keys = trace.space.keys(np.flatnonzero(is_hot))
         lanes = self._lanes if top_k else LANES  # without a hot set, the switch's program has no limit
         rpc_counts = count_rpcs(trace.space, self._servers, hot_keys, operations, trace.largest_batch, lanes)
-        rows = [
-            (len(positions), int(np.count_nonzero(is_hot[positions])), *rpcs)
-            for positions, rpcs in zip(operations, rpc_counts, strict=True)
-        ]
-        keys, served, rpcs, server_packets = np.array(rows, np.float64).mean(axis=0).tolist()
+        rpcs, server_packets = np.array(list(rpc_counts), np.float64).mean(axis=0).tolist()
+        keys, served = (
+            float(updates.sum()) / self._scored_batches
+            for updates in (self._scored_updates, self._scored_updates[is_hot])
+        )
         ops = len(TRANSFERS)
         return PackingCounts(
             served=served / keys,

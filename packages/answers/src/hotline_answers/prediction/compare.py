@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.record import RunRecord, read_record
+from analysis.record import RunRecord
 from analysis.statistics import relative_change
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
 from simulator.costs import Hosts
-from simulator.dedicated_switch.similar_run import config_like
+from simulator.dedicated_switch.similar_run import config_like, read_real_record
 from simulator.experiment import temporary_run
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
@@ -58,7 +58,7 @@ class Prediction(NamedTuple):
 
 
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
-    record, measured = read_record(run), read_observation(run)
+    record, measured = read_real_record(run), read_observation(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:
         return compare(measured, observe(simulated.record, simulated.summary))

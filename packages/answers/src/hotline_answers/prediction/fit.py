@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from analysis.record import AnalysisError, read_record
+from analysis.record import AnalysisError
 from experiment.phases.workload import generate_trace, read_data
 from foundation.designs.arms import renamed_arm_message
 from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
 from simulator.costs import Hosts
-from simulator.dedicated_switch.similar_run import config_like, shared_cores
+from simulator.dedicated_switch.similar_run import config_like, read_real_record, shared_cores
 from simulator.experiment import quiet_reporter, temporary_run
 
 FitProgress = Callable[[int, int], None]
@@ -110,7 +110,7 @@ def _logarithmic_error(simulated: float, measured: float) -> float:
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
-    record = read_record(run)
+    record = read_real_record(run)
     measured_run = read_observation(run)
     target_cells = {(load, arm): values for (load, arm), values in measured_run.cells.items() if arm in arms}
     if {arm for _, arm in target_cells} != set(arms):

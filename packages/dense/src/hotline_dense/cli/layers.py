@@ -12,6 +12,7 @@ from hotline.cli.common import FILE, json_option, one_line_errors, print_json
 
 @click.command()
 @click.argument("script", type=FILE)
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
 @click.option("-o", "--output", type=FILE, required=True, help="The table to write, .csv or .parquet.")
 @click.option("--steps", default=10, type=click.IntRange(1, 10_000), help="Number of timed steps.")
 @click.option(
@@ -21,11 +22,14 @@ from hotline.cli.common import FILE, json_option, one_line_errors, print_json
     help="Number of untimed steps before the timed steps.",
 )
 @json_option
-def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) -> None:
+def layers(
+    script: Path, arguments: tuple[str, ...], output: Path, steps: int, warm_up: int, as_json: bool
+) -> None:
     """Time the layers of a PyTorch model.
 
     SCRIPT is a Python file that has `model`, a torch.nn.Module on its device, and a function `loss()` that
-    runs it forward on a mini-batch. Needs PyTorch, which set-up does not install: pip install 'torch>=2.1'.
+    runs it forward on a mini-batch. ARGUMENTs after -- are the script's, as in `python SCRIPT ARGUMENT`.
+    Needs PyTorch, which set-up does not install: pip install 'torch>=2.1'.
     """
     from hotline_dense.hooks import layers_of_script
     from hotline_dense.layers import check_suffix, write_layers
@@ -33,7 +37,7 @@ def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) 
     with one_line_errors():
         check_suffix(output)
         with progress_bar("steps") as progress:
-            timings = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress))
+            timings = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress, arguments))
         write_layers(timings, output)
     assert timings.forward_us is not None
     totals = {

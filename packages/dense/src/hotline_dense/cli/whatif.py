@@ -66,6 +66,17 @@ step_ms_option = click.option(
     help="Number of parameter servers. [default: as many as workers]",
 )
 @click.option(
+    "--per-machine",
+    default=1,
+    type=click.IntRange(1, 100_000),
+    help="Workers (GPUs) of a machine, which share its network card of --gbit.",
+)
+@click.option(
+    "--sums-locally",
+    is_flag=True,
+    help="With --per-machine: the workers of a machine add up their gradients before the machine sends them.",
+)
+@click.option(
     "--fusion",
     type=click.Choice(["horovod-0.20", "horovod-0.21", "pytorch-ddp-2", "dear", "layers", "whole"]),
     help="When a buffer is sent: the default of other software, each layer by itself, or all at the end. "
@@ -75,6 +86,12 @@ step_ms_option = click.option(
     "--cycle-ms", type=Number(0, 1e6), help="Instead of --fusion: send after this many ms of backward, ..."
 )
 @click.option("--buffer-mib", type=Number(0, 1e6), help="... or as soon as this many MiB are ready.")
+@click.option(
+    "--first-buffer-mib",
+    type=Number(0, 1e6),
+    help="With --buffer-mib: MiB of the first buffer, of the last layers. PyTorch's DistributedDataParallel "
+    "has 1, and then 25.",
+)
 @click.option(
     "--utilisation",
     metavar="SHARE|FILE",
@@ -100,9 +117,10 @@ step_ms_option = click.option(
 @into_option("Folder for a page with a map, and its figures.")
 @json_option
 def whatif(
-    models: tuple[str, ...], aggregation: str, servers: int | None, fusion: str | None,
-    cycle_ms: float | None, buffer_mib: float | None, utilisation: str, target: float, step_ms: float | None,
-    packets: bool, into: Path | None, as_json: bool, **network_settings: object,
+    models: tuple[str, ...], per_machine: int, sums_locally: bool, aggregation: str, servers: int | None,
+    fusion: str | None, cycle_ms: float | None, buffer_mib: float | None, first_buffer_mib: float | None,
+    utilisation: str, target: float, step_ms: float | None, packets: bool, into: Path | None, as_json: bool,
+    **network_settings: object,
 ) -> None:  # fmt: skip
     """Compute how much a better network would speed up dense training.
 
@@ -120,9 +138,16 @@ def whatif(
         raise click.UsageError(f"--packets simulates rings: leave out --aggregation {aggregation}")
     if packets and utilisation != "1":
         raise click.UsageError("--packets uses links fully: leave out --utilisation")
-    fusion_rule = _make_fusion(fusion, cycle_ms, buffer_mib)
+    if packets and per_machine > 1:
+        raise click.UsageError(
+            f"--packets gives each worker a network card: leave out --per-machine {per_machine}"
+        )
+    if sums_locally and per_machine == 1:
+        raise click.UsageError("--sums-locally needs --per-machine with at least 2 workers, got 1")
+    fusion_rule = _make_fusion(fusion, cycle_ms, buffer_mib, first_buffer_mib)
     with one_line_errors():
-        network = _make_network(aggregation, servers, utilisation, network_settings)
+        cards = {"per_machine": per_machine, "sums_locally": sums_locally}
+        network = _make_network(aggregation, servers, utilisation, {**network_settings, **cards})
         loaded_models = open_models(models or MEASURED_MODELS, step_ms and step_ms * 1e3)
         requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, fusion_rule, target))
         comparisons = _compare_packets(loaded_models, network, fusion_rule) if packets else []
@@ -162,9 +187,13 @@ def _make_network(
     )
 
 
-def _make_fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
+def _make_fusion(
+    preset: str | None, cycle_ms: float | None, buffer_mib: float | None, first_buffer_mib: float | None
+) -> Fusion:
     from hotline_dense.fusion import MIB, PRESETS, Fusion
 
+    if first_buffer_mib is not None and buffer_mib is None:
+        raise click.UsageError(f"--first-buffer-mib ({first_buffer_mib:g}) needs --buffer-mib")
     if cycle_ms is None and buffer_mib is None:
         return PRESETS[preset or "horovod-0.20"]
     if preset is not None:
@@ -172,6 +201,7 @@ def _make_fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float |
     return Fusion(
         cycle_us=None if cycle_ms is None else cycle_ms * 1e3,
         max_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
+        first_bytes=None if first_buffer_mib is None else round(first_buffer_mib * MIB),
     )
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from controller.hotset.choice import MAX_KEYS
 from foundation.concurrency import run_interruptibly
+from foundation.logs.training import TRAIN_SHARE
 from hotline.cli.common import (
     PATH,
     Number,
@@ -62,7 +63,7 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
 @click.option(
     "--train-share",
     type=Number(0, 1, min_open=True, max_open=True),
-    default=0.5,
+    default=TRAIN_SHARE,
     help="Fixed sets are chosen from this first share of the steps; all policies are scored on the rest.",
 )
 @_positive_option(
