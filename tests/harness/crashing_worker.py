@@ -1,4 +1,4 @@
-"""A worker with its two files, which a test kills, and the plain model that judges what the files say then."""
+"""A worker that a test kills, with its two files, and the plain model that judges what they say then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Files(NamedTuple):
 
 
 class CrashingWorker:
-    """A worker, its PS and its switch. The test plays the network, and the switch's registers are an array."""
+    """A worker, its PS and its switch, whose registers are an array; the test plays the network."""
 
     def __init__(self, folder: Path, machine: Machine, seed: int, size: int, capacity: int) -> None:
         self.random, self.now, self.size = Random(seed), 1_000 * MS, size

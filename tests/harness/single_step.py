@@ -221,12 +221,20 @@ def killed_after(functions: Sequence[Any], call: Callable[[], object], instructi
     return False
 
 
-def count_instructions(functions: Sequence[Any], call: Callable[[], object]) -> int:
-    tracee = Tracee(call)
+def storing_instructions(
+    functions: Sequence[Any], call: Callable[[], object], paths: Sequence[Path]
+) -> list[int]:
+    """Return the numbers, from 1, of the instructions of `functions` that change the files."""
+    watched, tracee = Watched(paths), Tracee(call)
+    previous, numbers = watched.contents(), []
     try:
-        return sum(1 for _ in tracee.instructions(addresses_of(functions)))
+        for n, _ in enumerate(tracee.instructions(addresses_of(functions)), start=1):
+            if (contents := watched.contents()) != previous:
+                numbers.append(n)
+                previous = contents
     finally:
         tracee.kill()
+    return numbers
 
 
 def source_states(call: Callable[[], object], paths: Sequence[Path]) -> list[Contents]:

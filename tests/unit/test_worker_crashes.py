@@ -21,8 +21,8 @@ from foundation.protocol.header import unpack
 from hosts.hotset.worker import client as client_module
 from hosts.keys import KeySpace
 from hosts.none import AGENTS as NONE
-from hosts.ring import AGENTS as RING
 from hosts.ps.durable import DurableFile
+from hosts.ring import AGENTS as RING
 from hosts.worker import ledger, machine, replay
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED, plain_machine
@@ -32,12 +32,11 @@ from switch_harness.effort import seeds
 from tests.harness import wire
 from tests.harness.crashing_worker import JOB, CrashingWorker, Step
 from tests.harness.single_step import (
-    Contents,
-    count_instructions,
     folder_states,
     killed_after,
     machine_states,
     source_states,
+    storing_instructions,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -171,13 +170,15 @@ Prepare = Callable[[CrashingWorker], Step]
 
 
 def prepared(folder: Path, seed: int, prepare: Prepare, size: int = 9, is_plain: bool = False) -> Any:
-    """Return a worker after some pushes, and the step to kill."""
+    """Return a worker with unreplayed and acknowledged updates of the same keys, and the step to kill."""
     folder.mkdir()
     worker = CrashingWorker(folder, plain_machine() if is_plain else COMPILED, seed, size, size)
-    for _ in range(2):
-        worker.push(N_KEYS)
+    worker.push(N_KEYS)
+    worker.push(N_KEYS)
     worker.lose_switch()
     worker.renew()
+    while not (worker.log.acknowledged.astype(bool) & worker.log.unreplayed.astype(bool)).sum() > 1:
+        worker.push(N_KEYS)
     return worker, prepare(worker)
 
 
@@ -194,7 +195,7 @@ def elsewhere(tmp_path: Path) -> Path:
 def test_after_each_instruction_the_files_count_each_key_once(
     tmp_path: Path, elsewhere: Path, prepare: Prepare, seed: int
 ) -> None:
-    warm, step = prepared(tmp_path / "warm", seed, prepare)  # so that the function is compiled
+    _, step = prepared(tmp_path / "warm", seed, prepare)  # so that the function is compiled
     step.call()
     worker, step = prepared(tmp_path / "killed", seed, prepare, size=9 + 4 * seed)
     states = machine_states(step.functions, step.call, worker.files)
@@ -216,6 +217,32 @@ def test_after_each_operation_of_the_source_the_files_count_each_key_once(
     assert len(states) > 1
     for contents in states:
         worker.judge(contents, elsewhere, step.uncertain_keys)
+
+
+KILLS = 10_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("prepare", STEPS)
+def test_kills_at_random_instructions(tmp_path: Path, elsewhere: Path, prepare: Prepare) -> None:
+    """Real kills; each step gets its share, half of it within a few instructions of a store to a file."""
+    worker, step = prepared(tmp_path / "killed", 5, prepare, size=20)
+    contents = [path.read_bytes() for path in worker.files]
+    stores, random = storing_instructions(step.functions, step.call, worker.files), Random(7)
+    judged, n_kills, share = set(), 0, -(-KILLS // len(STEPS))
+    for k in range(share):
+        near_a_store = random.choice(stores) + random.randint(-2, 2)
+        instruction = random.randint(1, stores[-1]) if k % 2 else near_a_store
+        for path, content in zip(worker.files, contents, strict=True):
+            with path.open("r+b") as file:
+                file.write(content)
+        n_kills += killed_after(step.functions, step.call, max(instruction, 1))
+        state = tuple(path.read_bytes() for path in worker.files)
+        if state not in judged:
+            worker.judge(state, elsewhere, step.uncertain_keys)
+            judged.add(state)
+    assert n_kills > share * 9 // 10  # a few come after the last instruction
+    assert len(judged) > 1
 
 
 def test_what_the_undo_log_and_a_part_have_while_they_do_not_count_is_not_read(
