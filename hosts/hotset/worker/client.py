@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
-from foundation.protocol.header import WINDOW
+from foundation.protocol.header import WINDOW, WINDOW_BITS
 from hosts.hotset.worker.recovery import renew
 from hosts.hotset.worker.state import Calls, CallsHeader, make_calls
 from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
+from hosts.worker.window import MAX_TURN, RESERVED_NUMBERS
 from nativekit.plain import plain
 from nativekit.reference import as_ref
 
@@ -101,4 +102,8 @@ class HotsetClient(BaseClient):
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:
+        header = self._header
         self.state.free[: len(numbers)] = numbers
+        header.n_free = len(numbers)
+        n_left = sum(MAX_TURN + 1 - (number >> WINDOW_BITS) for number in numbers)
+        header.issue_limit = header.n_issued + n_left - RESERVED_NUMBERS

@@ -22,6 +22,7 @@ from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import queue_refused_key
 from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.replay_words import acknowledge, make_unreplayed, set_unreplayed, unreplayed_at
+from hosts.worker.window import MAX_TURN, RESERVED_NUMBERS, push_free
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.memory import store_item_release
@@ -53,8 +54,8 @@ def renew(state: Calls, epoch: int) -> None:
             slot.busy = 0
         slot.queued = 0
         # As in `open_window`: `seq` is slot + turn * WINDOW, in turn 1, with slot 0 on top of the stack.
-        state.free[header.n_free] = WINDOW + header.window - 1 - s
-        header.n_free += 1
+        push_free(state, WINDOW + int64(header.window) - 1 - s)
+    header.issue_limit = header.n_issued + header.window * MAX_TURN - RESERVED_NUMBERS
 
 
 @compiled
