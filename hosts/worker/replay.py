@@ -52,7 +52,7 @@ class _LogArrays(NamedTuple):
 
 
 class ReplayLog:
-    """A replay log. What its `acknowledged` updates are is true of switch number `switch_number`."""
+    """A replay log. Its `acknowledged` updates are those that switch number `switch_number` acknowledged."""
 
     def __init__(self, arrays: _LogArrays) -> None:
         self._arrays = arrays
