@@ -191,7 +191,7 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("prepare", STEPS)
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_after_each_instruction_the_files_count_each_key_once(
     tmp_path: Path, elsewhere: Path, prepare: Prepare, seed: int
 ) -> None:
