@@ -55,7 +55,7 @@ from tests.unit.test_exactly_once import play
 COUNTERS = {
     "seq": "the tests of workers, movers, collectors and commands",
     "iteration": "test_the_number_of_a_push_stays_at_the_largest; otherwise it is only echoed",
-    "epoch": "the controller's, in ms: docs/reliability.md",
+    "epoch": "test_controllers_before_and_after_the_end_of_epochs; other epochs count restarts",
     "residence": "a duration in µs",
     "ps_proc": "a duration, which is clipped",
     "ps_queue": "a duration, which is clipped",
@@ -265,6 +265,22 @@ def test_the_last_numbers_of_a_controllers_commands() -> None:
             await inband.execute(Command.HELLO, SERVER)
 
     asyncio.run(send())
+
+
+def test_controllers_before_and_after_the_end_of_epochs() -> None:
+    """Epochs are compared by serial number arithmetic: a later controller's is smaller there."""
+    server = Testbed(PipelineSwitch(new_switch()), Random(1)).servers[0]
+    end = Testbed(PipelineSwitch(new_switch()), Random(1)).workers[0].end
+    for epoch, is_answered in (
+        (MAX_U32 - 1, True),
+        (MAX_U32, True),
+        (MAX_U32 - 1, False),
+        (3, True),
+        (0, False),
+    ):
+        hello = Control(Command.HELLO, JOB, 0, epoch=epoch, seq=0, keys=np.zeros(0, np.uint64))
+        server.command(build(hello), end)
+        assert [parse(answer).epoch for answer, _ in server.control_answers()] == [epoch] * is_answered
 
 
 SERVER = Server(JOB, 1, "02:00:00:00:02:01", "10.0.2.1", 5001, 5, "02:00:00:00:03:01", "10.0.3.1", 6001)
