@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,6 @@ def test_a_system_that_refuses_ptrace_fails_with_the_reason(monkeypatch: pytest.
     monkeypatch.setattr(single_step, "_ptrace", refuse)
     with pytest.raises(CannotTrace, match="PTRACE_TRACEME"):
         Tracee(lambda: None)
-    monkeypatch.setattr(single_step.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(CannotTrace, match="expected a machine of x86_64, aarch64, got riscv64"):
         Tracee(lambda: None)
