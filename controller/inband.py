@@ -17,7 +17,7 @@ from controller.tables import Server
 from foundation.concurrency import gather_or_cancel
 from foundation.errors import MalformedDatagram
 from foundation.protocol import addressing, codec, control, frames
-from foundation.protocol.codec import Keys, Message, Values
+from foundation.protocol.codec import MAX_U32, Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lanes_of, ps_ids_of
@@ -168,6 +168,11 @@ class InBand:
     async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
         free_seqs = self._free_seqs_by_server.setdefault(server, _free_seqs(control.SLOTS, first_seq=0))
         seq = await free_seqs.get()
+        if seq > MAX_U32:
+            raise NoAnswer(
+                f"PS {server.ps} at {server.addr}: this controller has no sequence number of 32 bits left "
+                f"for {command.name}; another connection has new ones"
+            )
         request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
         endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
         frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))

@@ -16,7 +16,7 @@ from hosts.udp import make_udp
 from hosts.worker.client import NO_ITERATION
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
-from hosts.worker.replay import ACKNOWLEDGED, ReplayLog
+from hosts.worker.replay import ReplayLog
 
 _NO_FILE = -1
 _N_PS = 2
@@ -37,10 +37,10 @@ def warm_worker(name: str = DEFAULT) -> None:
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if run_design.is_durable else None
+    log = ReplayLog.in_memory(np.zeros(1, np.int64), capacity=1) if run_design.is_durable else None
     client = make_client(caller, n_ps=1, space=space, clock=lambda: 0, log=log)
     if log is not None:
-        log.sums[ACKNOWLEDGED] = 1
+        log.acknowledged[:] = 1
     client.renew(epoch=1)
     client.replay()
     client.push(NO_ITERATION, positions, deltas, ledger.open(positions, deltas))

@@ -248,8 +248,7 @@ class SimulatedNetwork:
 
 
 def _replay_log(space: KeySpace, max_keys: int) -> ReplayLog:
-    # Row 0 has acknowledged updates, row 1 unreplayed ones.
-    return ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), max_keys)
+    return ReplayLog.in_memory(np.zeros(space.size, np.int64), max_keys)
 
 
 row_of = cast(Compiled, row).plain

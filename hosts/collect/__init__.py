@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from foundation.designs.interface import Agents, ServerOps, register_server_ops
+from foundation.errors import HotlineError
 from hosts.collect import collector
 from hosts.collect.moves import CollectClient, CollectMover
 from hosts.collect.rpc import handle
-from hosts.collect.state import CollectServer, make_server, needs_room
+from hosts.collect.state import COLLECTIONS, CollectServer, make_server, needs_room
 from hosts.collect.store import CollectStore, warm
 from hosts.config import RunSettings
 from hosts.hotset import WORKER
@@ -41,6 +42,17 @@ class CollectingServer(OffloadingServer[ReplyTo]):
     make_state = staticmethod(make_server)
     make_store = CollectStore
     make_mover = CollectMover
+
+    def transmit(self) -> Iterator[memoryview]:
+        for job, store in self.stores.items():
+            # Not in a replay of the journal, which may have a later epoch.
+            is_used_up = store.collector.n_used_up == COLLECTIONS
+            if is_used_up and not self.server.state.header.is_restoring:
+                raise HotlineError(
+                    f"PS {self.ps}: the collector of job {job} has no sequence numbers of 32 bits left in "
+                    f"epoch {store.collector.epoch}: end this run or session, and start another"
+                )
+        yield from super().transmit()
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
         self.server.state.header.is_restoring = 1

@@ -3,6 +3,9 @@
 A pull reads the sums v of lanes, a push adds -v exactly once, the optimiser is applied to the lanes whose -v
 is acknowledged, and a SET publishes their values. Each collection has a slot of its own, so a key has at most
 one SET outstanding. A durable PS journals a pull before sending it, since answers do not repeat keys.
+
+The wire has 26 bits for a slot's turn, and the switch accepts no turn twice in an epoch: a slot with fewer
+turns left than a collection takes is used no more.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import (
     COLLECTOR_BASE,
     HEADER_BYTES,
@@ -37,6 +41,7 @@ from foundation.protocol.rpc import (
     is_well_formed,
 )
 from hosts.collect.schedule import (
+    RPCS_PER_COLLECTION,
     adapt_pace,
     count_age,
     delay_next_collection,
@@ -54,6 +59,7 @@ from hosts.collect.state import (
     READING,
     SUBTRACTING,
     Collection,
+    Collector,
     CollectServer,
 )
 from hosts.ps.journal import append_note
@@ -64,6 +70,8 @@ from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import Words
 
+LAST_SEQ = MAX_U32 - (RPCS_PER_COLLECTION - 1) * WINDOW
+"""Last sequence number with which a collection may begin: it takes as many turns as RPCs."""
 _TIMEOUT_NS, _MAX_TIMEOUT_NS = 20_000_000, 320_000_000
 _RATE_WEIGHT = 0.5  # weight of the newest rate of change in the moving average `Copy.change`
 
@@ -88,11 +96,21 @@ def wake(server: CollectServer, now: int) -> None:
 def may_begin_collection(server: CollectServer, j: int, now: int) -> bool:
     collector = server.collectors[j]
     has_switch = collector.epoch != 0  # the first RENEW sets the epoch
-    if collector.hold_reasons or not has_switch or collector.n_in_flight == COLLECTIONS:
+    if collector.hold_reasons or not has_switch or not has_free_slot(collector):
         return False
     if collector.next_start > now and collector.n_wanted == 0:
         return False
     return first_due_time(server, j) <= now
+
+
+@compiled
+def has_free_slot(collector: Collector) -> bool:
+    return bool(collector.n_in_flight + collector.n_used_up < COLLECTIONS)
+
+
+@compiled
+def is_used_up(collection: Collection) -> bool:
+    return bool(collection.seq > LAST_SEQ)
 
 
 @compiled
@@ -105,7 +123,7 @@ def next_due_time(server: CollectServer) -> int:
             due = min(due, sent_time + int64(collection.timeout) if sent_time else 0)  # 0: send at once
     for j in range(len(server.jobs)):
         collector = server.collectors[j]
-        if not collector.hold_reasons and collector.epoch and collector.n_in_flight < COLLECTIONS:
+        if not collector.hold_reasons and collector.epoch and has_free_slot(collector):
             begin_at = 0 if collector.n_wanted else int64(collector.next_start)
             due = min(due, max(first_due_time(server, j), begin_at))
     return due
@@ -115,7 +133,7 @@ def next_due_time(server: CollectServer) -> int:
 def begin_collection(server: CollectServer, j: int, now: int) -> None:
     """Begin a collection of the keys that are due; there must be a free slot."""
     collector, s = server.collectors[j], j * COLLECTIONS
-    while server.collections[s].phase != IDLE:
+    while server.collections[s].phase != IDLE or is_used_up(server.collections[s]):
         s += 1
     collection, lateness = server.collections[s], now - first_due_time(server, j)
     collection.count, collection.live, last_lane = 0, 0, int64(NOTHING)
@@ -325,6 +343,7 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
                 push_entry(server, j * LANES + lane, due, place, collection.keys[lane])
     collection.phase = IDLE
     collector.n_in_flight -= 1
+    collector.n_used_up += is_used_up(collection)
     server.header.due = 0
 
 
@@ -388,4 +407,6 @@ def apply_words(
     for lane in range(count):
         if applied_lanes >> lane & 1:
             cell = server.cells[j, locate(server.share, keys[lane]) * width]
-            cell.updates = int64(cell.updates) - 1 | (NOT_OWNED if lanes_in_switch >> lane & 1 else 0)
+            # `push` has counted the update, mod 2^31.
+            count = int64(cell.updates) - 1 & UPDATE_COUNT_MASK
+            cell.updates = count | (NOT_OWNED if lanes_in_switch >> lane & 1 else 0)

@@ -22,7 +22,7 @@ MIN_INTERVAL_NS = 1_000_000
 _PACE_INCREASE, _PACE_DECREASE, _MAX_PACE = 1.05, 0.98, 1e18
 _BURST_NS = 5_000_000  # length of the period whose budget may be spent in one burst
 _DEFAULT_RPC_NS = 2_000  # assumed cost of an RPC of a job that has not had any
-_RPCS_PER_COLLECTION = 3
+RPCS_PER_COLLECTION = 3
 """RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
 _KERNEL_NS_PER_RPC = 6_000
 """Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
@@ -130,7 +130,7 @@ def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
     start = max(int64(collector.next_start), now - _BURST_NS)
-    cost_ns = _RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC)
+    cost_ns = RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC)
     collector.next_start = start + int64(cost_ns / collector.share)
 
 

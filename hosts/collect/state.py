@@ -57,6 +57,7 @@ class Collector:
     """Updates before this time must be collected, regardless of `share`."""
     n_wanted: int  # number of keys whose sums have not been read since `wanted_before`
     n_in_flight: int  # number of collections in flight
+    n_used_up: int  # number of slots that have no turns left in this epoch
     rpcs: int  # number of answered RPCs
     n_collected: int  # number of read sums other than 0
     n_empty: int  # number of lanes whose sum was 0 or missing

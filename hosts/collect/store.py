@@ -151,7 +151,7 @@ class CollectStore(OffloadingStore):
     def renew(self, epoch: int) -> None:
         if epoch == self.collector.epoch:
             return
-        self.collector.epoch = epoch
+        self.collector.epoch, self.collector.n_used_up = epoch, 0
         for slot, collection in enumerate(self._job_collections):
             collection.seq = WINDOW + slot  # turn 1, the first of an epoch
 

@@ -40,7 +40,7 @@ class ValuesHeader(PsHeader):
 
 class Cell:
     value: UInt32  # in fixed point, or the bits of `number`
-    updates: UInt32  # number of updates; with the bit NOT_OWNED if the switch owns the key
+    updates: UInt32  # number of updates mod 2^31; with the bit NOT_OWNED if the switch owns the key
     number: np.float32  # the same word as `value`: the value with an optimiser, and words of state
     applied: UInt32
     """The same word as `updates`: in the first word of state, the sum of the updates in units, mod 2^32."""
@@ -171,7 +171,7 @@ def _add_delta(cell: Cell, delta: int) -> int:
     previous_value = int64(cell.value)
     new_value = previous_value + delta & MAX_U32
     cell.value = new_value
-    cell.updates += 1
+    cell.updates = int64(cell.updates) + 1 & UPDATE_COUNT_MASK
     return (previous_value ^ new_value) & (delta ^ new_value)
 
 
@@ -223,7 +223,7 @@ def _apply_table_optimiser(server: ValuesState, j: int, h: Header, rpc: Rpc, rem
     for k in range(n):
         cell_index = int64(batch.cell_indices[k])
         cell = cells[cell_index]
-        cell.updates = (cell.updates & UPDATE_COUNT_MASK) + 1
+        cell.updates = int64(cell.updates) + 1 & UPDATE_COUNT_MASK
         cell.number = batch.value[k]
         cells[cell_index + 1].number = batch.first_word[k]
         if kind >= IS_FTRL:

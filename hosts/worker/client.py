@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerHeader, WorkerState
+from foundation.errors import HotlineError
 from foundation.logs.columns import Row
-from foundation.protocol.codec import Caller, Keys, Values
+from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
@@ -24,11 +25,20 @@ NO_ITERATION = 0  # iteration of an operation that is not part of a step
 
 
 class ClientHeader(WorkerHeader, Protocol):
+    job: int
+    worker: int
+    epoch: int
+    n_issued: int  # number of RPCs so far
+    issue_limit: int  # value of `n_issued` from which on no operation may begin
     n_keys: int
     n_calls: int  # number of RPCs of the operation so far
     retransmissions: int
     malformed: int
     unexpected: int
+
+
+class NumbersUsedUp(HotlineError):
+    """A caller has used the sequence numbers of its epoch."""
 
 
 class ClientState(WorkerState, OperandState, Protocol):
@@ -150,6 +160,7 @@ class BaseClient:
 
     def start_empty_rpc(self, ps: int) -> None:
         """Start an empty RPC to a PS (Pan et al. Fig. 9); the client must be idle."""
+        self._check_numbers()
         self._machine.start(self.state, EMPTY, NO_ITERATION, ps)
 
     def hint(self, keys: Keys | None) -> None:
@@ -165,6 +176,7 @@ class BaseClient:
 
     def replay(self) -> None:
         """Start to push the next unreplayed updates, if there are any; the client must be idle."""
+        self._check_numbers()
         n = self._machine.next_unreplayed(self.state)  # the first n positions and deltas of the state are set
         if n:
             assert self.log is not None
@@ -206,8 +218,17 @@ class BaseClient:
         size, max_keys = len(positions), len(self.state.positions)
         if size > max_keys:
             raise ValueError(f"expected an operation on at most {max_keys} parameters, got {size}")
+        self._check_numbers()
         self.state.positions[:size] = positions
         self._machine.start(self.state, op, iteration, size)
+
+    def _check_numbers(self) -> None:
+        header = self._header
+        if header.n_issued >= header.issue_limit:
+            raise NumbersUsedUp(
+                f"worker {header.worker} of job {header.job}: epoch {header.epoch} has no sequence numbers "
+                f"of 32 bits left after {header.n_issued:,} RPCs: end this run or session, and start another"
+            )
 
     def _make_room(self) -> None:
         log = self.state.log
@@ -224,13 +245,13 @@ class NumberedPushes(BaseClient):
     _push_number = 0  # number of the next push, which `prepare` sets for its table
 
     def prepare(self, push_number: int, word_flags: int = 0) -> None:
-        self._push_number, self._header.word_flags = push_number, word_flags
+        self._push_number, self._header.word_flags = min(push_number, MAX_U32), word_flags
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
         self._header.push_number = self._push_number
-        self._push_number += 1
+        self._push_number = min(self._push_number + 1, MAX_U32)  # optimisers treat all later pushes alike
         super().push(iteration, positions, deltas, answered)
 
 

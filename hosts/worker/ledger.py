@@ -4,13 +4,16 @@ The worker maps the file, so the kernel keeps the written data when the process 
 the sums exact at every instant. Before a push its deltas are written to the log; each answer marks its lanes
 there; when the push ends, the deltas are added to the sums and the log is closed. After a kill in a
 push the log separates answered lanes (`sent`) from unanswered ones, which may or may not have been applied
-(`unknown`). A crash of the machine may lose the ledger; only processes are expected to die.
+(`unknown`). The field `open_lanes` opens and closes the log by one atomic store: what the log does not count
+at that moment may be written in any order. A crash of the machine may lose the ledger; only processes are
+expected to die.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.errors import HotlineError
+from foundation.errors import HotlineError, reason_of
+from foundation.logs.parts import partial_path
 from foundation.protocol.codec import Values
+from nativekit.compile import int64
+from nativekit.memory import store_item_release
+from nativekit.records import Ints
+from nativekit.reference import as_ref
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
 _FIELDS = ("magic", "job", "epoch", "size", "capacity", "lanes", "open_lanes", "lanes_before")
 _HEAD = np.dtype([(name, np.int64) for name in _FIELDS])
+_LANES, _OPEN_LANES, _LANES_BEFORE = map(_FIELDS.index, ("lanes", "open_lanes", "lanes_before"))
 
 
 class LedgerError(HotlineError):
@@ -32,8 +41,9 @@ class LedgerError(HotlineError):
 
 
 class _LedgerArrays(NamedTuple):
-    """The arrays of the file after its head, in this order: the sums, and the undo log [capacity]."""
+    """The arrays of the file, in this order: its head, the sums, and the undo log [capacity]."""
 
+    head: Ints  # the fields of `_HEAD`
     sums: NDArray[np.uint32]
     positions: NDArray[np.uint32]
     deltas: NDArray[np.uint32]
@@ -57,59 +67,61 @@ class Ledger:
     """Sums of one job at one worker over `size` parameters; a push has at most `capacity` distinct ones."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
+        head = np.array([(_MAGIC, job, epoch, size, capacity, 0, 0, 0)], _HEAD).tobytes()
         n_bytes = sum(_section_bytes(size, capacity))
         if path is None:
             content = np.zeros(n_bytes, dtype=np.uint8)
+            content[: len(head)] = np.frombuffer(head, np.uint8)
         else:
-            reserve(path, n_bytes)
+            create_file(path, n_bytes, head)
             content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
-        self._head, self._arrays = _split_content(content, size, capacity)
-        self._head["job"], self._head["epoch"] = job, epoch
-        self._head["size"], self._head["capacity"] = size, capacity
-        self._head["magic"] = _MAGIC  # last: until then the file is no ledger
+        self._capacity = capacity
+        self._arrays = _split_content(content, size, capacity)
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Log a push of these distinct parameters [n] before it starts; return flags `answered` [n]."""
         n = len(positions)
-        if n > self._head["capacity"]:
-            raise LedgerError(f"expected a push of at most {self._head['capacity']} parameters, got {n}")
+        if n > self._capacity:
+            raise LedgerError(f"expected a push of at most {self._capacity} parameters, got {n}")
         arrays = self._arrays
         arrays.positions[:n] = positions
         arrays.deltas[:n] = deltas
-        _save_sums(arrays, n)
-        self._head["lanes_before"] = self._head["lanes"]
-        self._head["open_lanes"] = n  # last: from now on the log counts
+        _open_log(arrays, n)
         return arrays.answered[:n]
 
     def close(self) -> None:
         """Add the deltas of the push to the sums; all of its lanes must be answered."""
-        n = self._head["open_lanes"]
-        _add_deltas(self._arrays, n)
-        self._head["lanes"] += n
-        self._head["open_lanes"] = 0  # last: until then the log counts
+        _close_log(self._arrays)
 
     def sums(self) -> Sums:
-        return _read_sums(self._head, self._arrays)
+        return _read_sums(self._arrays)
 
 
 @entry_point
-def _save_sums(arrays: _LedgerArrays, n: int) -> None:
+def _open_log(arrays: _LedgerArrays, n: int) -> None:
+    arrays = as_ref(arrays)
     for i in range(n):
         arrays.sums_before[i] = arrays.sums[arrays.positions[i]]
         arrays.answered[i] = False
+    arrays.head[_LANES_BEFORE] = arrays.head[_LANES]
+    store_item_release(arrays.head, _OPEN_LANES, n)  # from now on the log counts
 
 
 @entry_point
-def _add_deltas(arrays: _LedgerArrays, n: int) -> None:
+def _close_log(arrays: _LedgerArrays) -> None:
+    arrays = as_ref(arrays)
+    n = int64(arrays.head[_OPEN_LANES])
     for i in range(n):
         arrays.sums[arrays.positions[i]] += arrays.deltas[i]
+    arrays.head[_LANES] += n
+    store_item_release(arrays.head, _OPEN_LANES, 0)  # until now the log counted
 
 
 def read(path: Path) -> Sums:
     check_file(path, _HEAD, _MAGIC, _section_bytes, "ledger")
     content = np.fromfile(path, dtype=np.uint8)
     head = content[: _HEAD.itemsize].view(_HEAD)[0]
-    return _read_sums(*_split_content(content, int(head["size"]), int(head["capacity"])))
+    return _read_sums(_split_content(content, int(head["size"]), int(head["capacity"])))
 
 
 def check_file(
@@ -137,28 +149,36 @@ def count_mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: 
     return int((~np.any([remainder == possible for possible in possible_remainders], axis=0)).sum())
 
 
-def reserve(path: Path, n_bytes: int) -> None:
-    """Create a file of zeros with allocated disk space, without which writing to a mapping raises SIGBUS."""
+def create_file(path: Path, n_bytes: int, head: bytes) -> None:
+    """Create a file of zeros after `head`, or replace it. The file exists with all its content or not at all.
+
+    Its disk space is allocated, without which writing to a mapping raises SIGBUS.
+    """
+    partial = partial_path(path)
     try:
-        with path.open("wb") as file:
+        with partial.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)
+            file.write(head)
+        partial.replace(path)
     except OSError as error:
-        raise LedgerError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise LedgerError(f"{path}: cannot be written: {reason_of(error)}") from error
 
 
 def _section_bytes(size: int, capacity: int) -> list[int]:
-    # In the order of `_LedgerArrays`: four arrays of uint32, one of bytes.
+    # In the order of `_LedgerArrays`: the head, four arrays of uint32, one of bytes.
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 
-def _split_content(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _LedgerArrays]:
+def _split_content(content: NDArray[np.uint8], size: int, capacity: int) -> _LedgerArrays:
     head, *arrays, answered = np.split(content, np.cumsum(_section_bytes(size, capacity))[:-1])
-    row: np.void = head.view(_HEAD)[0]
     sums, positions, deltas, sums_before = (column.view(np.uint32) for column in arrays)
-    return row, _LedgerArrays(sums, positions, deltas, sums_before, answered.view(np.bool_))
+    return _LedgerArrays(head.view(np.int64), sums, positions, deltas, sums_before, answered.view(np.bool_))
 
 
-def _read_sums(head: np.void, arrays: _LedgerArrays) -> Sums:
+def _read_sums(arrays: _LedgerArrays) -> Sums:
+    head = arrays.head.view(_HEAD)[0]
     sent = np.array(arrays.sums)
     unknown = np.zeros_like(sent)
     n, lanes = int(head["open_lanes"]), int(head["lanes"])

@@ -2,7 +2,8 @@
 
 Unreplayed updates are pushed again part by part. A part is written to the log before it is removed from the
 unreplayed updates, and each answer is marked there. So the log of a killed worker shows which updates are
-unreplayed, and which lanes of a replay were not acknowledged.
+unreplayed, and which lanes of a replay were not acknowledged. All changes that a reader can see are single
+atomic stores, in this order.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.compiled import entry_point
 from foundation.protocol.codec import Values
-from hosts.worker.ledger import LedgerError, check_file, reserve
+from hosts.worker.ledger import LedgerError, check_file, create_file
+from hosts.worker.replay_words import acknowledged_sums, make_unreplayed, set_unreplayed, unreplayed_sums
+from nativekit.compile import int64
+from nativekit.memory import store_item_release
+from nativekit.records import Ints
+from nativekit.reference import as_ref
 
-ACKNOWLEDGED, UNREPLAYED = 0, 1
-"""Rows of a replay log: updates that the current switch acknowledged, and updates of lost switches."""
-_MAGIC = 0x676F6C79616C7066  # arbitrary; "fplaylog" in the file, which is little-endian
-_HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
+_MAGIC = 0x32676F6C79616C70  # arbitrary; "playlog2" in the file, which is little-endian
+_FIELDS = ("magic", "size", "capacity", "switch", "noted", "taken")
+_HEAD = np.dtype([(name, "<i8") for name in _FIELDS])
 """The current part has `noted` keys; `taken` is 1 if they are removed from the unreplayed updates."""
+_SWITCH, _NOTED, _TAKEN = map(_FIELDS.index, ("switch", "noted", "taken"))
 
 
 NO_SWITCH = -1
@@ -34,36 +41,38 @@ class UnackedUpdates(NamedTuple):
     unknown: Values  # deltas whose replay was not acknowledged: each was added once or not at all
 
 
-class Part(NamedTuple):
-    positions: NDArray[np.uint32]
+class _LogArrays(NamedTuple):
+    """The arrays of the file, in this order."""
+
+    head: Ints  # the fields of `_HEAD`
+    words: Ints  # int64[size]: the sums of each parameter (`hosts.worker.replay_words`)
+    positions: NDArray[np.uint32]  # of the current part, like `deltas` and `answered`: [capacity]
     deltas: Values
     answered: NDArray[np.bool_]
 
 
 class ReplayLog:
-    """A replay log. `sums` is uint32[2, size]; the row ACKNOWLEDGED is for switch number `head["switch"]`."""
+    """A replay log. Its `acknowledged` updates are those that switch number `switch_number` acknowledged."""
 
-    def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
-        self._head = head
-        self._part = part
-        self.sums = sums
+    def __init__(self, arrays: _LogArrays) -> None:
+        self._arrays = arrays
+        self.words = arrays.words
 
     @classmethod
-    def in_memory(cls, sums: NDArray[np.uint32], capacity: int) -> ReplayLog:
-        # Without a section for sums: the caller's array has them.
+    def in_memory(cls, words: Ints, capacity: int) -> ReplayLog:
+        # Without a section for words: the caller's array has them.
         content = np.zeros(sum(_section_bytes(0, capacity)), np.uint8)
-        head, _, part = _split_content(content, 0, capacity)
-        head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
-        return cls(head, sums, part)
+        arrays = _split_content(content, 0, capacity)
+        arrays.head[:] = _MAGIC, len(words), capacity, 0, 0, 0
+        return cls(arrays._replace(words=words))
 
     @classmethod
     def in_file(cls, size: int, capacity: int, switch: int, path: Path) -> ReplayLog:
         """Open or create the log; updates of another switch become unreplayed. Raises `LedgerError`."""
         n_bytes = sum(_section_bytes(size, capacity))
         if not path.exists():
-            reserve(path, n_bytes)
-            with path.open("r+b") as file:
-                file.write(np.array([(_MAGIC, size, capacity, switch, 0, 0)], _HEAD).tobytes())
+            head = np.array([(_MAGIC, size, capacity, switch, 0, 0)], _HEAD)
+            create_file(path, n_bytes, head.tobytes())
         elif path.stat().st_size != n_bytes:
             raise LedgerError(
                 f"{path}: expected {n_bytes} bytes for {size} parameters, got {path.stat().st_size}"
@@ -80,60 +89,86 @@ class ReplayLog:
     @classmethod
     def _from_content(cls, content: NDArray[np.uint8]) -> ReplayLog:
         head = content[: _HEAD.itemsize].view(_HEAD)[0]
-        return cls(*_split_content(content, int(head["size"]), int(head["capacity"])))
+        return cls(_split_content(content, int(head["size"]), int(head["capacity"])))
+
+    @property
+    def acknowledged(self) -> Values:
+        """The updates that the current switch acknowledged, uint32[size] by position, a view."""
+        return acknowledged_sums(self.words)
+
+    @property
+    def unreplayed(self) -> Values:
+        """The updates of lost switches, uint32[size] by position, a view."""
+        return unreplayed_sums(self.words)
 
     @property
     def capacity(self) -> int:
-        return len(self._part.positions)
+        return len(self._arrays.positions)
 
     @property
     def switch_number(self) -> int:
-        return int(self._head["switch"])
+        return int(self._arrays.head[_SWITCH])
 
     @property
     def has_unreplayed(self) -> bool:
-        return bool(self.sums[UNREPLAYED].any())
+        return bool(self.unreplayed.any())
 
     def reset_head(self) -> None:
-        self._head["switch"] = self._head["noted"] = self._head["taken"] = 0
+        self._arrays.head[[_SWITCH, _NOTED, _TAKEN]] = 0
 
     def restore(self, switch: int) -> None:
         """Continue after a previous process; updates that another switch held become unreplayed."""
-        # The unknown updates are not replayed, since the switch may have added them.
-        self.sums[UNREPLAYED] = self.unacked(switch).lost
-        self._head["noted"] = 0
-        if self.switch_number != switch:
-            self.sums[ACKNOWLEDGED] = 0
-            self.set_switch(switch)
+        _restore(self._arrays, switch)
 
     def set_switch(self, switch: int) -> None:
-        self._head["switch"] = switch
+        _commit(self._arrays.head, _SWITCH, switch)
 
     def unacked(self, switch: int) -> UnackedUpdates:
         """Return the updates to replay if `switch` is the current switch; no push may be running."""
-        lost, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
-        n, part = int(self._head["noted"]), self._part
-        positions, deltas = part.positions[:n], part.deltas[:n]
-        if self._head["taken"]:
-            is_unanswered = ~part.answered[:n]
+        lost, unknown = np.array(self.unreplayed), np.zeros(len(self.words), np.uint32)
+        arrays = self._arrays
+        n = int(arrays.head[_NOTED])
+        positions, deltas = arrays.positions[:n], arrays.deltas[:n]
+        if arrays.head[_TAKEN]:
+            is_unanswered = ~arrays.answered[:n]
             unknown[positions[is_unanswered]] = deltas[is_unanswered]
         else:
             # Some of the part may have been removed from the unreplayed updates.
             lost[positions] = deltas
         if self.switch_number != switch:
-            lost += self.sums[ACKNOWLEDGED]
+            lost += self.acknowledged
         return UnackedUpdates(lost, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Write the next part to be replayed to the log; return `answered`, bool[n], for its push to mark."""
-        n, part = len(positions), self._part
-        self._head["noted"] = self._head["taken"] = 0  # no part while the arrays change
-        part.positions[:n], part.deltas[:n], part.answered[:n] = positions, deltas, False
-        self._head["noted"] = n
-        return part.answered[:n]
+        n, arrays = len(positions), self._arrays
+        # There is no part while the arrays change. `noted` is first: a part that is done is not noted anew.
+        _commit(arrays.head, _NOTED, 0)
+        _commit(arrays.head, _TAKEN, 0)
+        arrays.positions[:n], arrays.deltas[:n], arrays.answered[:n] = positions, deltas, False
+        _commit(arrays.head, _NOTED, n)
+        return arrays.answered[:n]
 
     def mark_taken(self) -> None:
-        self._head["taken"] = 1
+        _commit(self._arrays.head, _TAKEN, 1)
+
+
+@entry_point
+def _commit(head: Ints, field: int, value: int) -> None:
+    store_item_release(head, field, value)
+
+
+@entry_point
+def _restore(log: _LogArrays, switch: int) -> None:
+    log = as_ref(log)
+    # The unknown updates are not replayed, since the switch may have added them.
+    if not log.head[_TAKEN]:
+        for i in range(int64(log.head[_NOTED])):
+            set_unreplayed(log.words, int64(log.positions[i]), int64(log.deltas[i]))
+    store_item_release(log.head, _NOTED, 0)
+    if log.head[_SWITCH] != switch:
+        make_unreplayed(log.words)
+        store_item_release(log.head, _SWITCH, switch)
 
 
 def file_name(worker: str, job: int) -> str:
@@ -159,14 +194,17 @@ def read_unacked(path: Path, switch: int) -> UnackedUpdates:
 
 
 def _section_bytes(size: int, capacity: int) -> list[int]:
-    # Both rows of sums and the arrays of a part: uint32, but `answered` has bytes.
-    return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
+    # In the order of `_LogArrays`: words are int64, positions and deltas uint32, and `answered` has bytes.
+    return [_HEAD.itemsize, 8 * size, 4 * capacity, 4 * capacity, capacity]
 
 
-def _split_content(
-    content: NDArray[np.uint8], size: int, capacity: int
-) -> tuple[np.void, NDArray[np.uint32], Part]:
+def _split_content(content: NDArray[np.uint8], size: int, capacity: int) -> _LogArrays:
     end_offsets = np.cumsum(_section_bytes(size, capacity))
-    head, sums, positions, deltas, answered = np.split(content, end_offsets[:-1])
-    part = Part(positions.view(np.uint32), deltas.view(np.uint32), answered.view(np.bool_))
-    return head.view(_HEAD)[0], sums.view(np.uint32).reshape(2, size), part
+    head, words, positions, deltas, answered = np.split(content, end_offsets[:-1])
+    return _LogArrays(
+        head.view(np.int64),
+        words.view(np.int64),
+        positions.view(np.uint32),
+        deltas.view(np.uint32),
+        answered.view(np.bool_),
+    )

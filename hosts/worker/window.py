@@ -1,6 +1,10 @@
 """A worker's window of outstanding RPCs: slots, retransmission, matching of answers, and their log.
 
 The retransmission timeout is that of RFC 6298, §2. By Karn's rule, only RPCs that were sent once are timed.
+
+The wire has 26 bits for the turn of a slot, and switch and servers accept no turn twice in an epoch. So a
+slot that has had its last turn is free no more, and its window continues with the others. A caller begins no
+operation when few of the 2^32 sequence numbers are left (`RESERVED_NUMBERS`): it needs a new epoch.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ import numpy as np
 
 from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import Row
-from foundation.protocol.codec import Caller
-from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
+from foundation.protocol.codec import MAX_U32, Caller
+from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header
 from foundation.protocol.rpc import Rpc
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
@@ -21,6 +25,10 @@ from nativekit.records import Int32, Ints, Records, dtype_of
 NS_PER_MS = 1_000_000
 MIN_TIMEOUT_NS, MAX_TIMEOUT_NS = 20 * NS_PER_MS, 1000 * NS_PER_MS
 """Bounds of the timeout. The minimum covers a descheduled process; RFC 6298 has a minimum of 1 s."""
+MAX_TURN = MAX_U32 >> WINDOW_BITS
+"""Last turn of a slot; the first is 1."""
+RESERVED_NUMBERS = 1 << 22
+"""Sequence numbers that are left for the operation that has begun: more than any operation takes."""
 INITIAL_TIMEOUT_NS = 5 * MIN_TIMEOUT_NS  # before the first sample
 
 
@@ -32,6 +40,7 @@ class WindowHeader:
     epoch: int
     window: int  # number of slots in use
     n_issued: int  # number of RPCs issued so far
+    issue_limit: int  # value of `n_issued` from which on no operation may begin
     n_free: int  # number of entries in the array `free`
     first_resend: int  # index of the first slot in the ring `resends`
     queued_resends: int  # number of slots in that ring
@@ -98,6 +107,7 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
     free = np.zeros(WINDOW, np.int64)
     # A slot's sequence numbers are slot + turn * WINDOW. Turn 1 is first, and slot 0 is on top of the stack.
     free[:window] = WINDOW + np.arange(window)[::-1]
+    header.issue_limit = window * MAX_TURN - RESERVED_NUMBERS
     return free
 
 
@@ -139,10 +149,17 @@ def octets(state: WindowState, s: int) -> int:
 
 @compiled
 def free_slot(state: WindowState, slot: Slot) -> None:
-    header = state.header
+    """Free a slot for its next turn, if the wire has a number for that."""
     slot.busy = 0
-    state.free[header.n_free] = slot.seq + WINDOW  # the next turn of the slot
-    header.n_free += 1
+    next_seq = int64(slot.seq) + WINDOW
+    if next_seq <= MAX_U32:
+        push_free(state, next_seq)
+
+
+@compiled
+def push_free(state: WindowState, seq: int) -> None:
+    state.free[state.header.n_free] = seq
+    state.header.n_free += 1
 
 
 @compiled

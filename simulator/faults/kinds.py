@@ -17,7 +17,7 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import NEVER, Design
-from hosts.worker.replay import ACKNOWLEDGED
+from hosts.worker.replay_words import acknowledged_sums
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Outcome, Player
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
@@ -181,7 +181,7 @@ class SwitchRestarted(Fault):
 
     def _kill(self) -> None:
         player, world = self._player, self._testbed.world
-        self._had_replay_log = bool(world.workers.replay_log[:, ACKNOWLEDGED].any())
+        self._had_replay_log = bool(acknowledged_sums(world.workers.replay_log).any())
         self._refused_before = int(world.header.refused)
         span = [self._testbed.now, NEVER]
         player.blind_spans.append(span)

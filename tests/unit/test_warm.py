@@ -35,7 +35,7 @@ from hosts.worker.operate import make_wire, operate
 from hosts.worker.writer import RpcWriter
 
 CALLED = [each for each in COMPILED if isinstance(each, Loop)]
-WORKERS: list[Any] = [*CALLED, operate, ledger._save_sums, ledger._add_deltas]
+WORKERS: list[Any] = [*CALLED, operate, ledger._open_log, ledger._close_log]
 
 
 def in_own_process(work: Callable[[Path], None], folder: Path) -> None:

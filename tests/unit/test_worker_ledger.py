@@ -39,7 +39,7 @@ def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) ->
     assert totals(tmp_path / "l") == wanted
     # Killed while the sums take the deltas in: the undo log knows what they were.
     book._arrays.sums[POSITIONS[:2]] += DELTAS[:2]
-    book._head["lanes"] += 3
+    book._arrays.head[5] += 3  # `lanes`
     assert totals(tmp_path / "l") == wanted
 
 

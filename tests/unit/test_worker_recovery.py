@@ -19,7 +19,7 @@ from hosts.keys import KeySpace
 from hosts.worker import replay
 from hosts.worker.ledger import LedgerError
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import ACKNOWLEDGED, UNREPLAYED, ReplayLog, read_unacked
+from hosts.worker.replay import ReplayLog, read_unacked
 from tests.harness import wire
 
 SIZE, CAPACITY, JOB = 40, 20, 3
@@ -32,8 +32,7 @@ class Bench:
 
     def __init__(self, machine: Machine, window: int = 64) -> None:
         self.now = 1_000 * MS
-        self.sums = np.zeros((2, SIZE), np.uint32)
-        self.log = ReplayLog.in_memory(self.sums, SIZE)
+        self.log = ReplayLog.in_memory(np.zeros(SIZE, np.int64), SIZE)
         self.worker = HotsetClient(
             Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
         )
@@ -93,13 +92,13 @@ def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
     for request in bench.push(2, 3, value=100):
         bench.take(bench.by_ps(request))
     assert bench.worker.idle and not bench.worker.has_unreplayed
-    assert bench.sums[ACKNOWLEDGED].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
+    assert bench.log.acknowledged.nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
     bench.worker.renew(11)
-    assert bench.worker.has_unreplayed and not bench.sums[ACKNOWLEDGED].any()
+    assert bench.worker.has_unreplayed and not bench.log.acknowledged.any()
     asked = bench.finish()
     assert {each.epoch for each in asked} == {11} and {each.op for each in asked} == {Op.PUSH}
     assert bench.held()[1:4] == [7, 107, 100]
-    assert not bench.sums.any() and not bench.worker.has_unreplayed
+    assert not bench.log.words.any() and not bench.worker.has_unreplayed
 
 
 def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Bench) -> None:
@@ -130,7 +129,7 @@ def test_lanes_that_a_switch_had_are_pushed_again_and_those_of_the_ps_are_not(be
     bench.worker.renew(11)
     bench.finish()
     assert bench.held()[1:4] == [5, 5, 5]
-    assert not bench.sums.any()
+    assert not bench.log.words.any()
 
 
 def test_a_second_switch_may_go_while_the_first_is_asked_about(bench: Bench) -> None:
@@ -161,9 +160,9 @@ def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
     for request in bench.sent():
         bench.take(bench.by_switch(request))  # the new one has the key by now
     assert bench.worker.idle and requests
-    assert (bench.sums[ACKNOWLEDGED, 2], bench.sums[UNREPLAYED, 1], bench.sums[UNREPLAYED, 2]) == (9, 7, 0)
+    assert (bench.log.acknowledged[2], bench.log.unreplayed[1], bench.log.unreplayed[2]) == (9, 7, 0)
     bench.finish()
-    assert bench.held()[1:3] == [7, 0] and bench.sums[ACKNOWLEDGED, 2] == 9
+    assert bench.held()[1:3] == [7, 0] and bench.log.acknowledged[2] == 9
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -229,21 +228,21 @@ def test_a_ps_takes_home_what_it_has_lent(has_replay_logs: bool) -> None:
 
 def test_the_log_outlives_the_process(tmp_path: Path) -> None:
     first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    assert first.sums.shape == (2, SIZE) and not first.has_unreplayed
-    first.sums[ACKNOWLEDGED, 3], first.sums[UNREPLAYED, 4] = 30, 40
+    assert first.words.shape == (SIZE,) and not first.has_unreplayed
+    first.acknowledged[3], first.unreplayed[4] = 30, 40
     again = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    assert (again.sums[ACKNOWLEDGED, 3], again.sums[UNREPLAYED, 4], again.has_unreplayed) == (30, 40, True)
+    assert (again.acknowledged[3], again.unreplayed[4], again.has_unreplayed) == (30, 40, True)
 
 
 def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
     first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    first.sums[ACKNOWLEDGED, 3], first.sums[UNREPLAYED, 3] = 30, 2**32 - 10
+    first.acknowledged[3], first.unreplayed[3] = 30, 2**32 - 10
     first.set_switch(1)
-    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").sums[ACKNOWLEDGED, 3] == 30
+    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").acknowledged[3] == 30
     again = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
-    assert (again.sums[ACKNOWLEDGED, 3], again.sums[UNREPLAYED, 3]) == (0, 20)
+    assert (again.acknowledged[3], again.unreplayed[3]) == (0, 20)
     once = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
-    assert once.sums[UNREPLAYED, 3] == 20
+    assert once.unreplayed[3] == 20
     worker = HotsetClient(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
     assert worker.has_unreplayed and once.has_unreplayed
 
@@ -267,19 +266,19 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     assert not owed.lost.any()
     assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
     # With another switch, the updates that this one holds are unreplayed, too.
-    bench.sums[ACKNOWLEDGED, 9] = 5
+    bench.log.acknowledged[9] = 5
     assert bench.log.unacked(2).lost.nonzero()[0].tolist() == [9]
 
 
 def test_a_noted_part_is_unreplayed_until_it_is_taken(bench: Bench) -> None:
     """The worker is killed in the middle of the second of two writes."""
-    bench.sums[UNREPLAYED, :4] = 1, 2, 3, 4
+    bench.log.unreplayed[:4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
-    bench.sums[UNREPLAYED, :2] = 0
+    bench.log.unreplayed[:2] = 0
     owed = bench.log.unacked(0)
     assert owed.lost[:5].tolist() == [1, 2, 3, 4, 0] and not owed.unknown.any()
     bench.log.restore(0)
-    assert bench.sums[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
+    assert bench.log.unreplayed[:5].tolist() == [1, 2, 3, 4, 0]
 
 
 def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
@@ -288,9 +287,9 @@ def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
     for request in bench.push(1, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.has_unreplayed and bench.sums[ACKNOWLEDGED, 1] == 7
+    assert not bench.worker.has_unreplayed and bench.log.acknowledged[1] == 7
     replay.renew(bench.worker, bench.log, 12, switch=2)
-    assert bench.worker.has_unreplayed and bench.sums[UNREPLAYED, 1] == 7
+    assert bench.worker.has_unreplayed and bench.log.unreplayed[1] == 7
     bench.finish()
     replay.renew(bench.worker, bench.log, 11, switch=1)
     assert not bench.worker.has_unreplayed and bench.log.switch_number == 2

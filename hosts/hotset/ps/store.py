@@ -53,7 +53,7 @@ class OffloadingStore(Store):
         at most 2^32 - 1.
         """
         updates = self._value_cells.updates & np.uint32(UPDATE_COUNT_MASK)
-        counts = updates - self._previous_counts
+        counts = (updates - self._previous_counts) & np.uint32(UPDATE_COUNT_MASK)  # updates count mod 2^31
         self._previous_counts = updates
         busiest_places = _busiest_places(counts, limit)
         n_updates = min(int(counts.sum(dtype=np.uint64)), 2**32 - 1)

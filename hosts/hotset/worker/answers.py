@@ -9,7 +9,7 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.calls import drop_call
-from hosts.hotset.worker.recovery import apply_push_status, log_acknowledged_delta
+from hosts.hotset.worker.recovery import apply_push_status, mark_answered
 from hosts.hotset.worker.refusals import MISSED, queue_refused_key
 from hosts.hotset.worker.state import Call, Calls, hint
 from hosts.worker.rpcs import is_expected
@@ -58,9 +58,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
         if h.op == PULL:
             state.values[i] = swap32(rpc.words[lane])
         elif done_lanes >> lane & 1:
-            state.answered[i] = True
-            if header.has_replay_log and h.served >> lane & 1:
-                log_acknowledged_delta(state, i)
+            mark_answered(state, i, bool(h.served >> lane & 1))
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done_lanes)
     # The switch serves the lanes with hashed keys, unless a hint is wrong.

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
-from foundation.protocol.header import WINDOW
+from foundation.protocol.header import WINDOW, WINDOW_BITS
 from hosts.hotset.worker.recovery import renew
 from hosts.hotset.worker.state import Calls, CallsHeader, make_calls
 from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.replay import UNREPLAYED, ReplayLog
+from hosts.worker.replay import ReplayLog
+from hosts.worker.window import MAX_TURN, RESERVED_NUMBERS
 from nativekit.plain import plain
 from nativekit.reference import as_ref
 
@@ -52,15 +53,15 @@ class HotsetClient(BaseClient):
         log: ReplayLog | None = None,
     ) -> None:
         self._space = space
-        replay_sums = None if log is None else log.sums
         self._renew = _renew if machine is COMPILED else plain(_renew)
         limit = space.size if max_keys is None else max_keys
+        words = None if log is None else log.words
         state = make_calls(
-            caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=replay_sums,
+            caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=words,
             servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
         super().__init__(state, clock, machine, log)
-        has_unreplayed = replay_sums is not None and bool(replay_sums[UNREPLAYED].any())
+        has_unreplayed = log is not None and log.has_unreplayed
         self._header.unreplayed = 1 if has_unreplayed else 0  # 1: search from the first position on
 
     @property
@@ -101,4 +102,8 @@ class HotsetClient(BaseClient):
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:
+        header = self._header
         self.state.free[: len(numbers)] = numbers
+        header.n_free = len(numbers)
+        n_left = sum(MAX_TURN + 1 - (number >> WINDOW_BITS) for number in numbers)
+        header.issue_limit = header.n_issued + n_left - RESERVED_NUMBERS

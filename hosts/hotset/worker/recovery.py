@@ -8,26 +8,32 @@ been lost with the switch, or have reached its PS: the worker asks the PS which 
 All acknowledged deltas are pushed again, also those that a PS has collected from the switch: the PS subtracts
 all collected values (`hosts.hotset.ps.store.HotsetStore.restore`). So the log needs only one sum for each
 key, and a collection need not be reported to the workers.
+
+The replay log is a file, and a worker may be killed between any two instructions: what these functions write
+to it are single atomic stores, each of which leaves a log that says what is to be pushed again. An answered
+lane is logged before it is marked as answered: marked first, its update would be lost with the switch.
 """
 
 from __future__ import annotations
 
-from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import PUSH
 from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import queue_refused_key
 from hosts.hotset.worker.state import Call, Calls
-from hosts.worker.replay import ACKNOWLEDGED, UNREPLAYED
+from hosts.worker.replay_words import acknowledge, make_unreplayed, set_unreplayed, unreplayed_at
+from hosts.worker.window import MAX_TURN, RESERVED_NUMBERS, push_free
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
+from nativekit.memory import store_item_release
 
 
 @compiled
-def log_acknowledged_delta(state: Calls, i: int) -> None:
-    position = int64(state.positions[i])
-    total = int64(state.replay_log[ACKNOWLEDGED, position]) + int64(state.deltas[i])
-    state.replay_log[ACKNOWLEDGED, position] = total & MAX_U32
+def mark_answered(state: Calls, i: int, is_served: bool) -> None:
+    """Mark key `i` of a push as applied, by the switch if `is_served`; then the replay log has its delta."""
+    if is_served and state.header.has_replay_log:
+        acknowledge(state.replay_log, int64(state.positions[i]), int64(state.deltas[i]))
+    store_item_release(state.answered, i, True)
 
 
 @compiled
@@ -35,11 +41,7 @@ def renew(state: Calls, epoch: int) -> None:
     header = state.header
     previous_epoch, header.epoch = int64(header.epoch), epoch
     if header.has_replay_log:
-        for position in range(state.replay_log.shape[1]):
-            acknowledged = int64(state.replay_log[ACKNOWLEDGED, position])
-            total = int64(state.replay_log[UNREPLAYED, position]) + acknowledged
-            state.replay_log[UNREPLAYED, position] = total & MAX_U32
-            state.replay_log[ACKNOWLEDGED, position] = 0
+        make_unreplayed(state.replay_log)
         header.unreplayed = 1  # 1 + position 0
     header.first_resend = header.queued_resends = header.n_free = 0
     for s in range(int64(header.window)):
@@ -52,8 +54,8 @@ def renew(state: Calls, epoch: int) -> None:
             slot.busy = 0
         slot.queued = 0
         # As in `open_window`: `seq` is slot + turn * WINDOW, in turn 1, with slot 0 on top of the stack.
-        state.free[header.n_free] = WINDOW + header.window - 1 - s
-        header.n_free += 1
+        push_free(state, WINDOW + int64(header.window) - 1 - s)
+    header.issue_limit = header.n_issued + header.window * MAX_TURN - RESERVED_NUMBERS
 
 
 @compiled
@@ -63,7 +65,7 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
         if int64(call.live) >> lane & 1:
             i = int64(call.key_at[lane])
             if added_lanes >> lane & 1:
-                state.answered[i] = True
+                mark_answered(state, i, False)
                 state.served[i] = False
             else:
                 queue_refused_key(state, i, int64(call.refusals) + 1, now)
@@ -75,12 +77,13 @@ def next_unreplayed(state: Calls) -> int:
     """Set positions and deltas to those of the next unreplayed updates; return their number."""
     header, n = state.header, int64(0)
     position = int64(header.unreplayed) - 1  # `unreplayed` is 1 + the position, or 0
-    while position < state.replay_log.shape[1] and n < len(state.keys):
-        if state.replay_log[UNREPLAYED, position]:
-            state.positions[n], state.deltas[n] = position, state.replay_log[UNREPLAYED, position]
+    while position < len(state.replay_log) and n < len(state.keys):
+        total = unreplayed_at(state.replay_log, position)
+        if total:
+            state.positions[n], state.deltas[n] = position, total
             n += 1
         position += 1
-    header.unreplayed = position + 1 if position < state.replay_log.shape[1] else 0
+    header.unreplayed = position + 1 if position < len(state.replay_log) else 0
     return n
 
 
@@ -88,4 +91,4 @@ def next_unreplayed(state: Calls) -> int:
 def take_unreplayed(state: Calls, n: int) -> None:
     state.header.is_replay = n > 0
     for i in range(n):
-        state.replay_log[UNREPLAYED, state.positions[i]] = 0
+        set_unreplayed(state.replay_log, int64(state.positions[i]), 0)

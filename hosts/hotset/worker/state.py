@@ -98,8 +98,8 @@ class Calls(NamedTuple):
     values: Words
     answered: NDArray[np.bool_]
     served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
-    replay_log: Words
-    """uint32[2, parameters]: the sums of the replay log by position (`hosts.worker.replay`), or [2, 0]."""
+    replay_log: Ints
+    """int64[parameters]: the sums of the replay log by position (`hosts.worker.replay_words`), or [0]."""
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
@@ -116,7 +116,7 @@ def make_calls(
     window: int = WINDOW,
     *,
     uses_registers: bool = False,
-    replay_log: NDArray[np.uint32] | None = None,
+    replay_log: Ints | None = None,
     servers_own_parameters: bool = False,
 ) -> Calls:
     header = one_record(CallsHeader)
@@ -133,7 +133,7 @@ def make_calls(
         chains=records(n_ps, Chain),
         keys=np.zeros(max_keys, np.uint64),
         served=np.zeros(max_keys, np.bool_),
-        replay_log=np.zeros((2, 0), np.uint32) if replay_log is None else replay_log,
+        replay_log=np.zeros(0, np.int64) if replay_log is None else replay_log,
         hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
         space=space_of(space.sparse),
         groups=records(max_keys, Group),

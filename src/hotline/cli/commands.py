@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 from importlib.metadata import entry_points
 from itertools import chain
-from typing import cast
 
 import click
 
@@ -22,21 +21,10 @@ from hotline.cli.status import status
 from hotline.cli.switch import load, offload, proxy, quota, unload
 from hotline.cli.watch import watch
 
-_PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
 _HELP_CHARACTERS = 66  # of a command's line in `hotline --help`
 
 
 class _Commands(click.Group):
-    """The core's commands, and those of installed packages: entry points of the group `hotline.commands`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, *sorted(_PACKAGES)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _PACKAGES and cmd_name not in self.commands:
-            return cast(click.Command, _PACKAGES[cmd_name].load())
-        return super().get_command(ctx, cmd_name)
-
     def invoke(self, context: click.Context) -> object:
         """Run a command; on Ctrl-C print one line and exit with 130, not with Click's "Aborted!" and 1."""
         try:
@@ -51,8 +39,7 @@ class _Commands(click.Group):
             raise click.ClickException(os_error_message(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        packages = [command for name in sorted(_PACKAGES) if (command := self.get_command(ctx, name))]
-        for title, commands in (*GROUPS.items(), ("Packages", packages)):
+        for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(
                     [(each.name or "", each.get_short_help_str(_HELP_CHARACTERS)) for each in commands]
@@ -73,12 +60,17 @@ def hotline(verbose: bool) -> None:
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 
+_PACKAGES: tuple[click.Command, ...] = tuple(
+    entry_point.load()
+    for entry_point in sorted(entry_points(group="hotline.commands"), key=lambda each: each.name)
+)
 GROUPS = {
     "Runs and their reports": (run, report, figures, compare, logs, watch, recover),
     "Logs and hot sets": (hotset, explain),
     "Simulations": (simulate, faults),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, quota, offload, proxy, registers, unload),
+    "Packages": _PACKAGES,
 }
 for command in chain(*GROUPS.values()):
     hotline.add_command(command)

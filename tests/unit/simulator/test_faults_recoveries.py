@@ -18,7 +18,8 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
 from hosts.ps.server import RpcServer
 from hosts.worker import replay
-from hosts.worker.replay import ACKNOWLEDGED, ReplayLog, UnackedUpdates
+from hosts.worker.replay import ReplayLog, UnackedUpdates
+from hosts.worker.replay_words import acknowledged_sums
 from simulator.faults import cluster as virtual
 from simulator.faults.cluster import SimulatedCluster
 from simulator.faults.matrix import cached_testbed
@@ -109,7 +110,7 @@ def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
     def renew(client: HotsetClient, epoch: int) -> None:
-        client.state.replay_log[ACKNOWLEDGED] = 0
+        acknowledged_sums(client.state.replay_log)[:] = 0
         really(client, epoch)
 
     really = HotsetClient.renew

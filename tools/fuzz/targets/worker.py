@@ -41,7 +41,7 @@ class Bench:
             lambda: self.now,
             window=4,
             machine=machine,
-            log=ReplayLog.in_memory(np.zeros((2, SIZE), np.uint32), SIZE),
+            log=ReplayLog.in_memory(np.zeros(SIZE, np.int64), SIZE),
         )
         self.worker.hint(POSITIONS[::3].astype(np.uint64))
         if operation == EMPTY:

@@ -16,7 +16,7 @@ from hosts.worker.window import (
     WindowHeader,
     WindowState,
     earliest_deadline,
-    free_slot,
+    push_free,
     retransmit,
     take_slot,
     time_round_trip,
@@ -86,8 +86,10 @@ def open_vector(
 ) -> VectorArrays:
     """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
     header.n_ps, header.workers, header.chunk_size, header.stall_timeout = n_ps, 1, SIZE, STALL_TIMEOUT_NS
+    arrays = open_calls(header, caller, max_keys, window, more_datagrams)
+    header.issue_limit = NEVER  # packets carry no sequence numbers
     return {
-        **open_calls(header, caller, max_keys, window, more_datagrams),
+        **arrays,
         "model": np.zeros(size, np.uint32),
         "vector": np.zeros(size, np.uint32),
     }
@@ -235,7 +237,8 @@ def finish_chunk(
     header, slot = state.header, state.slots[s]
     time_round_trip(state, slot, read)
     row = log_row(state, slot, peer, length, count, arrival, read)
-    free_slot(state, slot)
+    slot.busy = 0
+    push_free(state, int64(slot.seq))  # packets carry chunks of rounds, and no sequence numbers
     header.last_arrival = read
     header.pending -= 1
     if header.pending == 0:

@@ -17,7 +17,7 @@ from hosts.worker.window import back_off, next_resend, octets, queue_resend, tim
 from hotline_allreduce.dense.vector import begin_operation, deadline, end_operation, has_stalled, log_row
 from hotline_allreduce.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
 from hotline_allreduce.switchml.packet import OCTETS, VALUES
-from hotline_allreduce.switchml.state import Reducer
+from hotline_allreduce.switchml.state import Reducer, ReducerHeader
 from hotline_allreduce.switchml.wire import (
     chunk_of,
     exponent_of,
@@ -88,6 +88,13 @@ def transmit(state: Reducer, now: int) -> int:
 
 
 @compiled
+def _numbers(header: ReducerHeader) -> int:
+    """Return the number of packet numbers: the largest of 32 bits of which a pass over both sets divides."""
+    pass_length = 2 * int64(header.window)
+    return (MAX_U32 + 1) // pass_length * pass_length
+
+
+@compiled
 def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
     header = state.header
     workers, exponent, chunk = int64(header.workers), int64(0), packet
@@ -95,7 +102,7 @@ def _encode_packet(state: Reducer, packet: int, rpc: Rpc) -> None:
         chunk -= int64(header.batch_size)
         if packet < header.chunks:
             exponent = chunk_exponent(state.floats, packet * VALUES, VALUES)
-    number = (int64(header.first_packet) + packet) & MAX_U32
+    number = (int64(header.first_packet) + packet) % _numbers(header)
     window = int64(header.window)
     position = number % (2 * window)
     write_head(
@@ -154,8 +161,9 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if length != OCTETS:
         header.malformed += 1
         return NOTHING
-    packet = (chunk_of(rpc) - int64(header.first_packet)) & MAX_U32
-    is_in_range = header.pending and packet < header.n_packets
+    number, numbers = chunk_of(rpc), _numbers(header)
+    packet = (number - int64(header.first_packet)) % numbers
+    is_in_range = header.pending and number < numbers and packet < header.n_packets
     if not is_in_range or not is_result(rpc, length, int64(header.round_number)):
         header.unexpected += 1
         return NOTHING
@@ -175,7 +183,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if packet + header.batch_size < header.n_packets:
         _queue_packet(state, packet + int64(header.batch_size))
     if header.pending == 0:
-        header.first_packet = (header.first_packet + header.n_packets) & MAX_U32
+        header.first_packet = (header.first_packet + header.n_packets) % numbers
         header.due = NEVER
         end_operation(state)
     return row

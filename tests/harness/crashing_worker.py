@@ -1,0 +1,137 @@
+"""A worker that a test kills, with its two files, and the plain model that judges what they say then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foundation.protocol.codec import Caller, Values
+from foundation.protocol.header import Op, offset_of, unpack
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import HotsetClient
+from hosts.keys import KeySpace
+from hosts.worker import ledger, replay
+from hosts.worker.ledger import Ledger, count_mismatches
+from hosts.worker.machine import Machine
+from hosts.worker.replay import ReplayLog, read_unacked
+from tests.harness import wire
+from tests.harness.single_step import Contents
+
+JOB, MS = 3, 1_000_000
+
+
+class Files(NamedTuple):
+    ledger: Path
+    log: Path
+
+
+class CrashingWorker:
+    """A worker, its PS and its switch, whose registers are an array; the test plays the network."""
+
+    def __init__(self, folder: Path, machine: Machine, seed: int, size: int, capacity: int) -> None:
+        self.random, self.now, self.size = Random(seed), 1_000 * MS, size
+        self.files, self.switch = Files(folder / "ledger", folder / "log"), 0
+        space = KeySpace(size)
+        self.ledger = Ledger(JOB, 10, size, capacity, self.files.ledger)
+        self.log = ReplayLog.in_file(size, capacity, self.switch, self.files.log)
+        self.client = HotsetClient(
+            Caller(JOB, 1, 10), 1, space, lambda: self.now, machine=machine, max_keys=capacity, log=self.log
+        )
+        self.ps = ParameterServer[str](0, 1, space, {JOB: 5}, lambda: self.now, has_replay_logs=True)
+        self.at_switch = np.zeros(size, np.uint32)
+        self.capacity = capacity
+
+    @property
+    def at_ps(self) -> Values:
+        return np.array(self.ps.stores[JOB].contents().values)
+
+    def open_push(self, n: int) -> tuple[Any, Values, Any]:
+        """Open a push of `n` random keys in the ledger; return its positions, deltas and flags."""
+        positions, deltas = self.draw(n)
+        return positions, deltas, self.ledger.open(positions, deltas)
+
+    def draw(self, n: int) -> tuple[Any, Values]:
+        positions = np.array(self.random.sample(range(self.size), n))
+        large_and_small = (1, 2**32 - 1, 2**31, self.random.getrandbits(32))
+        return positions, np.array(self.random.choices(large_and_small, k=n), np.uint32)
+
+    def begin_push(self, n: int) -> list[bytes]:
+        """Begin a push; return its requests."""
+        positions, deltas, answered = self.open_push(n)
+        self.client.push(1, positions, deltas, answered)
+        return wire.sent(self.client)
+
+    def answer(self, request: bytes, switch_lanes: int) -> bytes:
+        """Return the answer: the switch adds the lanes of a bitmap, the PS the others."""
+        h = unpack(request)
+        if h.op == Op.PUSH:
+            served = h.live & switch_lanes
+            keys, deltas = wire_lanes(request, h.count)
+            for lane in range(h.count):
+                if served >> lane & 1:
+                    total = int(self.at_switch[keys[lane]]) + deltas[lane]
+                    self.at_switch[keys[lane]] = total % wire.MODULUS
+            if served == h.live:
+                return wire.reply(h, served=served)
+            at = offset_of("served")
+            request = request[:at] + served.to_bytes(4, "big") + request[at + 4 :]
+        answer = self.ps.handle(request, self.now, self.now, "worker")
+        assert answer is not None
+        return answer[1]
+
+    def receive(self, answer: bytes) -> None:
+        self.client.receive(answer, self.now, self.now)
+
+    def push(self, n: int) -> None:
+        """Push random keys, some into the switch."""
+        for request in self.begin_push(n):
+            self.receive(self.answer(request, self.random.getrandbits(32)))
+        assert self.client.idle
+        self.ledger.close()
+
+    def lose_switch(self) -> None:
+        """Lose the switch with its values; the worker is not renewed yet."""
+        self.switch += 1
+        self.at_switch[:] = 0
+
+    def renew(self) -> None:
+        replay.renew(self.client, self.log, 10 + self.switch, self.switch)
+
+    def judge(self, contents: Contents, folder: Path, uncertain_keys: int = 0) -> None:
+        """Check that files which a killed worker left count each key once, whatever happens then.
+
+        The switch survives, or is lost, too. The accounting may be uncertain about so many keys.
+        """
+        files = Files(folder / "ledger", folder / "log")
+        files.ledger.write_bytes(contents[0])
+        sums, at_ps = ledger.read(files.ledger), self.at_ps
+        assert np.count_nonzero(sums.unknown) <= uncertain_keys
+        for number, held in ((self.switch, self.at_switch), (self.switch + 1, np.uint32(0))):
+            files.log.write_bytes(contents[1])
+            unacked = read_unacked(files.log, number)
+            assert np.count_nonzero(unacked.unknown) <= uncertain_keys
+            total = at_ps + held + unacked.lost
+            assert not count_mismatches([sums.sent], [sums.unknown, np.negative(unacked.unknown)], total)
+            # The worker comes back, once or twice.
+            for _ in range(2):
+                again = ReplayLog.reopen(files.log, number).unacked(number)
+                assert (again.lost == unacked.lost).all() and not again.unknown.any()
+
+
+def wire_lanes(request: bytes, count: int) -> tuple[list[int], list[int]]:
+    """Return the keys and deltas of a push's lanes."""
+    body = request[len(request) - 12 * count :]
+    keys = np.frombuffer(body, ">u8", count).tolist()
+    return keys, np.frombuffer(body, ">u4", count, 8 * count).tolist()
+
+
+class Step(NamedTuple):
+    """A call that is killed."""
+
+    call: Callable[[], object]
+    functions: tuple[Any, ...]  # the compiled functions that it leads to
+    uncertain_keys: int  # number of keys that may be uncertain
