@@ -18,7 +18,7 @@ from analysis.summary import summarise
 from analysis.terminal import print_result
 from experiment.config import FAULT_RATES_ADVICE, Config, Faults, load_config
 from experiment.errors import RunFailed, log_cleanup_errors
-from experiment.folder import chown_to_sudo_user, create_run_folder, finish_run_folder, point_to_latest
+from experiment.folder import chown_to_sudo_user, create_run_folder, point_to_latest
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
@@ -56,8 +56,6 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
             preflight.check_conflicts(config)
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)
-            if run_lock.removed_run.run is not None:
-                finish_run_folder(run_lock.removed_run.run)
             return _run_and_report(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
