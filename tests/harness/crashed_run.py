@@ -48,6 +48,12 @@ class CrashedRunFolder:
         for _, durable in self.servers:
             durable.close()
 
+    @classmethod
+    def reopen(cls, folder: Path) -> CrashedRunFolder:
+        run = cls.__new__(cls)
+        run.folder, run.files = folder, folder / UNREPLAYED_FOLDER
+        return run
+
     def _renew(self, controller: int, epoch: int) -> None:
         for ps, (core, durable) in enumerate(self.servers):
             keys = np.array([epoch], np.uint64)
