@@ -4,6 +4,7 @@ import errno
 import os
 
 FULL_DISK = os.strerror(errno.ENOSPC)  # the system's message
+_NO_ROOM = (FULL_DISK, os.strerror(errno.EDQUOT))
 
 
 class HotlineError(Exception):
@@ -18,6 +19,10 @@ class DataError(HotlineError):
     """A log, training set or trace that cannot be used; the text names the file and the line."""
 
 
+class DiskFull(DataError):
+    """The disk is full, or the user's quota of it; what was there before is unchanged."""
+
+
 def reason_of(error: Exception) -> str:
     """Return in one line why a file could not be written; numpy reports a full disk as a short write."""
     if isinstance(error, OSError) and error.strerror:
@@ -26,3 +31,9 @@ def reason_of(error: Exception) -> str:
     if FULL_DISK in line:  # Polars prefixes the system's message with the names of its layers
         return FULL_DISK
     return f"{line}: the disk may be full" if isinstance(error, OSError) else line
+
+
+def is_disk_full(error: Exception) -> bool:
+    # Polars' errors have no number, and numpy's neither number nor message of the system.
+    is_short_write = isinstance(error, OSError) and error.errno is None
+    return is_short_write or any(text in str(error) for text in _NO_ROOM)

@@ -25,6 +25,7 @@ from experiment.progress import Reporter, RunConsole
 from foundation.errors import FULL_DISK, HotlineError
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
+from hosts.unreplayed import preserve_agent_files
 from hosts.workload.trace import Trace
 from topologies import preflight
 from topologies.run_lock import hold_run_lock, remove_killed_run
@@ -32,6 +33,7 @@ from topologies.signals import INTERRUPTED, STOP, SignalActions
 from topologies.simulation import add_simulation, can_be_simulated
 
 log = logging.getLogger(__name__)
+_MIN_FREE_BYTES = 1 << 20  # with less the disk counts as full
 
 
 def main(settings: Sequence[str], predictor: str | None = None) -> int:
@@ -131,7 +133,9 @@ async def _run_until_signal(
 
 def _clean_up(config: Config, run: Path) -> None:
     remove_killed_run(switch_interfaces(config.workers, config.servers))
-    shutil.rmtree(run / "trace", ignore_errors=True)
+    with log_cleanup_errors():
+        preserve_agent_files(run)
+        shutil.rmtree(run / "trace", ignore_errors=True)
     _publish_folder(config)
 
 
@@ -151,8 +155,9 @@ def _describe_results(run: Path) -> str:
 
 def _add_hints(error: Exception, config: Config) -> Exception:
     message = str(error)
-    if FULL_DISK in message:
-        size_mb = shutil.disk_usage(config.runs).total >> 20
+    disk = shutil.disk_usage(config.runs)
+    if FULL_DISK in message or disk.free < _MIN_FREE_BYTES:
+        size_mb = disk.total >> 20
         message += f": the disk of {config.runs} ({size_mb:,} MB) is full"
         message += "; make room, or set `runs` to a folder elsewhere"
     if config.faults != Faults():

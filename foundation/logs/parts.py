@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.errors import DataError, reason_of
+from foundation.errors import DataError, DiskFull, is_disk_full, reason_of
 from foundation.folders import try_lock
 
 
@@ -20,7 +20,8 @@ from foundation.folders import try_lock
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a path, then rename it to `path`; after any error, remove it.
 
-    Raises `DataError` after an I/O or Polars error, or if another process is writing the same file.
+    Raises `DataError` after an I/O or Polars error, or if another process is writing the same file, and
+    `DiskFull` if there is no room.
     """
     partial = partial_path(path)
     try:
@@ -35,7 +36,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
                     partial.unlink(missing_ok=True)
                 raise
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"{path}: cannot be written: {reason_of(error)}") from error
+        error_class = DiskFull if is_disk_full(error) else DataError
+        raise error_class(f"{path}: cannot be written: {reason_of(error)}") from error
 
 
 @contextmanager
