@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters
-from switch_harness.file_layer import WritingCommand, judge
+from switch_harness.file_layer import CallLog, FileLayer, WritingCommand, judge
 
 Found = Mapping[str, object]
 OLD, NEW = (p4r.ForwardingPipelineConfig(p4_device_config=text * 3000) for text in (b"old", b"new"))
@@ -72,6 +73,18 @@ def store_object(folder: Path) -> None:
 
 
 def nothing(_folder: Path) -> None: ...
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_refused_request_leaves_no_part_before_the_next(tmp_path: Path, error: int) -> None:
+    with journal(tmp_path, OLD) as opened:
+        opened.add(1, WRITE.SerializeToString())
+        for number, is_written in ((0, False), (1, False), (2, True)):  # a write is two calls
+            refused = nullcontext() if is_written else pytest.raises(Refusal)
+            with FileLayer(tmp_path, CallLog(number, error)).active(), refused:
+                opened.add(2 + number, WRITE.SerializeToString())
+        opened.add(5, WRITE.SerializeToString())
+        assert [time for time, _request in opened.read_requests()] == [1, 4, 5]
 
 
 COMMANDS = {
