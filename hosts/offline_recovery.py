@@ -92,7 +92,7 @@ class CrashedRun:
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
-                for file in self._worker_files("replay", job, name):
+                for file in self._replay_logs(config, job):
                     lost_updates = replay.read_unacked(file, replay.NO_SWITCH).lost
                     counts.append(UnreplayedCount(name, job, int(np.count_nonzero(lost_updates))))
         return [count for count in counts if count.keys]
@@ -106,7 +106,7 @@ class CrashedRun:
             ]
             for config in self.workers:
                 for job in self.jobs:
-                    for file in self._worker_files("replay", job, f"worker-{config.number}"):
+                    for file in self._replay_logs(config, job):
                         _replay(servers, config, job, self.space, folder / file.name)
             for server in servers:
                 for job in self.jobs:
@@ -125,6 +125,16 @@ class CrashedRun:
         ]
         uncertain_deltas = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
         return count_mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums)
+
+    def _replay_logs(self, config: WorkerConfig, job: int) -> list[Path]:
+        """Return the replay log of a worker, if it has one; raise `AgentConfigError` if it is missing."""
+        worker = f"worker-{config.number}"
+        files = self._worker_files("replay", job, worker)
+        # A worker creates its ledger after its replay log.
+        if config.recovery.replay_log and not files and self._worker_files("ledger", job, worker):
+            file = self.folder / replay.file_name(worker, job)
+            raise AgentConfigError(f"{file}: expected this replay log beside the worker's ledger, found none")
+        return files
 
     def _worker_files(self, kind: str, job: int, worker: str = "worker-*") -> list[Path]:
         """Return the files of workers that had begun: others were killed while they created their files."""

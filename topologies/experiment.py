@@ -28,6 +28,7 @@ from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
 from topologies.capture import capture
+from topologies.disk import watch_disk
 from topologies.fleet import COLLECTOR, RunContext, provision
 from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
@@ -87,7 +88,7 @@ async def run_experiment(
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.wait_until_failed() for server in session.servers)
-                deaths = [supervise_switch(RecoverableRun(session)), *servers]
+                deaths = [supervise_switch(RecoverableRun(session)), watch_disk(run, liveness), *servers]
                 await supervise(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
                     write_results()

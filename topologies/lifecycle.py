@@ -28,12 +28,12 @@ from foundation.text import pluralize
 from hosts.unreplayed import preserve_agent_files
 from hosts.workload.trace import Trace
 from topologies import preflight
+from topologies.disk import is_full
 from topologies.run_lock import hold_run_lock, remove_killed_run
 from topologies.signals import INTERRUPTED, STOP, SignalActions
 from topologies.simulation import add_simulation, can_be_simulated
 
 log = logging.getLogger(__name__)
-_MIN_FREE_BYTES = 1 << 20  # with less the disk counts as full
 
 
 def main(settings: Sequence[str], predictor: str | None = None) -> int:
@@ -155,9 +155,8 @@ def _describe_results(run: Path) -> str:
 
 def _add_hints(error: Exception, config: Config) -> Exception:
     message = str(error)
-    disk = shutil.disk_usage(config.runs)
-    if FULL_DISK in message or disk.free < _MIN_FREE_BYTES:
-        size_mb = disk.total >> 20
+    if FULL_DISK in message or is_full(config.runs):
+        size_mb = shutil.disk_usage(config.runs).total >> 20
         message += f": the disk of {config.runs} ({size_mb:,} MB) is full"
         message += "; make room, or set `runs` to a folder elsewhere"
     if config.faults != Faults():

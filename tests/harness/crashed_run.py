@@ -77,7 +77,9 @@ class CrashedRunFolder:
     def _work(self, worker: int) -> None:
         """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
         services, arms = ["10.0.1.9"] * N_PS, {JOB: "offload"}
-        settings = worker_config(Path("parts"), "10.0.0.1", services, arms, number=worker, trace="trace")
+        settings = worker_config(Path("parts"), "10.0.0.1", services, arms, number=worker, trace="trace",
+            recovery={"replay_log": True},
+        )  # fmt: skip
         (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
         log = ReplayLog.in_file(SIZE, CAPACITY, 0, self.files / file_name(f"worker-{worker}", JOB))
         ledger = Ledger(JOB, 1, SIZE, CAPACITY, self.files / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin")

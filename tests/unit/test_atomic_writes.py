@@ -72,14 +72,10 @@ def is_write(call: ast.Call) -> bool:
 
 def opens_for_writing(call: ast.Call) -> bool:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-    modes = [each.value for each in (*call.args, *(named.value for named in call.keywords)) if is_mode(each)]
+    arguments = [*call.args, *(named.value for named in call.keywords)]
+    texts = [each.value for each in arguments if isinstance(each, ast.Constant)]
+    modes = [text for text in texts if isinstance(text, str) and set(text) <= set("rwaxbt+")]
     return name == "open" and any(set(mode) & set("wax+") for mode in modes)
-
-
-def is_mode(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and set(node.value) <= set("rwaxbt+")
-    )
 
 
 def modules() -> list[str]:

@@ -129,6 +129,23 @@ def test_workers_killed_while_creating_their_files_have_no_updates(tmp_path: Pat
     assert recover_in(tmp_path) == 0 and run.held().tolist() == run.pushed.tolist()
 
 
+@pytest.mark.parametrize("has_replay_logs", [True, False])
+def test_without_replay_logs_what_the_switch_had_is_missing(tmp_path: Path, has_replay_logs: bool) -> None:
+    """It is an error if a run kept replay logs and they are gone; if it kept none, keys differ."""
+    run = CrashedRunFolder(tmp_path)
+    before = run.held().tolist()
+    for worker in (1, 2):
+        (run.files / file_name(f"worker-{worker}", JOB)).unlink()
+        config_file = tmp_path / "logs" / f"worker-{worker}.json"
+        settings = json.loads(config_file.read_text()) | {"recovery": {"replay_log": has_replay_logs}}
+        config_file.write_text(json.dumps(settings))
+    ran = recover(tmp_path, "--apply")
+    missing = int(np.count_nonzero(run.held() != run.pushed))
+    assert ran.exit_code == 1 and run.held().tolist() == before and missing > 0
+    reason = "expected this replay log" if has_replay_logs else f"{missing} keys differ"
+    assert reason in ran.output
+
+
 def test_a_run_that_ended_before_its_servers_were_configured(tmp_path: Path) -> None:
     CrashedRunFolder(tmp_path)
     (tmp_path / "logs" / "ps-1.json").unlink()
