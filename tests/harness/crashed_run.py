@@ -94,7 +94,7 @@ class CrashedRunFolder:
             for n, (datagram, ps) in enumerate(iter(client.transmit, None), start=1):
                 if is_last and n % 3 == 0:
                     continue
-                client.receive(self._answer(ps, bytes(datagram), is_switch=n % 2 == 0), 0, 0)
+                client.receive(self._answer(ps, bytes(datagram), is_switch=n // 2 % 2 == 0), 0, 0)
             if not is_last:
                 assert client.idle
                 ledger.close()
