@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from contextlib import suppress
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from experiment.errors import PreflightError
 from foundation.logs.merge import finish_merge
+from hosts.unreplayed import preserve_agent_files
+
+log = logging.getLogger(__name__)
 
 
 def create_run_folder(runs: Path, target: str) -> Path:
@@ -30,14 +34,22 @@ def create_run_folder(runs: Path, target: str) -> Path:
 
 
 def finish_run_folder(run: Path) -> bool:
-    # Return whether the run ended early: a run that ends normally leaves neither folder.
-    was_unfinished = (run / "parts").is_dir() or (run / "trace").is_dir()
+    """Preserve and merge what a killed run has left; return whether it ended early. May be repeated."""
+    was_unfinished = is_unfinished(run)
+    if preserve_agent_files(run):
+        log.warning(
+            "the run in %s ended early: `./hotline recover %s --apply` completes its servers' files", run, run
+        )
     shutil.rmtree(run / "trace", ignore_errors=True)
     finish_merge(run)
     if was_unfinished:
         chown_to_sudo_user(run)
     point_to_latest(run.parent)
     return was_unfinished
+
+
+def is_unfinished(run: Path) -> bool:
+    return (run / "parts").is_dir() or (run / "trace").is_dir()  # a run that ends normally leaves neither
 
 
 def point_to_latest(runs: Path) -> None:

@@ -7,6 +7,7 @@ import re
 FULL_DISK = os.strerror(errno.ENOSPC)  # the system's message
 _OS_ERROR_NUMBER = re.compile(r"\(os error (\d+)\)")  # as Rust's libraries print it
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+_NO_ROOM = (FULL_DISK, os.strerror(errno.EDQUOT))
 
 
 class HotlineError(Exception):
@@ -19,6 +20,10 @@ class MalformedDatagram(HotlineError):
 
 class DataError(HotlineError):
     """A log, training set or trace that cannot be used; the text names the file and the line."""
+
+
+class DiskFull(DataError):
+    """The disk is full, or the user's quota of it; what was there before is unchanged."""
 
 
 def reason_of(error: BaseException) -> str:
@@ -38,3 +43,9 @@ def reason_of(error: BaseException) -> str:
 def os_error_message(error: OSError) -> str:
     """Return in one line which file an operation failed for, and why."""
     return reason_of(error) if error.filename is None else f"{error.filename}: {reason_of(error)}"
+
+
+def is_disk_full(error: Exception) -> bool:
+    # Polars' errors have no number, and numpy's neither number nor message of the system.
+    is_short_write = isinstance(error, OSError) and error.errno is None
+    return is_short_write or any(text in str(error) for text in _NO_ROOM)

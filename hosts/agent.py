@@ -8,23 +8,28 @@ import inspect
 import json
 import logging
 import os
+import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pydantic
 
-from foundation.errors import HotlineError
+from foundation.errors import DiskFull, HotlineError
 from hosts.config import AgentConfigError
 
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=pydantic.BaseModel)
+Writing: TypeAlias = Callable[[Callable[[], None]], None]
+"""A way to call a function that writes a file: `write_once` or `write_when_there_is_room`."""
 
 _PR_SET_TIMERSLACK = 29  # Linux, <linux/prctl.h>
 _TIMER_SLACK_NS = 1  # the minimum
 _READ_BYTES = 1 << 16
+_FULL_DISK_RETRY_S = 0.1  # interval in s between two attempts to write to a full disk
 
 
 class Commands:
@@ -128,6 +133,35 @@ def prepare_process(cpu: int | None) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+
+
+def write_once(write: Callable[[], None]) -> None:
+    write()
+
+
+def write_when_there_is_room(write: Callable[[], None]) -> None:
+    """Call `write`, which writes a file as a whole or not at all, until it finds room on the disk.
+
+    Raises `DiskFull` once the process that commands this agent has closed its standard input.
+    """
+    is_reported = False
+    while True:
+        try:
+            return write()
+        except DiskFull as error:
+            if _is_input_closed():
+                raise
+            if not is_reported:
+                log.warning("%s: waiting until there is disk space", error)
+            is_reported = True
+            time.sleep(_FULL_DISK_RETRY_S)
+
+
+def _is_input_closed() -> bool:
+    """Return whether the other end of standard input is closed, although commands may remain unread."""
+    poll = select.poll()
+    poll.register(0, 0)  # reports only that it is closed
+    return bool(poll.poll(0))
 
 
 def run_queue_ns() -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -13,18 +13,22 @@ import numpy as np
 from pydantic import BaseModel
 
 from foundation.designs.registry import design
+from foundation.errors import DataError
+from foundation.folders import changed_copy, finish_replacement, hold_folder_lock
 from foundation.protocol import control
-from foundation.protocol.codec import Caller, Keys
-from foundation.protocol.control import Command, Control
+from foundation.protocol.codec import Caller
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.header import unpack
 from hosts.agent import load_config
 from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
-from hosts.ps.core import Core
+from hosts.ps.core import Core, JobEpochs
 from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.udp import BURST
+from hosts.unreplayed import KEYS_FILE, UNREPLAYED_FOLDER, has_agent_files
 from hosts.worker import ledger, replay
 from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig
@@ -33,11 +37,10 @@ from hosts.worker.replay import ReplayLog
 from hosts.worker.trainer import Replay
 
 M = TypeVar("M", bound=BaseModel)
-UNREPLAYED_FOLDER = "unreplayed"
-"""Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
-KEYS_FILE = "keys.npy"
 _MAX_UNPERSISTED_BYTES = JOURNAL_BYTES // BURST  # leaves room for the notes of a burst in the journal
 _AGENT_CONFIGS = "logs"  # folder of a run with the agents' configurations
+_CONTROLLER = "controller"  # destination of the answers to commands, which are read here
+_MAGIC_BYTES = 8  # at the start of workers' files
 
 
 class UnreplayedCount(NamedTuple):
@@ -46,19 +49,38 @@ class UnreplayedCount(NamedTuple):
     keys: int
 
 
-class CrashedRun:
-    """The files that a run left behind; raise `AgentConfigError` if there are none."""
-
-    def __init__(self, run: Path) -> None:
-        self.folder = run / UNREPLAYED_FOLDER
-        if not (run / "run.json").is_file():
-            raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
-        if not self.folder.is_dir():
+@contextmanager
+def open_crashed_run(run: Path) -> Iterator[CrashedRun]:
+    """Lock the files that a run left behind; raise `AgentConfigError` if there are none."""
+    if not (run / "run.json").is_file():
+        raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
+    with hold_folder_lock(run, "another `hotline recover`"):
+        folder = run / UNREPLAYED_FOLDER
+        finish_replacement(folder)
+        if has_agent_files(run):
+            raise AgentConfigError(
+                f"{run}: this run is going on, or was killed; `make clean` or the next run tidies the folder "
+                "of a killed run, and then it can be recovered"
+            )
+        if not folder.is_dir():
             raise AgentConfigError(
                 f"{run}: found no folder {UNREPLAYED_FOLDER}: this run left no updates to recover"
             )
+        yield CrashedRun(run)
+
+
+class CrashedRun:
+    """The files that a run left behind, locked by `open_crashed_run`."""
+
+    def __init__(self, run: Path) -> None:
+        self.folder = run / UNREPLAYED_FOLDER
         self.servers = _load_configs(run, "ps-*.json", PsConfig)
         self.workers = _load_configs(run, "worker-*.json", WorkerConfig)
+        if not self.servers or len(self.servers) < self.servers[0].n_ps:
+            raise AgentConfigError(
+                f"{run / _AGENT_CONFIGS}: expected the configurations of all servers, "
+                f"got {len(self.servers)}: the run ended before its workers began"
+            )
         first_config = self.servers[0]
         size = first_config.parameters
         self.space = KeySpace(size) if size else KeySpace.load(self.folder / KEYS_FILE)
@@ -70,46 +92,55 @@ class CrashedRun:
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
-                file = self.folder / replay.file_name(name, job)
-                lost_updates = replay.read_unacked(file, replay.NO_SWITCH).lost
-                counts.append(UnreplayedCount(name, job, int(np.count_nonzero(lost_updates))))
+                for file in self._replay_logs(config, job):
+                    lost_updates = replay.read_unacked(file, replay.NO_SWITCH).lost
+                    counts.append(UnreplayedCount(name, job, int(np.count_nonzero(lost_updates))))
         return [count for count in counts if count.keys]
 
     def recover(self) -> int:
         """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers."""
-        # All changes are made to copies, which replace the files at the end.
-        partial_copy, backup = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
-        shutil.rmtree(partial_copy, ignore_errors=True)
-        shutil.copytree(self.folder, partial_copy)
-        with ExitStack() as stack:
+        with changed_copy(self.folder) as folder, ExitStack() as stack:
             servers = [
-                stack.enter_context(closing(_OfflineServer(config, self.space, partial_copy)))
+                stack.enter_context(closing(_OfflineServer(config, self.space, folder)))
                 for config in self.servers
             ]
             for config in self.workers:
-                for job_config in config.jobs:
-                    _replay(servers, config, job_config.job, self.space, partial_copy)
+                for job in self.jobs:
+                    for file in self._replay_logs(config, job):
+                        _replay(servers, config, job, self.space, folder / file.name)
             for server in servers:
                 for job in self.jobs:
                     server.settle(job)
-            n_mismatches = sum(self._count_mismatches(servers, job) for job in self.jobs)
-        self.folder.rename(backup)
-        partial_copy.rename(self.folder)
-        shutil.rmtree(backup)
-        return n_mismatches
+            return sum(self._count_mismatches(servers, job, folder) for job in self.jobs)
 
-    def _count_mismatches(self, servers: list[_OfflineServer], job: int) -> int:
+    def _count_mismatches(self, servers: list[_OfflineServer], job: int, folder: Path) -> int:
         stored_sums = np.zeros(self.space.size, np.uint32)
         for server in servers:
             contents = server.core.stores[job].contents()
             stored_sums[self.space.positions(contents.keys)] += contents.sums
-        ledgers = [ledger.read(file) for file in self._files_of_workers("ledger", job)]
-        logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._files_of_workers("replay", job))
+        ledgers = [ledger.read(folder / file.name) for file in self._worker_files("ledger", job)]
+        logs = [
+            replay.read_unacked(folder / file.name, replay.NO_SWITCH)
+            for file in self._worker_files("replay", job)
+        ]
         uncertain_deltas = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
         return count_mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums)
 
-    def _files_of_workers(self, kind: str, job: int) -> list[Path]:
-        return sorted(self.folder.glob(f"{kind}-worker-*-job-{job}*.bin"))
+    def _replay_logs(self, config: WorkerConfig, job: int) -> list[Path]:
+        """Return the replay log of a worker, if it has one; raise `AgentConfigError` if it is missing."""
+        worker = f"worker-{config.number}"
+        files = self._worker_files("replay", job, worker)
+        # A worker creates its ledger after its replay log.
+        if config.recovery.replay_log and not files and self._worker_files("ledger", job, worker):
+            file = self.folder / replay.file_name(worker, job)
+            raise AgentConfigError(f"{file}: expected this replay log beside the worker's ledger, found none")
+        return files
+
+    def _worker_files(self, kind: str, job: int, worker: str = "worker-*") -> list[Path]:
+        """Return the files of workers that had begun: others were killed while they created their files."""
+        files = [*self.folder.glob(f"{kind}-{worker}-job-{job}.bin")]
+        files += self.folder.glob(f"{kind}-{worker}-job-{job}-epoch-*.bin")
+        return sorted(file for file in files if _has_magic_number(file))
 
 
 class _OfflineServer:
@@ -119,7 +150,7 @@ class _OfflineServer:
                 f"PS {config.ps}: expected a run with recovery.journal_sync, got one without persisted state"
             )
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.core: Core[None] = agents_of(design(config.design)).core(
+        self.core: Core[str] = agents_of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, has_replay_logs=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),
@@ -127,26 +158,38 @@ class _OfflineServer:
         durable = config.durable
         file, max_journal_bytes = folder / durable.file.name, round(durable.checkpoint_mb * 2**20)
         self._file = DurableFile(file, config.identity(), config.fsync, max_journal_bytes)
+        self._epochs: dict[int, JobEpochs] = {}  # by job
         try:
-            self._restore(epochs)
+            self._restore()
         except BaseException:
             self._file.close()
             raise
 
-    def _restore(self, jobs: Iterable[int]) -> None:
+    def _restore(self) -> None:
         self.core.recover(self._file.parts(), self._file.notes())
-        self._epoch = _new_epoch()
-        for job in jobs:
-            self._command(job, Command.RENEW, np.array([self._epoch], np.uint64))
+        for job in self.core.stores:
+            self._epochs[job] = self.core.epochs(job).next()
+            self._command(job, Command.RENEW)
         self.persist()
 
     def settle(self, job: int) -> None:
-        self._command(job, Command.SETTLE, np.array([self._epoch], np.uint64))
+        self._command(job, Command.SETTLE)
 
-    def _command(self, job: int, command: Command, keys: Keys) -> None:
-        seq = int(command)  # SETTLE's is larger than RENEW's: a later command needs a later number
-        datagram = control.build(Control(command, job, self.core.ps, self._epoch, seq, keys))
-        self.core.command(datagram, source=None)
+    def _command(self, job: int, command: Command) -> None:
+        # The seq of a later command must be larger: SETTLE's is.
+        epochs, seq = self._epochs[job], int(command)
+        keys = np.array([epochs.switch], np.uint64)
+        datagram = control.build(Control(command, job, self.core.ps, epochs.controller, seq, keys))
+        self.core.command(datagram, source=_CONTROLLER)
+        answers = [control.parse(answer).status for answer, _ in self.core.control_answers()]
+        if answers != [Status.OK]:
+            raise DataError(f"{self._file.file}: PS {self.core.ps} did not execute {command.name}: {answers}")
+
+    def used_epochs(self, job: int, worker: int) -> set[int]:
+        """Return the epochs of a worker whose RPCs the server has answered."""
+        callers = self.core.server.state.callers
+        is_worker = (callers.in_use == 1) & (callers.job == job) & (callers.worker == worker)
+        return set(callers.epoch[is_worker].tolist())
 
     def answer(self, datagram: bytes) -> bytes:
         now = time.monotonic_ns()
@@ -155,6 +198,8 @@ class _OfflineServer:
         if self.core.server.state.header.journal_length > _MAX_UNPERSISTED_BYTES:
             self.persist()
         _job, answer = result
+        if unpack(answer).refused:
+            raise DataError(f"{self._file.file}: PS {self.core.ps} refused keys that it had reclaimed")
         return answer
 
     def persist(self) -> None:
@@ -167,12 +212,9 @@ class _OfflineServer:
 
 
 def _replay(
-    servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, folder: Path
+    servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, file: Path
 ) -> None:
-    path = folder / replay.file_name(f"worker-{config.number}", job)
-    log = ReplayLog.reopen(path, replay.NO_SWITCH)
-    caller = Caller(job, config.number, _new_epoch())
-    make_client = agents_of(design(config.design)).client
+        self.core: Core[str] = agents_of(design(config.design)).core(
     client: BaseClient = make_client(
         caller, config.n_ps, space, time.monotonic_ns, max_keys=log.capacity, log=log
     )
@@ -184,9 +226,9 @@ def _replay(
             client.receive(servers[ps].answer(bytes(request)), arrival=now, read=now)
 
 
-def _new_epoch() -> int:
-    # The time in ms: no agent of the run can have used this epoch.
-    return time.time_ns() // 1_000_000 % 2**32
+def _has_magic_number(file: Path) -> bool:
+    with file.open("rb") as content:
+        return any(content.read(_MAGIC_BYTES))
 
 
 def _load_configs(run: Path, files: str, model: type[M]) -> list[M]:

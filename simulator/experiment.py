@@ -29,6 +29,7 @@ from foundation.concurrency import in_thread
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
+from foundation.logs.parts import atomic_path
 from hosts.workload.trace import Trace
 from simulator.accounting import account
 from simulator.config import SimulationConfig
@@ -130,6 +131,7 @@ def temporary_run(
         run = Path(folder)
         (run / "parts").mkdir()
         if hot_set is not None:
-            shutil.copyfile(hot_set, run / HOT_SET_FILE)
+            with atomic_path(run / HOT_SET_FILE) as partial:
+                shutil.copyfile(hot_set, partial)
         record = asyncio.run(simulate(config, data, run, reporter))
         yield TemporaryRun(run, record, summarise(run, record))

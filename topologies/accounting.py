@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,15 +20,12 @@ from foundation.designs.registry import design
 from foundation.logs.collector import Collector
 from foundation.text import pluralize
 from hosts.keys import KeySpace
-from hosts.offline_recovery import KEYS_FILE, UNREPLAYED_FOLDER
+from hosts.unreplayed import preserve_agent_files
 from hosts.worker import ledger, replay
 from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
-
-_SERVER_FILES = "ps-*.db*"
-_UNREPLAYED_FILES = (_SERVER_FILES, "replay-worker-*.bin", "ledger-worker-*.bin")
 
 Values = npt.NDArray[np.uint32]
 """Values by position in the key space, uint32 (parameters,)."""
@@ -163,19 +159,10 @@ async def _read_dump(agent: CommandTarget, command: str, session: RealSession) -
         return {name: arrays[name] for name in arrays.files}
 
 
-def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
-    """Move agents' files to the run folder for `hosts.offline_recovery`, if durable servers lack updates."""
+def preserve_unaccounted_updates(run: Path, record: RunRecord) -> None:
+    """Preserve the files of durable servers, unless all updates are accounted for."""
     unreplayed = {} if record.accounting is None else record.accounting.unreplayed
-    parts, target_folder = run / "parts", run / UNREPLAYED_FOLDER
     for worker, keys in unreplayed.items():
         log.warning("%s died with unreplayed updates of %s", worker, pluralize(keys, "key"))
-    if not unreplayed or not any(parts.glob(_SERVER_FILES)):
-        return
-    target_folder.mkdir()
-    for pattern in _UNREPLAYED_FILES:
-        for file in parts.glob(pattern):
-            file.rename(target_folder / file.name)
-    keys_file = run / "trace" / KEYS_FILE
-    if keys_file.exists():
-        shutil.copyfile(keys_file, target_folder / KEYS_FILE)
-    log.warning("`./hotline recover %s --apply` adds these updates to the servers' files", run)
+    if (record.accounting is None or unreplayed) and preserve_agent_files(run):
+        log.warning("`./hotline recover %s --apply` adds unreplayed updates to the servers' files", run)

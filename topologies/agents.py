@@ -17,6 +17,7 @@ from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
 from experiment.session import OnProgress
 from foundation.concurrency import gather_or_cancel
+from foundation.logs.parts import write_text
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ class Agent:
     ) -> None:
         """Make an agent of `command --config FILE`, and write the file."""
         config_file = log_dir / f"{name}.json"
-        config_file.write_text(json.dumps(config, indent=2))
+        write_text(config_file, json.dumps(config, indent=2))
         self.name = name
         self.restarts = 0
         self._command = [*command, "--config", str(config_file)]

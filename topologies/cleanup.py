@@ -12,7 +12,7 @@ from topologies.signals import STOP
 def main(arguments: Sequence[str] | None = None) -> int:
     # These imports take seconds, in which signals are handled already.
     from experiment.config import Config
-    from experiment.folder import finish_run_folder, point_to_latest
+    from experiment.folder import point_to_latest
     from foundation.errors import HotlineError
     from foundation.text import pluralize
     from topologies.run_lock import hold_run_lock
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     f"removed {pluralize(removed_run.processes, 'process', 'processes')}{names} "
                     "of a killed run"
                 )
-            if removed_run.run is not None and finish_run_folder(removed_run.run):
+            if removed_run.is_tidied:
                 print(f"merged the logs of the killed run in {removed_run.run}")
             # The folder that the link `latest` pointed to may have been removed.
             point_to_latest(Config().runs)

@@ -25,10 +25,11 @@ from foundation.protocol import addressing
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.warm import warm
 from hosts.workload.trace import Trace
-from topologies.accounting import account, preserve_unreplayed_updates
+from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
 from topologies.capture import capture
+from topologies.disk import watch_disk
 from topologies.fleet import COLLECTOR, RunContext, provision
 from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
@@ -89,7 +90,7 @@ async def run_experiment(
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.wait_until_failed() for server in session.servers)
-                deaths = [supervise_switch(RecoverableRun(session)), *servers]
+                deaths = [supervise_switch(RecoverableRun(session)), watch_disk(run, liveness), *servers]
                 await supervise(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
                     write_results()
@@ -164,10 +165,10 @@ def _write_results_at_end(run: Path, record: RunRecord, reporter: Reporter) -> I
         is_interrupted = isinstance(error, asyncio.CancelledError)
         record.error = "interrupted" if is_interrupted else str(error) or type(error).__name__
         with log_cleanup_errors():
-            preserve_unreplayed_updates(run, record)
-        # The merge of the logs may need the space of the trace.
-        _remove_and_free(run / "trace")
-        with log_cleanup_errors():
+            # Nothing is removed until the files that are to be preserved are.
+            preserve_unaccounted_updates(run, record)
+            # The merge of the logs may need the space of the trace.
+            _remove_and_free(run / "trace")
             if not is_written:
                 _merge_results(run, record, reporter)
             shutil.rmtree(run / "parts")

@@ -18,15 +18,17 @@ from analysis.summary import summarise
 from analysis.terminal import print_result
 from experiment.config import FAULT_RATES_ADVICE, Config, Faults, load_config
 from experiment.errors import RunFailed, log_cleanup_errors
-from experiment.folder import chown_to_sudo_user, create_run_folder, finish_run_folder, point_to_latest
+from experiment.folder import chown_to_sudo_user, create_run_folder, point_to_latest
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
 from foundation.errors import FULL_DISK, HotlineError
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
+from hosts.unreplayed import preserve_agent_files
 from hosts.workload.trace import Trace
 from topologies import preflight
+from topologies.disk import is_full
 from topologies.run_lock import hold_run_lock, remove_killed_run
 from topologies.signals import INTERRUPTED, STOP, SignalActions
 from topologies.simulation import add_simulation, can_be_simulated
@@ -56,8 +58,6 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
             preflight.check_conflicts(config)
             run = create_run_folder(config.runs, config.target)
             run_lock.set_folder(run)
-            if run_lock.removed_run.run is not None:
-                finish_run_folder(run_lock.removed_run.run)
             return _run_and_report(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
@@ -133,7 +133,9 @@ async def _run_until_signal(
 
 def _clean_up(config: Config, run: Path) -> None:
     remove_killed_run(switch_interfaces(config.workers, config.servers))
-    shutil.rmtree(run / "trace", ignore_errors=True)
+    with log_cleanup_errors():
+        preserve_agent_files(run)
+        shutil.rmtree(run / "trace", ignore_errors=True)
     _publish_folder(config)
 
 
@@ -153,7 +155,7 @@ def _describe_results(run: Path) -> str:
 
 def _add_hints(error: Exception, config: Config) -> Exception:
     message = str(error)
-    if FULL_DISK in message:
+    if FULL_DISK in message or is_full(config.runs):
         size_mb = shutil.disk_usage(config.runs).total >> 20
         message += f": the disk of {config.runs} ({size_mb:,} MB) is full"
         message += "; make room, or set `runs` to a folder elsewhere"

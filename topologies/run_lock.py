@@ -15,11 +15,12 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from experiment.errors import PreflightError
+from experiment.folder import finish_run_folder, is_unfinished
 from topologies.isolation import restore_affinities
 
 MARK = "HOTLINE_RUN"
@@ -32,6 +33,8 @@ class RemovedRun:
     processes: int
     interfaces: tuple[str, ...]
     run: Path | None = None
+    is_tidied: bool = False
+    """Whether `run` had ended early, so that its logs had to be merged."""
 
     def __bool__(self) -> bool:
         return bool(self.processes or self.interfaces)
@@ -49,10 +52,11 @@ class LockRecord:
     since: float = field(default_factory=time.time)
     """Start of the run, Unix time in s."""
 
-    def write(self, file: IO[str]) -> None:
-        file.truncate(0)
-        file.write(json.dumps(asdict(self)))
-        file.flush()
+    def write(self, file: IO[bytes]) -> None:
+        # A single call replaces the record. What then remains of a longer one is ignored, and removed.
+        content = json.dumps(asdict(self)).encode()
+        os.pwrite(file.fileno(), content, 0)
+        file.truncate(len(content))
 
     def __str__(self) -> str:
         minutes, seconds = divmod(int(time.time() - self.since), 60)
@@ -61,7 +65,7 @@ class LockRecord:
 
 
 class RunLock:
-    def __init__(self, removed_run: RemovedRun, record: LockRecord, file: IO[str]) -> None:
+    def __init__(self, removed_run: RemovedRun, record: LockRecord, file: IO[bytes]) -> None:
         self.removed_run = removed_run
         self._record = record
         self._file = file
@@ -75,8 +79,11 @@ class RunLock:
 def hold_run_lock(
     interfaces: Sequence[str], lock: Path = LOCK, ended_by: str | None = None
 ) -> Iterator[RunLock]:
-    """Hold the lock, clean up a killed run, mark processes; raise `PreflightError` if the lock is held."""
-    with lock.open("a+") as file:
+    """Hold the lock, clean up a killed run, mark processes; raise `PreflightError` if the lock is held.
+
+    The file names the killed run until its folder is tidied, so that no interruption or full disk forgets it.
+    """
+    with open(os.open(lock, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -90,6 +97,9 @@ def hold_run_lock(
             ) from None
         killed_run = _read_record(lock) or LockRecord()
         removed_run = remove_killed_run(killed_run.interfaces, killed_run.run)
+        # The folder of `hotline up` is emptied by the next one.
+        if removed_run.run is not None and killed_run.ended_by is None:
+            removed_run = replace(removed_run, is_tidied=finish_run_folder(removed_run.run))
         record = LockRecord(interfaces=list(interfaces), ended_by=ended_by)
         record.write(file)
         os.environ[MARK] = str(os.getpid())
@@ -97,12 +107,14 @@ def hold_run_lock(
             yield RunLock(removed_run, record, file)
         finally:
             del os.environ[MARK]
-            file.truncate(0)
+            if record.run is None or record.ended_by is not None or not is_unfinished(Path(record.run)):
+                file.truncate(0)
 
 
 def _read_record(lock: Path) -> LockRecord | None:
     try:
-        return LockRecord(**json.loads(lock.read_text()))
+        record, _length = json.JSONDecoder().raw_decode(lock.read_text())
+        return LockRecord(**record)
     except (ValueError, TypeError):
         return None
 

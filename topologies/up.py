@@ -28,6 +28,7 @@ from foundation.designs.interface import Arm
 from foundation.errors import HotlineError
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
+from foundation.logs.parts import atomic_path
 from foundation.protocol import addressing
 from hosts.keys import KeySpace
 from hosts.warm import warm
@@ -155,7 +156,8 @@ class UpBackend:
         rows = [pl.read_parquet(file, columns=list(UPDATES)) for file in files]
         if rows:
             rename_earlier_file(self._folder / UPDATES_FILE)
-            pl.concat(rows).write_parquet(self._folder / UPDATES_FILE)
+            with atomic_path(self._folder / UPDATES_FILE) as partial:
+                pl.concat(rows).write_parquet(partial)
         shutil.rmtree(parts, ignore_errors=True)
         chown_to_sudo_user(self._folder)
 

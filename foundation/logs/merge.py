@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.errors import DataError
+from foundation.errors import DataError, reason_of
 from foundation.logs.columns import LOGS, UPDATES
 from foundation.logs.parts import atomic_path
 
@@ -83,7 +83,10 @@ def _last_parts(files: list[Path]) -> list[Path]:
 
 def _merge_files(files: list[Path], schema: pl.Schema, columns: list[pl.Expr], target: Path) -> None:
     for file in files:
-        missing = set(schema) - set(pl.read_parquet_schema(file))
+        try:
+            missing = set(schema) - set(pl.read_parquet_schema(file))
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DataError(f"{file}: cannot be read as Parquet: {reason_of(error)}") from error
         if missing:
             raise DataError(f"{file}: has no column {', '.join(sorted(missing))}")
     rows = [pl.scan_parquet(file).select(columns) for file in files]

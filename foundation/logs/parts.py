@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,20 +13,54 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.errors import DataError, reason_of
+from foundation.errors import DataError, DiskFull, is_disk_full, reason_of
+from foundation.folders import try_lock
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a path, then rename it to `path`; on an I/O or Polars error, remove it and raise `DataError`."""
+    """Yield a path, then rename it to `path`; after any error, remove it.
+
+    Raises `DataError` after an I/O or Polars error, or if another process is writing the same file, and
+    `DiskFull` if there is no room.
+    """
     partial = partial_path(path)
     try:
-        yield partial
-        partial.replace(path)
+        with _created_and_locked(partial) as is_locked:
+            if not is_locked:
+                raise DataError(f"{path}: cannot be written: another process is writing it")
+            try:
+                yield partial
+                partial.replace(path)
+            except BaseException:
+                with suppress(OSError):
+                    partial.unlink(missing_ok=True)
+                raise
     except (OSError, pl.exceptions.PolarsError) as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise DataError(f"{path}: cannot be written: {reason_of(error)}") from error
+        error_class = DiskFull if is_disk_full(error) else DataError
+        raise error_class(f"{path}: cannot be written: {reason_of(error)}") from error
+
+
+@contextmanager
+def _created_and_locked(path: Path) -> Iterator[bool]:
+    """Create a file if there is none, and lock it; yield False if another process has locked it."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            is_locked = try_lock(descriptor)
+            # The previous holder may have renamed the file after this process had opened it.
+            if not is_locked or _is_at(descriptor, path):
+                yield is_locked
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def partial_path(path: Path) -> Path:

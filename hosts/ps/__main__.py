@@ -17,7 +17,15 @@ from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol import addressing
 from foundation.protocol.addressing import worker_udp_port
-from hosts.agent import Commands, execute, load_config, prepare_process, print_json, run_queue_ns
+from hosts.agent import (
+    Commands,
+    execute,
+    load_config,
+    prepare_process,
+    print_json,
+    run_queue_ns,
+    write_when_there_is_room,
+)
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import DurableConfig, PsConfig
@@ -49,7 +57,9 @@ class PsProcess:
         agents_of(design(config.design)).configure(self.core.server.state, config)
         self._durable_file = self._open_durable_file(config.durable) if config.durable else None
         self._sockets: ServerSockets | None = None
-        self._logs = PsLogs(config.log_dir, config.ps, clock_offset_ns, config.collector)
+        self._logs = PsLogs(
+            config.log_dir, config.ps, clock_offset_ns, config.collector, write_when_there_is_room
+        )
         self.done = False
 
     def _open_durable_file(self, settings: DurableConfig) -> DurableFile:
@@ -118,7 +128,7 @@ class PsProcess:
         for job, store in self.core.stores.items():
             for name, column in store.contents()._asdict().items():
                 columns[f"job{job}_{name}"] = column
-        save_arrays(Path(file), columns)
+        write_when_there_is_room(lambda: save_arrays(Path(file), columns))
         return {}
 
     def flush(self) -> dict[str, object]:

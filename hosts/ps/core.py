@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from foundation.designs.interface import Agents
 from foundation.optimisers import TableOptimiser
@@ -15,6 +15,17 @@ from hosts.ps.store import SharedState, Store
 from hosts.worker.client import BaseClient
 
 ReplyTo = TypeVar("ReplyTo")
+
+
+class JobEpochs(NamedTuple):
+    """Epochs of one job: of its newest controller, and of its server as a caller of the switch."""
+
+    controller: int
+    switch: int
+
+    def next(self) -> JobEpochs:
+        # 0 is the epoch of a server that has no switch.
+        return JobEpochs((self.controller + 1) % 2**32, (self.switch + 1) % 2**32 or 1)
 
 
 class Core(Generic[ReplyTo]):
@@ -34,6 +45,10 @@ class Core(Generic[ReplyTo]):
     def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         """Handle a datagram, read at `read` (ns), at the port of the server's own RPCs."""
         self.server.count_misdirected()  # servers with RPCs of their own override this method
+
+    def epochs(self, job: int) -> JobEpochs:
+        """Return the current epochs of a job; later ones are newer by serial number arithmetic."""
+        raise AgentConfigError("expected a design with a controller: the servers of this one have no epochs")
 
     def transmit(self) -> Iterator[memoryview]:
         """Yield the server's own RPCs, to be sent to its service address at once."""

@@ -14,6 +14,7 @@ from foundation.logs import collector
 from foundation.logs.backlog import Backlog
 from foundation.logs.columns import CONNECTIONS, UPDATES
 from foundation.logs.parts import Parts
+from hosts.agent import Writing, write_once
 from hosts.ps.store import Store
 
 log = logging.getLogger(__name__)
@@ -25,9 +26,18 @@ class PsLogs:
     """The two logs of a PS. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
 
     Update counts go to the log collector at `collector`; without one, or if it fails, to parts of the log.
+    `writing` decides what to do if the disk is full.
     """
 
-    def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        ps: int,
+        clock_offset: int,
+        collector: Path | None = None,
+        writing: Writing = write_once,
+    ) -> None:
+        self._writing = writing
         self._ps = ps
         self._clock_offset = clock_offset
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
@@ -52,14 +62,13 @@ class PsLogs:
         self._backlog.close()
 
     def write_connections(self, connection_records: NDArray[np.void]) -> None:
-        self._connections.write(
-            {
-                "time_us": (connection_records["arrival"] + self._clock_offset) // _NS_PER_US,
-                "ps": self._ps,
-                "worker": connection_records["worker"],
-                "job": connection_records["job"],
-            }
-        )
+        columns = {
+            "time_us": (connection_records["arrival"] + self._clock_offset) // _NS_PER_US,
+            "ps": self._ps,
+            "worker": connection_records["worker"],
+            "job": connection_records["job"],
+        }
+        self._writing(lambda: self._connections.write(columns))
 
     def send_updates(self, stores: Mapping[int, Store]) -> None:
         rows = self._update_rows(stores)
@@ -67,7 +76,7 @@ class PsLogs:
         if updates == self._n_updates_sent:
             return
         if not self._send_to_collector(rows):
-            self._updates.write({name: rows[name] for name in UPDATES})
+            self._writing(lambda: self._updates.write({name: rows[name] for name in UPDATES}))
         self._n_updates_sent = updates
 
     def _send_to_collector(self, rows: NDArray[np.void]) -> bool:

@@ -19,7 +19,16 @@ from foundation.errors import HotlineError
 from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
-from hosts.agent import Commands, SignalPipe, execute, load_config, prepare_process, print_json, run_queue_ns
+from hosts.agent import (
+    Commands,
+    SignalPipe,
+    execute,
+    load_config,
+    prepare_process,
+    print_json,
+    run_queue_ns,
+    write_when_there_is_room,
+)
 from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.model import LogisticRegression, Model, SyntheticGradient
@@ -88,7 +97,9 @@ class WorkerProcess:
                 f"{config.trace}: expected at least {config.number} workers, got {self._trace.workers}"
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, context, stack) for job in config.jobs}
-        self._logs = WorkerLogs(config.log_dir, config.number, clock_offset_ns)
+        self._logs = WorkerLogs(
+            config.log_dir, config.number, clock_offset_ns, writing=write_when_there_is_room
+        )
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = SyntheticGradient(config.seed)
         if self._trace.samples is not None:
@@ -184,13 +195,14 @@ class WorkerProcess:
             columns[f"job{job}_keys"] = self._trace.space.keys(positions)
             columns[f"job{job}_sent"] = sums.sent[positions]
             columns[f"job{job}_unknown"] = sums.unknown[positions]
-        save_arrays(Path(file), columns)
+        write_when_there_is_room(lambda: save_arrays(Path(file), columns))
         return {}
 
     def model(self, file: str) -> dict[str, object]:
         """Write the parameters of each job to an .npz file, if workers hold them."""
         models = {f"job{job}": worker_job.client.model for job, worker_job in self._jobs.items()}
-        save_arrays(Path(file), {job: model for job, model in models.items() if model is not None})
+        columns = {job: model for job, model in models.items() if model is not None}
+        write_when_there_is_room(lambda: save_arrays(Path(file), columns))
         return {}
 
     def flush(self) -> dict[str, object]:

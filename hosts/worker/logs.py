@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, OPERATIONS, RPC
 from foundation.logs.parts import Parts
+from hosts.agent import Writing, write_once
 from hosts.worker.trainer import OperationRecord
 
 _NS_PER_US = 1000
@@ -39,9 +40,20 @@ class Origin:
 
 
 class WorkerLogs:
-    """The two logs of a worker, or of one `job` of it; `clock_offset` is Unix minus monotonic time, in ns."""
+    """The two logs of a worker, or of one `job` of it.
 
-    def __init__(self, directory: Path, worker: int, clock_offset: int, job: int | None = None) -> None:
+    `clock_offset` is Unix minus monotonic time, in ns; `writing` decides what to do if the disk is full.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        worker: int,
+        clock_offset: int,
+        job: int | None = None,
+        writing: Writing = write_once,
+    ) -> None:
+        self._writing = writing
         self._clock_offset = clock_offset
         agent = f"worker-{worker}" if job is None else f"worker-{worker}-job-{job}"
         self._rpcs = Parts(directory, f"rpc-{agent}", RPC)
@@ -58,40 +70,38 @@ class WorkerLogs:
         served, lanes = columns["served"], columns["lanes"]
         unchanged = ("ps", "iteration", "request_bytes", "response_bytes", "lanes", "served")
         durations = ("w_proc", "w_queue", "ps_proc", "ps_queue")
-        self._rpcs.write(
-            {
-                **_columns(origin),
-                **{name: columns[name] for name in unchanged},
-                **{f"{name}_us": columns[name] / _NS_PER_US for name in durations},
-                "op": np.array(("", *CALLS))[columns["op"]],  # the numbers of `Op` begin at 1
-                "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
-                "t_send_us": (columns["t0"] + self._clock_offset) // _NS_PER_US,
-                "n_tx_us": (network_ns - columns["ps_queue"] - columns["ps_proc"]) / _NS_PER_US,
-                "switch_us": columns["residence_us"],
-                "latency_us": (network_ns + worker_ns) / _NS_PER_US,
-                "attempts": np.minimum(columns["attempts"], _MAX_ATTEMPTS),
-                "measured": origin.measures(columns["t0"], columns["iteration"]),
-            }
-        )
+        rows = {
+            **_columns(origin),
+            **{name: columns[name] for name in unchanged},
+            **{f"{name}_us": columns[name] / _NS_PER_US for name in durations},
+            "op": np.array(("", *CALLS))[columns["op"]],  # the numbers of `Op` begin at 1
+            "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
+            "t_send_us": (columns["t0"] + self._clock_offset) // _NS_PER_US,
+            "n_tx_us": (network_ns - columns["ps_queue"] - columns["ps_proc"]) / _NS_PER_US,
+            "switch_us": columns["residence_us"],
+            "latency_us": (network_ns + worker_ns) / _NS_PER_US,
+            "attempts": np.minimum(columns["attempts"], _MAX_ATTEMPTS),
+            "measured": origin.measures(columns["t0"], columns["iteration"]),
+        }
+        self._writing(lambda: self._rpcs.write(rows))
 
     def write_operations(self, records: Sequence[OperationRecord], origin: Origin) -> None:
         if not records:
             return
         columns = dict(zip(OperationRecord._fields, zip(*records, strict=True), strict=True))
         scheduled, start, end = (np.array(columns[name]) for name in ("scheduled", "start", "end"))
-        self._operations.write(
-            {
-                **_columns(origin),
-                "iteration": columns["iteration"],
-                "op": columns["op"],
-                "scheduled_us": (scheduled + self._clock_offset) // _NS_PER_US,
-                "start_us": (start + self._clock_offset) // _NS_PER_US,
-                "end_us": (end + self._clock_offset) // _NS_PER_US,
-                "latency_us": (end - scheduled) / _NS_PER_US,
-                "rpcs": columns["rpcs"],
-                "measured": origin.measures(scheduled, np.array(columns["iteration"])),
-            }
-        )
+        rows = {
+            **_columns(origin),
+            "iteration": columns["iteration"],
+            "op": columns["op"],
+            "scheduled_us": (scheduled + self._clock_offset) // _NS_PER_US,
+            "start_us": (start + self._clock_offset) // _NS_PER_US,
+            "end_us": (end + self._clock_offset) // _NS_PER_US,
+            "latency_us": (end - scheduled) / _NS_PER_US,
+            "rpcs": columns["rpcs"],
+            "measured": origin.measures(scheduled, np.array(columns["iteration"])),
+        }
+        self._writing(lambda: self._operations.write(rows))
 
 
 def _columns(origin: Origin) -> dict[str, object]:

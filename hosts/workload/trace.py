@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError, reason_of
+from foundation.logs.parts import write_text
 from hosts.keys import KeySpace
 
 _META = "trace.json"
@@ -93,6 +94,8 @@ class Trace:
     def save(self, directory: Path) -> None:
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            # Without this file the other ones are no trace.
+            (directory / _META).unlink(missing_ok=True)
             np.save(directory / "key_start.npy", self.key_start)
             np.save(directory / "position.npy", self.position)
             if self.space.sparse is not None:
@@ -100,7 +103,7 @@ class Trace:
             if self.samples is not None:
                 for name, column in _columns(self.samples).items():
                     np.save(directory / f"{name}.npy", column)
-            (directory / _META).write_text(json.dumps(self._meta(), indent=1) + "\n")
+            write_text(directory / _META, json.dumps(self._meta(), indent=1) + "\n")
         except OSError as error:
             raise DataError(f"{directory}: cannot write the trace: {reason_of(error)}") from error
 

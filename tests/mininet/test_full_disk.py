@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import wait_for
 from tests.harness.agents import Agent
-from tests.mininet.run_topo import run_topo, small_disk
+from tests.mininet.run_topo import record_of, run_topo, small_disk
+from tests.mininet.test_kills import RECOVERY, SERVERS
 from tests.unit.test_agent_processes import SIZE, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet
 JOB = 2
+FULL_S = 15.0
+WAITING = "waiting until there is disk space"
+PAUSED = "no request is answered until there is disk space"
 
 
 @pytest.mark.soak
@@ -35,7 +43,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
             worker = Agent("hosts.worker", worker_config(logs), logs)
             try:
                 worker.send(cmd="run", job=JOB, first_step=0, steps=60, start_ns=0, period_ns=0)
-                wait_for(lambda: "nothing is answered" in reported.read_text())
+                wait_for(lambda: PAUSED in reported.read_text())
                 # Commands are heard all the while.
                 assert all(server.call(cmd="stats")["ok"] for server in servers)
                 filler.unlink()
@@ -51,7 +59,63 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
                 assert sent.any() and (values == sent).all()
             finally:
                 assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
-        assert reported.read_text().count("nothing is answered") <= len(servers) * 3
+        assert reported.read_text().count(PAUSED) <= len(servers) * 3
+
+
+def test_agents_whose_logs_fill_the_disk_wait_until_there_is_room(tmp_path: Path) -> None:
+    shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
+    generate(shape, workers=1, steps=60, seed=1).save(tmp_path / "trace")
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        stderr = {name: tmp_path / f"{name}.err" for name in ("ps", "worker")}
+        with stderr["ps"].open("w") as ps_errors, stderr["worker"].open("w") as worker_errors:
+            servers = [Agent("hosts.ps", ps_config(disk, ps), disk, ps_errors) for ps in range(2)]
+            config = worker_config(disk) | {"trace": str(tmp_path / "trace")}
+            worker = Agent("hosts.worker", config, disk, worker_errors)
+            try:
+                with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+                    while filler.write(bytes(1 << 12)):
+                        pass
+                worker.send(cmd="run", job=JOB, first_step=0, steps=60, start_ns=0, period_ns=0)
+                wait_for(lambda: WAITING in stderr["worker"].read_text())
+                # A server that waits answers nothing, so the worker's steps must be done.
+                servers[0].send(cmd="flush")
+                servers[1].send(cmd="dump", file=str(disk / "dump.npz"))
+                wait_for(lambda: stderr["ps"].read_text().count(WAITING) == 2)
+                assert not list(disk.glob("*.parquet"))
+                (disk / "filler").unlink()
+                with worker.limited():
+                    while "progress" in (answer := worker.read()):
+                        pass
+                assert answer["ok"] and answer["steps"] == 60
+                assert servers[0].read()["ok"] and servers[1].read()["ok"]
+            finally:
+                assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
+        logs = {file.name.partition("-")[0]: pl.read_parquet(file).height for file in disk.glob("*.parquet")}
+        assert logs["operations"] >= 60 and logs["rpc"] > 60 and logs["updates"] > 0
+        assert {"connections", "operations", "rpc", "updates"} == set(logs) and (disk / "dump.npz").exists()
+
+
+@pytest.mark.soak
+def test_a_run_whose_disk_is_full_for_a_while_goes_on(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "runs", "600m") as disk:
+        with run_topo(tmp_path, rounds=10, tables=RECOVERY, arms=["baseline", "offload"]) as run:
+            run.wait_for_parts("operations-worker-1-*.parquet")
+            filler = disk / "filler"
+            with filler.open("wb") as file, suppress(OSError):
+                while file.write(bytes(1 << 16)):
+                    pass
+            parts = next(disk.glob("*/parts"))
+            written = len(list(parts.glob("*.parquet")))
+            # Longer than the timeout of a controller's command to a server.
+            deadline = time.monotonic() + FULL_S
+            run.wait_for(lambda: time.monotonic() > deadline)
+            assert len(list(parts.glob("*.parquet"))) <= written + 2 * SERVERS
+            filler.unlink()
+            assert run.wait() == 0, run.errors
+        assert "the run waits until there is room" in run.errors and "there is room again" in run.errors
+        accounting = record_of(run.folder)["accounting"]
+        assert accounting["sent"] > 0
+        assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
 
 
 @pytest.mark.soak
@@ -62,8 +126,11 @@ def test_a_run_whose_disk_fills_names_it_and_keeps_its_logs(tmp_path: Path) -> N
             with (disk / "filler").open("wb") as filler, suppress(OSError):
                 while filler.write(bytes(1 << 16)):
                     pass
-            assert run.wait() == 1
-        assert f"No space left on device: the disk of {disk} (600 MB) is full" in run.errors
+            deadline = time.monotonic() + FULL_S
+            run.wait_for(lambda: time.monotonic() > deadline)
+            os.killpg(run.process.pid, signal.SIGINT)
+            assert run.wait() == 130
+        assert f"the disk of {disk}" in run.errors and "is full: the run waits" in run.errors
         assert "Traceback" not in run.errors and "did not quit" not in run.errors
         folder = run.folder
         assert list(folder.glob("**/operations*.parquet")) and not (folder / "trace").exists()

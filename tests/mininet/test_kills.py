@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -146,6 +148,30 @@ def test_recover_settles_what_collecting_servers_wait_for(tmp_path: Path) -> Non
     together, arms = (Kill(SWITCH_KILLED, 0, 0.0), WORKER_1), ["collect-baseline", "collect"]
     left = check_sums_after(tmp_path, together, arms=arms, variables=["OPTIMISER=adagrad"])
     assert left == [WORKER_1.process]
+
+
+@pytest.mark.parametrize("ended_by", ["cleanup", pytest.param("Ctrl-C", marks=pytest.mark.soak)])
+def test_a_runner_that_ends_early_leaves_what_recover_needs(tmp_path: Path, ended_by: str) -> None:
+    """Its servers' files have what they had acknowledged, and workers' files what the switch had."""
+    arms = ["baseline", "offload", "offload-proxy"]
+    with run_topo(tmp_path, f"ROUNDS={ROUNDS_A_KILL}", tables=RECOVERY, arms=arms) as run:
+        run.wait_for(lambda: any(run.runs.glob(f"*/{IN_ROUNDS}")))
+        if ended_by == "cleanup":
+            os.kill(run.process.pid, signal.SIGKILL)
+            run.wait()
+            cleanup = [sys.executable, "-m", "topologies.cleanup"]
+            told = subprocess.run(cleanup, check=True, capture_output=True, text=True).stderr
+        else:
+            os.killpg(run.process.pid, signal.SIGINT)
+            assert run.wait() == 130
+            told = run.errors
+    assert f"`./hotline recover {run.folder} --apply`" in told
+    rows = json.loads(invoke("recover", run.folder, "--json").stdout)["unreplayed"]
+    assert sum(row["keys"] for row in rows) > 1_000
+    ran = invoke("recover", run.folder, "--apply", "--json")
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["keys_that_differ"] == 0
+    assert json.loads(invoke("recover", run.folder, "--json").stdout) == {"unreplayed": []}
 
 
 @pytest.mark.soak

@@ -87,7 +87,7 @@ def text_of(picture: Path) -> list[str]:
         (["push", "--keys", "2", "--cold", "3"], 2, "number of keys, 2, got 3"),
         (["push", "--filter", "tabel=x"], 1, "'tabel=x'"),
         (["push", "--filter", "table=nope"], 1, "'nope'"),
-        (["push", "--svg", "/nowhere/push.svg"], 1, "/nowhere/push.svg: No such file"),
+        (["push", "--svg", "/nowhere/push.svg"], 1, "/nowhere/push.svg: cannot be written: No such file"),
     ],
 )
 def test_errors(arguments: list[str], code: int, part: str) -> None:

@@ -21,6 +21,31 @@ def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
+def test_a_file_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "text"
+    write_text(file, "old")
+    with atomic_path(file) as partial:
+        partial.write_text("new")
+        with pytest.raises(DataError, match="another process is writing it"):
+            write_text(file, "other")
+        assert file.read_text() == "old"
+    assert (names(tmp_path), file.read_text()) == (["text"], "new")
+
+
+def test_a_stale_partial_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "text.partial").write_text("of a killed process, and longer")
+    write_text(tmp_path / "text", "new")
+    assert (names(tmp_path), (tmp_path / "text").read_text()) == (["text"], "new")
+
+
+def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    part = tmp_path / "connections-ps-1-0.parquet"
+    part.write_text("not Parquet")
+    with pytest.raises(DataError, match=f"{part}: cannot be read as Parquet"):
+        merge_logs(tmp_path, tmp_path)
+    assert part.exists()
+
+
 def test_parts_are_numbered_on_from_those_that_are_there(tmp_path: Path) -> None:
     first = Parts(tmp_path, "connections-ps-1", CONNECTIONS)
     first.write(ROW)

@@ -17,7 +17,7 @@ from hosts.hotset.ps.moves import BaseMover, Mover, ReplyTo
 from hosts.hotset.ps.state import OffloadingState, make_server
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.keys import KeySpace
-from hosts.ps.core import Core
+from hosts.ps.core import Core, JobEpochs
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED, read_note
 from hosts.ps.rpcs import CALLER
 from hosts.worker.machine import COMPILED, plain_machine
@@ -84,6 +84,9 @@ class OffloadingServer(Core[ReplyTo]):
         else:
             self.server.note(FROM_CONTROLLER, datagram)
             mover.command(command, source)
+
+    def epochs(self, job: int) -> JobEpochs:
+        return self._movers[job].epochs
 
     def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         try:

@@ -20,6 +20,7 @@ from foundation.protocol.header import PS_CALLER_BASE
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
+from hosts.ps.core import JobEpochs
 from hosts.worker.client import NO_ITERATION
 from hosts.worker.machine import COMPILED, Machine
 
@@ -149,6 +150,11 @@ class BaseMover(Generic[S, ReplyTo]):
 
     def resume(self) -> None:
         self._advance()
+
+    @property
+    def epochs(self) -> JobEpochs:
+        """Epochs of the newest controller, 0 if there was none, and of this PS as a caller of the switch."""
+        return JobEpochs(self._controller_epoch or 0, self._caller.epoch)
 
     def snapshot(self) -> MoverSnapshot:
         """Return the state of the mover, which must be idle."""

@@ -3,14 +3,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from nativekit.cache import user_cache
+from softswitch.files import replace_file
 
 _PACKAGE = Path(__file__).parent
 _LOCK_TIMEOUT_S = 180.0
@@ -65,6 +64,4 @@ def _store_object(path: Path, code: bytes) -> None:
     """Store object code atomically; ignore errors, since code that is not cached is compiled again."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code)
-        os.replace(file.name, path)
+        replace_file(path, code)

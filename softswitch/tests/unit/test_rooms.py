@@ -13,6 +13,7 @@ from pathlib import Path
 SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
+    {"files"},
     {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
     {"ir", "processes", "target"},
     {"load", "pipeline", "memory"},

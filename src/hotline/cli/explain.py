@@ -82,12 +82,11 @@ def explain(
 
 
 def _write_picture(file: Path, title: str, lines: list[str]) -> None:
+    from foundation.logs.parts import write_text
+
     with Path("/dev/null").open("w") as devnull:
         console = Console(record=True, width=PICTURE_WIDTH, file=devnull)
         for line in lines:
             console.print(Text.from_ansi(line), soft_wrap=True)
     text = console.export_svg(title=title)
-    try:
-        file.write_text(_FONTS.sub("", text))
-    except OSError as error:
-        raise HotlineError(f"{file}: {error.strerror}") from None
+    write_text(file, _FONTS.sub("", text))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.agent import run_queue_ns
+from hosts.agent import run_queue_ns, write_when_there_is_room
 from hosts.sockets import clock_offset
 from hosts.worker.client import BaseClient
 from hosts.worker.ledger import Ledger
@@ -35,7 +35,7 @@ class RunRecorder:
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
         path = parts_folder / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
         self._ledger = Ledger(job, epoch, parameters, min(max_chunk, parameters), path)
-        self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job)
+        self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job, write_when_there_is_room)
         self._rpc_writer = RpcWriter(self._logs.write_rpcs)
         self._on_steps, self._last_report_ns = on_steps, 0
         # Until the first block.

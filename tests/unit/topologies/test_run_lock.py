@@ -10,14 +10,17 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from experiment.errors import PreflightError
+from experiment.folder import create_run_folder
+from foundation.errors import DiskFull
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
 from topologies import run_lock
-from topologies.run_lock import find_marked_processes, hold_run_lock, is_alive
+from topologies.run_lock import LockRecord, find_marked_processes, hold_run_lock, is_alive
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -117,6 +120,7 @@ def test_a_lock_of_a_dead_process_is_free_and_names_its_folder(lock: Path, tmp_p
     program = f"""
 import os, signal
 from pathlib import Path
+from unittest.mock import Mock
 from topologies import run_lock
 from topologies.run_lock import hold_run_lock
 run_lock.MARK = {run_lock.MARK!r}  # or it would end other runs on this machine
@@ -128,6 +132,34 @@ with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as locked:  # names no
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
     with hold_run_lock([], lock) as locked:
         assert locked.removed_run.run == tmp_path
+    assert lock.read_text() == ""
+
+
+def test_a_killed_run_is_named_until_its_folder_is_tidied(
+    lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create_run_folder(tmp_path, "softswitch")
+    with pytest.raises(RuntimeError), hold_run_lock([], lock) as locked:
+        locked.set_folder(run)
+        raise RuntimeError
+    with monkeypatch.context() as patched:
+        patched.setattr(run_lock, "finish_run_folder", Mock(side_effect=DiskFull("no room")))
+        for _ in range(2):
+            with pytest.raises(DiskFull), hold_run_lock([], lock):
+                pass
+    with hold_run_lock([], lock) as locked:
+        assert (locked.removed_run.run, locked.removed_run.is_tidied) == (run, True)
+        assert not (run / "parts").exists()
+    with hold_run_lock([], lock) as locked:
+        assert locked.removed_run.run is None
+
+
+def test_the_folder_of_a_killed_hotline_up_is_left_to_the_next(lock: Path, tmp_path: Path) -> None:
+    run = create_run_folder(tmp_path, "softswitch")
+    with lock.open("w+b") as file:
+        LockRecord(run=str(run), ended_by="./hotline down").write(file)
+    with hold_run_lock([], lock) as locked:
+        assert not locked.removed_run.is_tidied and (run / "parts").exists()
     assert lock.read_text() == ""
 
 

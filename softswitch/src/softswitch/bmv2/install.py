@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from softswitch.errors import SwitchError
+from softswitch.files import replace_file
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserted before the user's
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
@@ -48,9 +49,7 @@ def install(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, inserted_arguments in PROGRAMS.items():
-            path = folder / name
-            path.write_text(script(name, inserted_arguments))
-            path.chmod(0o755)
+            replace_file(folder / name, script(name, inserted_arguments).encode(), mode=0o755)
     except OSError as error:
         raise SwitchError(f"{error.filename or folder}: {error.strerror}") from None
 

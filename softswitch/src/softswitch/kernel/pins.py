@@ -21,6 +21,7 @@ from typing import Any
 
 from softswitch.cache import source_digest
 from softswitch.errors import KernelError
+from softswitch.files import replace_file
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, open_tap, set_flag, set_persistent
 from softswitch.kernel.generation import OBJECTS, Generation
@@ -160,9 +161,7 @@ class Pins:
         return None
 
     def _write(self, name: str, text: str) -> None:
-        temporary = self.folder / f".{name}"
-        temporary.write_text(text)
-        os.replace(temporary, self.folder / name)
+        replace_file(self.folder / name, text.encode())
 
     def close(self) -> None:
         """Unlock the folder and leave everything pinned; closing twice is harmless."""

@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
+from softswitch.files import replace_file
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 
@@ -37,10 +38,8 @@ class Journal:
         self.close = weakref.finalize(self, os.close, self._descriptor)
 
     def set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
-        new_path = self._config_path.with_suffix(".new")
         try:
-            new_path.write_bytes(config.SerializeToString())
-            os.replace(new_path, self._config_path)
+            replace_file(self._config_path, config.SerializeToString())
         except OSError as error:
             raise _persist_error("pipeline config", error) from None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from softswitch.errors import SwitchError
+from softswitch.files import replace_file
 
 
 class PortCounters(NamedTuple):
@@ -56,10 +56,9 @@ class SwitchCounters(NamedTuple):
 
     def write(self, path: Path) -> None:
         ports = {number: port._asdict() for number, port in self.ports.items()}
-        partial_path = path.with_name(path.name + ".partial")
+        text = json.dumps({**self._asdict(), "ports": ports}, indent=2) + "\n"
         try:
-            partial_path.write_text(json.dumps({**self._asdict(), "ports": ports}, indent=2) + "\n")
-            os.replace(partial_path, path)
+            replace_file(path, text.encode(), mode=0o644)
         except OSError as error:
             raise SwitchError(f"counters cannot be written to {path}: {error.strerror}") from None
 

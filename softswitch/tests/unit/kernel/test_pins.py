@@ -23,6 +23,7 @@ from softswitch.datapath import SwitchPorts
 from softswitch.errors import KernelError
 from softswitch.kernel import pins as pins_module
 from softswitch.kernel.pins import Pins, unpin
+from softswitch.p4runtime import journal
 from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
@@ -234,10 +235,10 @@ def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
 
-    def full(path: Path, data: bytes) -> int:
+    def full(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(journal, "replace_file", full)
     with pytest.raises(Refusal, match="the pipeline config cannot be persisted: No space left on device"):
         switch.set_config("RECONCILE_AND_COMMIT", cookie=5)
     monkeypatch.undo()

@@ -1,0 +1,123 @@
+"""The folder of a run whose processes have all died, with unreplayed updates in its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from foundation.protocol.codec import Caller
+from foundation.protocol.control import Command, Control, build
+from foundation.protocol.header import unpack
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import HotsetClient
+from hosts.keys import KeySpace
+from hosts.ps.config import PsConfig
+from hosts.ps.durable import DurableFile
+from hosts.ps.journal import JOURNAL_BYTES
+from hosts.unreplayed import UNREPLAYED_FOLDER
+from hosts.worker.ledger import Ledger
+from hosts.worker.replay import ReplayLog, file_name
+from tests.harness.agents import ps_config, worker_config
+from tests.harness.wire import reply
+
+SIZE, CAPACITY, JOB, N_PS = 300, 100, 3, 2
+SPACE = KeySpace(SIZE)
+
+
+class CrashedRunFolder:
+    """The folder of a run of two servers and two workers, whose files are in the folder `files` of it."""
+
+    def __init__(
+        self, folder: Path, files: str = UNREPLAYED_FOLDER, *, controller: int | None = None, epoch: int = 1
+    ) -> None:
+        """`controller` is the epoch of a controller that has renewed the servers, `epoch` that of callers."""
+        self.folder = folder
+        self.files = folder / files
+        self.files.mkdir(parents=True)
+        (folder / "logs").mkdir()
+        (folder / "run.json").write_text("{}")
+        self.servers = [self.open_server(ps) for ps in range(N_PS)]
+        if controller is not None:
+            self._renew(controller, epoch)
+        self.epoch = epoch
+        self.pushed = np.zeros(SIZE, np.uint32)
+        for worker in (1, 2):
+            self._work(worker)
+        for _, durable in self.servers:
+            durable.close()
+
+    @classmethod
+    def reopen(cls, folder: Path) -> CrashedRunFolder:
+        run = cls.__new__(cls)
+        run.folder, run.files = folder, folder / UNREPLAYED_FOLDER
+        return run
+
+    def _renew(self, controller: int, epoch: int) -> None:
+        for ps, (core, durable) in enumerate(self.servers):
+            keys = np.array([epoch], np.uint64)
+            core.command(build(Control(Command.RENEW, JOB, ps, controller, 0, keys)), None)
+            durable.append(core.server.notes)
+            core.server.forget_notes()
+
+    def open_server(self, ps: int) -> tuple[ParameterServer[str], DurableFile]:
+        settings = ps_config(
+            Path("parts"), ps, "10.0.0.9", {JOB: False}, n_ps=N_PS, parameters=SIZE,
+            recovery={"replay_log": True}, durable={"file": f"parts/ps-{ps}.db"},
+        )  # fmt: skip
+        (self.folder / "logs" / f"ps-{ps}.json").write_text(json.dumps(settings))
+        config = PsConfig.model_validate(settings)
+        core: ParameterServer[str] = ParameterServer(
+            ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, has_replay_logs=True
+        )
+        file = self.files / f"ps-{ps}.db"
+        return core, DurableFile(file, config.identity(), "never", 1 << 30)
+
+    def _work(self, worker: int) -> None:
+        """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
+        services, arms = ["10.0.1.9"] * N_PS, {JOB: "offload"}
+        settings = worker_config(Path("parts"), "10.0.0.1", services, arms, number=worker, trace="trace",
+            recovery={"replay_log": True},
+        )  # fmt: skip
+        (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
+        log = ReplayLog.in_file(SIZE, CAPACITY, 0, self.files / file_name(f"worker-{worker}", JOB))
+        ledger = Ledger(JOB, 1, SIZE, CAPACITY, self.files / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin")
+        client = HotsetClient(
+            Caller(JOB, worker, self.epoch), N_PS, SPACE, lambda: 0, max_keys=CAPACITY, log=log
+        )
+        for start in range(0, SIZE, CAPACITY):
+            keys, deltas = np.arange(start, start + CAPACITY), np.full(CAPACITY, worker, np.uint32)
+            answered = ledger.open(keys, deltas)
+            client.push(1, keys, deltas, answered)
+            is_last = start + CAPACITY == SIZE
+            for n, (datagram, ps) in enumerate(iter(client.transmit, None), start=1):
+                if is_last and n % 3 == 0:
+                    continue
+                client.receive(self._answer(ps, bytes(datagram), is_switch=n // 2 % 2 == 0), 0, 0)
+            if not is_last:
+                assert client.idle
+                ledger.close()
+            self.pushed[keys] += np.where(answered, np.uint32(worker), np.uint32(0))
+
+    def _answer(self, ps: int, request: bytes, is_switch: bool) -> bytes:
+        if is_switch:
+            h = unpack(request)
+            return reply(h, served=h.live)
+        core, durable = self.servers[ps]
+        answered = core.handle(request, 0, 0, "worker")
+        assert answered is not None
+        durable.append(core.server.notes)
+        core.server.forget_notes()
+        return answered[1]
+
+    def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        """Return the values in the servers' files."""
+        held = np.zeros(SIZE, np.uint32)
+        for ps in range(N_PS):
+            core, durable = self.open_server(ps)
+            core.recover(durable.parts(), durable.notes())
+            own = core.stores[JOB].contents()
+            held[own.keys.astype(int)] = own.values
+            durable.close()
+        return held
