@@ -48,6 +48,10 @@ class TableFull(StateError):
     """INSERT into a table that holds as many entries as its declared size."""
 
 
+class BatchTooLarge(StateError):
+    """A batch of writes that the data plane cannot apply between two packets."""
+
+
 class SwitchEnded(SwitchError):
     """A switch process ended although no command stopped it."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from grpc import StatusCode
 
-from softswitch.errors import SwitchError
+from softswitch.errors import BatchTooLarge, SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.entities.counters import CounterEntries
@@ -30,9 +31,9 @@ from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import LoadedConfig, check_complete
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.packet_io import ControllerHeader
-from softswitch.p4runtime.plain.request import Request
+from softswitch.p4runtime.plain.request import Request, ScannedUpdates
 from softswitch.p4runtime.plain.writer import OperationTarget, PlainWriter
-from softswitch.p4runtime.status import Refusal, invalid, unimplemented
+from softswitch.p4runtime.status import Refusal, internal_error, invalid, unimplemented
 from softswitch.pipeline import ControlPlane, EntryWrite
 
 READ_CHUNK = 1024  # entities in one ReadResponse
@@ -133,7 +134,7 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        return Batch(self.pipeline, may_roll_back=False, on_written=self.handles.track)
+        return Batch(self.pipeline, self.handles.track)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute a batch of updates in order, as atomically as requested; return a result for each."""
@@ -145,25 +146,50 @@ class ControlledPipeline(Generic[PL]):
         """Execute a request given as bytes; a fast path applies plain updates if none of them fails."""
         if self._journal is not None:
             self._journal.add(self._clock(), request.data)
-        writer, scanned = self._plain_writer, request.scanned
-        if writer and scanned and writer.write(scanned, self.handles.tracked_tables):
-            return [None] * len(scanned.updates)
+        scanned = request.scanned
+        if scanned is not None:
+            is_atomic = request.head.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC
+            try:
+                if self._write_scanned(scanned, is_atomic):
+                    return [None] * len(scanned.updates)
+            except BatchTooLarge as error:
+                raise unimplemented(f"DATAPLANE_ATOMIC: {error}") from None
+            except Exception as error:
+                return [internal_error(error)] * len(scanned.updates)
         return self._write(request.whole)
+
+    def _write_scanned(self, scanned: ScannedUpdates, is_atomic: bool) -> bool:
+        """Apply all updates if the fast path can; return whether it did."""
+        if self._plain_writer is None:
+            return False
+        with self.pipeline.transaction(is_atomic=True) if is_atomic else nullcontext():
+            return self._plain_writer.write(scanned, self.handles.tracked_tables)
 
     def _write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
-        batch = Batch(self.pipeline, on_written=self.handles.track)
-        results = [self._add_update(update, batch) for update in request.updates]
+        batch = self.batch()
+        results = [self._add_update(update, batch, index) for index, update in enumerate(request.updates)]
         if any(results):
             batch.roll_back()
+        else:
+            is_atomic = request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC
+            if failure := self._apply(batch, is_atomic):
+                results[batch.position] = failure
+        if any(results):
             aborted = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
             return [result or aborted for result in results]
-        if request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC and not batch.is_one_step:
-            batch.roll_back()
-            raise unimplemented("DATAPLANE_ATOMIC is supported for batches of table entries only")
-        batch.apply()
         return results
+
+    def _apply(self, batch: Batch, is_atomic: bool = False) -> Refusal | None:
+        """Apply a batch; return why it was undone, or None."""
+        try:
+            batch.apply(is_atomic)
+        except BatchTooLarge as error:
+            raise unimplemented(f"DATAPLANE_ATOMIC: {error}") from None
+        except Exception as error:
+            return internal_error(error)
+        return None
 
     def _write_each(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute updates one by one; consecutive plain ones go to the pipeline together."""
@@ -175,14 +201,20 @@ class ControlledPipeline(Generic[PL]):
             except Refusal as refusal:
                 results[index] = refusal
                 continue
+            except Exception as error:
+                results[index] = internal_error(error)
+                continue
             if write is not None:
                 plain_writes.append((index, write))
                 continue
             self._write_plain(plain_writes, results)  # before this update, to keep the order
             plain_writes = []
             batch = self.batch()
-            results[index] = self._add_update(update, batch)
-            batch.apply()
+            results[index] = self._add_update(update, batch, index)
+            if results[index] is None:
+                results[index] = self._apply(batch)
+            else:
+                batch.roll_back()
         self._write_plain(plain_writes, results)
         return results
 
@@ -191,12 +223,20 @@ class ControlledPipeline(Generic[PL]):
     ) -> None:
         if indexed_writes:
             writes = [write for _, write in indexed_writes]
-            failures = self.pipeline.write_entries(writes)
+            try:
+                failures = self.pipeline.write_entries(writes)
+            except Exception as error:
+                failure = internal_error(error)
+                for index, _ in indexed_writes:
+                    results[index] = failure
+                return
             self.handles.track(writes, failures)
             for (index, write), failure in zip(indexed_writes, failures, strict=True):
                 results[index] = self.tables.record_plain_result(write, failure)
 
-    def _add_update(self, update: p4r.Update, batch: Batch) -> Refusal | None:
+    def _add_update(self, update: p4r.Update, batch: Batch, position: int) -> Refusal | None:
+        """Check an update and add it to the batch; after a failure, the caller rolls the batch back."""
+        batch.position = position
         try:
             kind, handler = self._find_handler(update.entity)
             if update.type not in (INSERT, MODIFY, DELETE):
@@ -204,6 +244,11 @@ class ControlledPipeline(Generic[PL]):
             handler.write(update.type, getattr(update.entity, kind), batch)
         except Refusal as refusal:
             return refusal
+        except Exception as error:
+            return internal_error(error)
+        except BaseException:
+            batch.roll_back()
+            raise
         return None
 
     # -- reads

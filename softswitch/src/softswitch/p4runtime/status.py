@@ -1,5 +1,6 @@
 """Refusals of the P4Runtime server: a canonical code and one clear line (P4Runtime 1.4 §10)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -8,6 +9,7 @@ from grpc import StatusCode
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.messages import Context, p4r, rpc_status
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 DETAILS_KEY = "grpc-status-details-bin"
 
@@ -30,6 +32,12 @@ def invalid(message: str) -> Refusal:
 
 def unimplemented(message: str) -> Refusal:
     return Refusal(StatusCode.UNIMPLEMENTED, message)
+
+
+def internal_error(error: Exception) -> Refusal:
+    """Return the refusal of an update that failed by a fault of the switch; the log gets the traceback."""
+    log.error("an update failed and was undone", exc_info=error)
+    return Refusal(StatusCode.INTERNAL, f"the switch failed, and undid the update: {error!r}")
 
 
 def find_by_id(objects: Mapping[int, T], object_id: int, kind: str) -> T:

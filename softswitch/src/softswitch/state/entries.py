@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from nativekit.records import Records
 from softswitch import ir
-from softswitch.checks import check_action, check_default, table_full
+from softswitch.checks import check_action, check_counter, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
 from softswitch.memory.layout import COUNTER_WORDS, ENTRIES, FREE_RECORD, NO_ACTION, USED, Layout, TableLayout
-from softswitch.memory.rows import Words, rows
+from softswitch.memory.rows import Row, Words, rows
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -49,7 +51,7 @@ class Entries:
         self._profiles = profiles
         # Indices in `_tables`, by the table's name.
         self._rows = {name: i for i, name in enumerate(layout.tables)}
-        self._tables = rows(layout.tables.values(), log=memory.log_address)
+        self._tables = rows(layout.tables.values())
         self._count_offsets = np.array(
             [table_layout.header + ENTRIES for table_layout in layout.tables.values()], dtype=np.int64
         )
@@ -118,9 +120,13 @@ class Entries:
     def _apply(self, ops: Words, starts: Offsets, results: npt.NDArray[np.int8]) -> None:
         memory = self._memory
         with memory.changing() as words:
-            write.write_entries(
-                words, self._tables, ops, starts, results, memory.mutex_address, memory.waiting
-            )
+            tables = self._logged_tables if memory.is_logging else self._tables
+            mutex = memory.free_mutex_address
+            write.write_entries(words, tables, ops, starts, results, mutex, memory.waiting)
+
+    @cached_property
+    def _logged_tables(self) -> Records[Row]:
+        return rows(self._layout.tables.values(), log=self._memory.log.ctypes.data)
 
     def _make_error(self, entry: EntryWrite, result: int) -> Exception:
         if result == write.EXISTS:
@@ -181,6 +187,7 @@ class Entries:
             return CounterValue(*self._memory.read(cell, cell + COUNTER_WORDS, COUNTER_WORDS).tolist())
 
     def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
+        check_counter(value)
         with self._locked_record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             self._memory.store(cell, value)

@@ -98,16 +98,21 @@ def write_entries(
     mutex: int,
     waiting: Words,
 ) -> None:
-    """Apply operations `ops[starts[i]:starts[i + 1]]`; each result is DONE, EXISTS, MISSING or FULL."""
-    waiting[0] = 1
-    pthread_mutex_lock(mutex)
+    """Apply operations `ops[starts[i]:starts[i + 1]]`; each result is DONE, EXISTS, MISSING or FULL.
+
+    `mutex` is 0 if the caller holds it.
+    """
+    if mutex != 0:
+        waiting[0] = 1
+        pthread_mutex_lock(mutex)
     for i in range(len(results)):
         table = tables[int64(ops[starts[i] + 1])]
         results[i] = _write(
             state, table, ops, starts[i] + OP_HEADER_WORDS, starts[i + 1], int64(ops[starts[i]])
         )
-    pthread_mutex_unlock(mutex)
-    waiting[0] = 0
+    if mutex != 0:
+        pthread_mutex_unlock(mutex)
+        waiting[0] = 0
 
 
 @entry_point

@@ -21,8 +21,10 @@ class RegisterEntries(Arrays[RegisterInfo]):
         value = value_of(array.shape, message.data, f"register {array.name}")
 
         def step(pipeline: ControlPlane) -> None:
-            for index in indices:
-                pipeline.write_register(array.name, index, value)
+            if message.HasField("index"):
+                pipeline.write_register(array.name, indices.start, value)
+            else:
+                pipeline.fill_register(array.name, value)
 
         batch.add(step)
 
