@@ -14,9 +14,9 @@ import grpc
 from google.protobuf import text_format
 
 from softswitch.conformance.errors import P4RuntimeError, TargetError
+from softswitch.p4runtime.batch_status import DETAILS_KEY
 from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.messages import client_methods, p4i, p4r, rpc_status
-from softswitch.p4runtime.status import DETAILS_KEY
 from softswitch.processes import DEVICE_ID
 
 BATCH = 1_000

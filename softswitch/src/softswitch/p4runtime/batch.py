@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol, TypeVar
 
+from softswitch.p4runtime.codecs.uses import Uses
 from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import Change, ControlPlane, EntryKey, EntryWrite, StoredEntry
 
@@ -30,8 +31,11 @@ class Batch:
     pipeline by a transaction and in the server by `roll_back`.
     """
 
-    def __init__(self, pipeline: ControlPlane, on_written: OnWritten = lambda _, __: None) -> None:
+    def __init__(
+        self, pipeline: ControlPlane, uses: Uses, on_written: OnWritten = lambda _, __: None
+    ) -> None:
         self._pipeline = pipeline
+        self._uses = uses
         self._on_written = on_written
         self._snapshot_ids: set[int] = set()
         self._steps: list[tuple[int, EntryWrite | Step]] = []  # each with its update's position
@@ -76,6 +80,13 @@ class Batch:
         old_value = store.get(key)
         self.on_undo(lambda: _set_or_delete(store, key, old_value))
         _set_or_delete(store, key, value)
+
+    def hold_strings(self, holder: Hashable) -> None:
+        """Record that an entity has the strings of the update, and no others (`codecs.uses`)."""
+        self._uses.hold(holder, self.on_undo)
+
+    def release_strings(self, holder: Hashable) -> None:
+        self._uses.release(holder, self.on_undo)
 
     def snapshot(self, state: Restorable) -> None:
         if id(state) not in self._snapshot_ids:

@@ -12,6 +12,7 @@ from grpc import StatusCode
 from softswitch.errors import BatchTooLarge, SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
+from softswitch.p4runtime.codecs.translation import NoFreeNumber
 from softswitch.p4runtime.entities.counters import CounterEntries
 from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
@@ -58,8 +59,9 @@ class ControlledPipeline(Generic[PL]):
     program to a pipeline; `clock` returns the pipeline's time, in µs since start. `port_changed` must be
     called when the set `down_ports` changes.
 
-    Entries that have only exact matches and an action are stored in the pipeline and nowhere else. So a
-    caller that writes no other entries may replace the pipeline's state, by `load_image` for example.
+    Entries that have only exact matches and an action, and no strings of translated types, are stored in the
+    pipeline and nowhere else. So a caller that writes no other entries may replace the pipeline's state, by
+    `load_image` for example.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class ControlledPipeline(Generic[PL]):
         down_ports: Collection[int] = (),
     ) -> None:
         loaded_config = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
-        program, p4info = loaded_config.program, loaded_config.p4info
+        program, p4info = loaded_config.program, loaded_config.make_p4info()
         self.config = loaded_config.message
         self._clock = clock
         self._journal: Journal | None = None
@@ -78,8 +80,8 @@ class ControlledPipeline(Generic[PL]):
             self.pipeline = make_pipeline(program)
         except SwitchError as error:
             raise invalid(str(error)) from error
-        self.packet_in = ControllerHeader(p4info.packet_in)
-        self.packet_out = ControllerHeader(p4info.packet_out)
+        self.packet_in = ControllerHeader(p4info.packet_in, p4info.uses)
+        self.packet_out = ControllerHeader(p4info.packet_out, p4info.uses)
         self.timers = IdleTimers(self.pipeline.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
@@ -134,7 +136,7 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        return Batch(self.pipeline, self.handles.track)
+        return Batch(self.pipeline, self.p4info.uses, self.handles.track)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute a batch of updates in order, as atomically as requested; return a result for each."""
@@ -226,9 +228,9 @@ class ControlledPipeline(Generic[PL]):
             try:
                 failures = self.pipeline.write_entries(writes)
             except Exception as error:
-                failure = internal_error(error)
+                refusal = internal_error(error)
                 for index, _ in indexed_writes:
-                    results[index] = failure
+                    results[index] = refusal
                 return
             self.handles.track(writes, failures)
             for (index, write), failure in zip(indexed_writes, failures, strict=True):
@@ -242,6 +244,10 @@ class ControlledPipeline(Generic[PL]):
             if update.type not in (INSERT, MODIFY, DELETE):
                 raise invalid(f"update type {update.type} is none of INSERT, MODIFY and DELETE")
             handler.write(update.type, getattr(update.entity, kind), batch)
+        except NoFreeNumber as refusal:
+            if update.type == DELETE:
+                return Refusal(StatusCode.NOT_FOUND, f"the entity is not there: {refusal}")
+            return refusal
         except Refusal as refusal:
             return refusal
         except Exception as error:
@@ -249,6 +255,8 @@ class ControlledPipeline(Generic[PL]):
         except BaseException:
             batch.roll_back()
             raise
+        finally:
+            self.p4info.uses.settle(batch.on_undo)
         return None
 
     # -- reads
@@ -262,8 +270,12 @@ class ControlledPipeline(Generic[PL]):
                 kind, handler = self._find_handler(entity)
                 entity_iterators.append(handler.read(getattr(entity, kind)))
                 results.append(None)
+            except NoFreeNumber:
+                results.append(None)  # no entity has the string
             except Refusal as refusal:
                 results.append(refusal)
+            finally:
+                self.p4info.uses.settle()
         return _responses(chain.from_iterable(entity_iterators)), results
 
     def _find_handler(self, entity: p4r.Entity) -> tuple[str, EntityKind]:

@@ -78,4 +78,9 @@ def _delete_member(store: ProfileStore, member: int, batch: Batch) -> None:
 
 def _put_member(store: ProfileStore, member: int, call: ActionCall | None, batch: Batch) -> None:
     batch.put(store.members, member, call)
+    holder = "member", store.name, member
+    if call is None:
+        batch.release_strings(holder)
+    else:
+        batch.hold_strings(holder)
     batch.add(lambda pipeline: pipeline.write_member(store.name, member, call))

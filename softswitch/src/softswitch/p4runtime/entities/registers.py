@@ -26,6 +26,9 @@ class RegisterEntries(Arrays[RegisterInfo]):
             else:
                 pipeline.fill_register(array.name, value)
 
+        if array.shape.translation is not None and array.shape.translation.has_strings:
+            for index in indices:
+                batch.hold_strings(("register", array.id, index))
         batch.add(step)
 
     def read(self, query: p4r.RegisterEntry) -> Iterator[p4r.Entity]:

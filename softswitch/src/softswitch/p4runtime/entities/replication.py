@@ -62,6 +62,7 @@ class _ReplicatedEntries(ABC, Generic[M]):
         if update_type == DELETE:
             batch.put(self.entries, identity, None)
             self._sizes.put((self.name, identity), None, batch)
+            batch.release_strings((self.name, identity))
             # Only the ID of the message counts; its other fields were not checked.
             batch.add(lambda pipeline: self.write_replicas(pipeline, self.only_id(identity), []))
             return
@@ -82,6 +83,7 @@ class _ReplicatedEntries(ABC, Generic[M]):
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"{self.name} {identity}: {text}")
         batch.put(self.entries, identity, (message, replicas))
         self._sizes.put(key, len(replicas), batch)
+        batch.hold_strings(key)
         batch.add(lambda pipeline: self.write_replicas(pipeline, message, replicas))
 
     def read(self, query: M) -> Iterator[p4r.Entity]:

@@ -38,6 +38,7 @@ class ValueSetEntries:
                 raise Refusal(StatusCode.ALREADY_EXISTS, text)
             seen_members.add(member)
         batch.put(self._members, value_set.id, members)
+        batch.hold_strings(("value set", value_set.id))
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
 
     def read(self, query: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
