@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+NESTED_TOO_DEEPLY = "it is nested too deeply"
+"""What a RecursionError means that input causes."""
+
 
 class SwitchError(Exception):
     """Base of all errors that the switch reports; its text is one line."""

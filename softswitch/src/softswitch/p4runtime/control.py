@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from grpc import StatusCode
 
-from softswitch.errors import BatchTooLarge, SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, BatchTooLarge, SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.codecs.translation import NoFreeNumber
@@ -80,6 +80,8 @@ class ControlledPipeline(Generic[PL]):
             self.pipeline = make_pipeline(program)
         except SwitchError as error:
             raise invalid(str(error)) from error
+        except RecursionError:
+            raise invalid(f"the program cannot be compiled: {NESTED_TOO_DEEPLY}") from None
         self.packet_in = ControllerHeader(p4info.packet_in, p4info.uses)
         self.packet_out = ControllerHeader(p4info.packet_out, p4info.uses)
         self.timers = IdleTimers(self.pipeline.last_hits)

@@ -7,7 +7,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from softswitch.errors import SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
@@ -41,6 +41,8 @@ class LoadedConfig:
             self.program = add_group_actions(self.program, self.p4info)
         except SwitchError as error:
             raise invalid(str(error)) from error
+        except RecursionError:
+            raise invalid(f"the pipeline config cannot be loaded: {NESTED_TOO_DEEPLY}") from None
 
     def make_p4info(self) -> P4Info:
         """Return the P4Info of a pipeline; those of pipelines share objects if they have no strings."""
@@ -80,3 +82,5 @@ def read_p4info(path: Path) -> p4i.P4Info:
             or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO_SUFFIXES)}"
         )
         raise SwitchError(f"{path} is not P4Info in protobuf's {format_name} format: {reason}") from None
+    except RecursionError:
+        raise SwitchError(f"{path} cannot be parsed: {NESTED_TOO_DEEPLY}") from None
