@@ -228,7 +228,8 @@ class ControlledPipeline(Generic[PL]):
         if indexed_writes:
             writes = [write for _, write in indexed_writes]
             try:
-                failures = self.pipeline.write_entries(writes)
+                with self.pipeline.transaction():
+                    failures = self.pipeline.write_entries(writes)
             except Exception as error:
                 refusal = internal_error(error)
                 for index, _ in indexed_writes:

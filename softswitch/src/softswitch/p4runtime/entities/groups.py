@@ -83,8 +83,7 @@ def _put_group(
     batch.hold_strings(("group", store.name, group))
     order = store.numbers.set_group(group, weights, batch.on_undo)
     store.group_sizes.put(group, len(order), batch)
-    batch.put(store.group_orders, group, [GroupMember(member, watched_ports[member]) for member in order])
-    batch.add(lambda pipeline: store.write_group(pipeline, group))
+    store.put_group_order(group, [GroupMember(member, watched_ports[member]) for member in order], batch)
 
 
 def _delete_group(store: ProfileStore, group: int, batch: Batch) -> None:

@@ -61,16 +61,14 @@ def _add_one_shot(
         for numbers, port in zip(member_numbers, watched_ports, strict=True)
         for number in numbers
     ]
-    batch.put(
-        store.group_orders, group, [member for _, member in sorted(numbered_members, key=itemgetter(0))]
-    )
 
-    def step(pipeline: ControlPlane) -> None:
+    def write_members(pipeline: ControlPlane) -> None:
         for numbers, call in zip(member_numbers, calls, strict=True):
             pipeline.write_member(store.name, numbers[0], call)
-        store.write_group(pipeline, group)
 
-    batch.add(step)
+    batch.add(write_members)
+    order = [member for _, member in sorted(numbered_members, key=itemgetter(0))]
+    store.put_group_order(group, order, batch)
     return UseGroup(group)
 
 

@@ -110,12 +110,14 @@ class ProfileStore:
             text = f"its groups have room for {capacity} members together, not {total}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
-    def write_group(self, pipeline: ControlPlane, group: int) -> None:
-        members = [
-            group_member.member
-            for group_member in self.group_orders[group]
-            if group_member.watched_port not in self._down_ports
-        ]
+    def put_group_order(self, group: int, order: Sequence[GroupMember], batch: Batch) -> None:
+        """Store the order of a group, and write it to the pipeline; a later update may change it again."""
+        batch.put(self.group_orders, group, order)
+        batch.add(lambda pipeline: self.write_group(pipeline, group, order))
+
+    def write_group(self, pipeline: ControlPlane, group: int, order: Sequence[GroupMember]) -> None:
+        """Write the members of a group whose watched ports are not down."""
+        members = [member for member, watched_port in order if watched_port not in self._down_ports]
         pipeline.write_group(self.name, group, members)
 
     def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
@@ -147,9 +149,9 @@ class Profiles:
 
     def port_changed(self, pipeline: ControlPlane, port: int) -> None:
         for store in self._stores.values():
-            for group, members in store.group_orders.items():
-                if any(member.watched_port == port for member in members):
-                    store.write_group(pipeline, group)
+            for group, order in store.group_orders.items():
+                if any(member.watched_port == port for member in order):
+                    store.write_group(pipeline, group, order)
 
     def select(self, profile_id: int, member_or_group_id: int, kind: str) -> list[ProfileStore]:
         if profile_id:
