@@ -251,7 +251,8 @@ class _Words(_Resolver):
                 if table.is_ranked:
                     start = table.header + HEADER_WORDS
                     copy[start : start + table.field_words + 1] = 0
-            parts.append(copy.tobytes())
+            used = np.flatnonzero(copy)
+            parts.append((used.tobytes(), copy[used].tobytes()))
         for profile in self.pipeline._profiles:
             slots = [(dict(s.by_number), list(s._free)) for s in (profile._members, profile._groups)]
             parts.append((slots, dict(profile.uses), _pool(profile._pool)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -15,6 +15,7 @@ FUNCTIONS = [
     if callable(value) and not name.startswith("_") and name != "transaction"
 ]
 """The pipeline's functions, but for `transaction`, which runs what may fail."""
+WRITES = [name for name in FUNCTIONS if name.startswith(("write_", "fill_", "set_"))]
 STORES = ("store", "store_cells")
 """Functions of the memory of a pipeline, which its functions call once or several times."""
 
@@ -47,11 +48,13 @@ class Calls:
 
 
 @contextmanager
-def faulty(pipeline: Any, fault: Fault, fails_at: int = 0) -> Iterator[Calls]:
-    """Let the pipeline fail within the block."""
+def faulty(
+    pipeline: Any, fault: Fault, fails_at: int = 0, functions: Sequence[str] = FUNCTIONS
+) -> Iterator[Calls]:
+    """Let the pipeline fail within the block, at a call of these functions."""
     calls = Calls()
     calls.fails_at = fails_at
-    target, names = pipeline, FUNCTIONS
+    target, names = pipeline, list(functions)
     if fault is Fault.WITHIN:
         target, names = pipeline._memory, list(STORES)
     elif fault is Fault.APPLYING:

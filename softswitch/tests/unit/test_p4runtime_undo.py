@@ -16,7 +16,7 @@ from softswitch.conformance.direct import DirectPipeline
 from softswitch.interpreter import InterpretedPipeline
 from switch_harness.dataplane_state import exact
 from switch_harness.entity_dataplane import check_dataplane
-from switch_harness.entity_model import EntityModel, Key, Metered, OneShot, entity
+from switch_harness.entity_model import P4INFO, EntityModel, Key, Metered, OneShot, entity
 from switch_harness.faults import Fault, faulty
 from switch_harness.p4runtime import (
     DELETE,
@@ -110,10 +110,9 @@ def message(change: Change) -> p4r.Update:
 
 
 def check(control: Control, model: EntityModel) -> None:
-    assert serialized(read(control, *EVERYTHING)) == serialized(
-        [entity(*item) for item in model.state.items()]
-    )
-    check_dataplane(control.pipeline, model)
+    entities = [entity(*item) for item in model.state.items()]
+    assert serialized(read(control, *EVERYTHING)) == serialized(entities)
+    check_dataplane(control.pipeline, entities, P4INFO)
 
 
 def after(model: EntityModel, changes: list[Change], codes: list[str]) -> EntityModel:
