@@ -19,7 +19,7 @@ from softswitch.p4runtime.status import MAX_MESSAGE_BYTES, Refusal, shorten
 DETAILS_KEY = "grpc-status-details-bin"
 MAX_HEADER_BYTES = 8192
 """Size of headers that clients accept by default; gRPC calls it the soft limit of metadata."""
-MAX_REPORTED_UPDATES = 370
+MAX_REPORTED_UPDATES = 350
 """Largest batch that always gets details, also if each of its updates has failed."""
 _OTHER_HEADER_BYTES = 320
 """Room for all headers but message and details: 247 bytes in gRPC 1.85 for Python."""
