@@ -68,7 +68,8 @@ def stored(pipeline: Pipeline) -> Stored:
 
 def exact(pipeline: Pipeline) -> list[Any]:
     """All of the state, to the last word and free slot, to compare before and after what was undone."""
-    return _reader(pipeline).exact()
+    state: list[Any] = _reader(pipeline).exact()
+    return state
 
 
 def _reader(pipeline: Any) -> Any:

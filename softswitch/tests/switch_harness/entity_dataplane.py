@@ -63,8 +63,8 @@ class _Reader:
                 value = _buckets(message.config) if message.HasField("config") else ()
                 self._add_cell("meter", message.meter_id, message, value)
             case "register_entry":
-                value = int.from_bytes(message.data.bitstring, "big")
-                self._add_cell("register", message.register_id, message, value)
+                number = int.from_bytes(message.data.bitstring, "big")
+                self._add_cell("register", message.register_id, message, number)
             case "value_set_entry":
                 members = [int.from_bytes(m.match[0].exact.value, "big") for m in message.members]
                 self.found["value set", self.names[message.value_set_id]] = members

@@ -37,7 +37,7 @@ class Mutator:
             self._random.choice(self._changes(target))(target)
 
     def _changes(self, message: Message) -> list[Callable[[Message], None]]:
-        changes = [self._set_a_field, self._set_a_field]
+        changes: list[Callable[[Message], None]] = [self._set_a_field, self._set_a_field]
         if message.ListFields():
             changes += [self._change_a_field] * 4 + [self._clear_a_field]
         if any(type(part) is type(message) for other in self._others for part in _parts(other)):
@@ -49,7 +49,7 @@ class Mutator:
         self._set(message, self._random.choice(message.DESCRIPTOR.fields))
 
     def _change_a_field(self, message: Message) -> None:
-        self._set(message, self._random.choice(message.ListFields())[0])
+        self._set(message, self._random.choice(_fields(message)))
 
     def _clear_a_field(self, message: Message) -> None:
         message.ClearField(self._random.choice(message.ListFields())[0].name)
@@ -94,6 +94,10 @@ class Mutator:
         low, high = _INTEGER_LIMITS[kind]
         near = [] if old is None else [old - 1, old + 1]
         return random.choice([value for value in (*INTEGERS, *near) if low <= value <= high])
+
+
+def _fields(message: Message) -> list[FieldDescriptor]:
+    return [field for field, _ in message.ListFields()]
 
 
 def _parts(message: Message) -> list[Message]:

@@ -40,8 +40,8 @@ async def answering(abort_call: Any) -> AsyncIterator[Any]:
     async def handle(_request: bytes, context: Any) -> None:
         await abort_call(context)
 
-    class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # gRPC has no types
-        def service(self, _details: object) -> object:
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, _details: object) -> Any:
             return grpc.unary_unary_rpc_method_handler(handle)
 
     server = grpc.aio.server()
