@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 from softswitch import ir
 from softswitch.errors import StateError, TableFull
 from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
+from softswitch.memory.words import HALF, WORD
 from softswitch.messages import pluralize
-from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
+from softswitch.pipeline import (
+    ActionCall,
+    CounterValue,
+    EntryAction,
+    MeterConfig,
+    Replica,
+    UseGroup,
+    UseMember,
+)
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 # -- tables
@@ -91,6 +101,12 @@ def check_clone_session(session: int) -> None:
         raise StateError(f"clone session: expected a number from 0 to {CLONE_SESSIONS - 1}, got {session}")
 
 
+def check_each_replica(replicas: Sequence[Replica]) -> None:
+    for replica in replicas:
+        for part, value in zip(("port", "instance"), replica, strict=True):
+            check_value(f"{part} of a replica", value, HALF)
+
+
 def check_replicas(count: int) -> None:
     if count > MAX_REPLICAS:
         raise TableFull(f"groups and clone sessions are full: they hold {MAX_REPLICAS} replicas together")
@@ -104,7 +120,28 @@ def check_index(name: str, index: int, size: int) -> None:
         raise StateError(f"{name} has cells 0 to {size - 1}, not {index}")
 
 
+def check_value(name: str, value: int, width: int) -> None:
+    if not 0 <= value < 1 << width:
+        raise StateError(f"{name}: expected a value of bit<{width}>, got {value}")
+
+
+def check_counter(value: CounterValue) -> None:
+    check_value("packets of a counter", value.packets, WORD)
+    check_value("bytes of a counter", value.bytes, WORD)
+
+
+def check_meter(config: MeterConfig) -> None:
+    for rate in (config.committed_rate, config.peak_rate):
+        if not 0 <= rate < math.inf:
+            raise StateError(f"meter: expected a rate of at least 0, got {rate}")
+    for burst in (config.committed_burst, config.peak_burst):
+        check_value("burst of a meter", burst, WORD)
+
+
 def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
+    for member in members:
+        for value, width in zip(member, declared.widths, strict=True):
+            check_value(f"value set {declared.name}", value, width)
     if len(members) > declared.size:
         limit = f"it holds {pluralize(declared.size, 'member')}, not {len(members)}"
         raise TableFull(f"value set {declared.name} is full: {limit}")

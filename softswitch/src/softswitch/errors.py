@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+NESTED_TOO_DEEPLY = "it is nested too deeply"
+"""What a RecursionError means that input causes."""
+
 
 class SwitchError(Exception):
     """Base of all errors that the switch reports; its text is one line."""
@@ -46,6 +49,10 @@ class EntryMissing(StateError):
 
 class TableFull(StateError):
     """INSERT into a table that holds as many entries as its declared size."""
+
+
+class BatchTooLarge(StateError):
+    """A batch of writes that the data plane cannot apply between two packets."""
 
 
 class SwitchEnded(SwitchError):

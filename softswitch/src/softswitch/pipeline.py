@@ -7,6 +7,7 @@ reference, `CompiledPipeline` the fast one; both are bit-exact with BMv2 (docs/s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -158,6 +159,13 @@ class ControlPlane(Protocol):
     @property
     def program(self) -> Program: ...
 
+    def transaction(self, is_atomic: bool = False) -> AbstractContextManager[None]:
+        """Return a context that undoes all writes of its block if the block raises.
+
+        If `is_atomic`, packets see all writes at once; raise `BatchTooLarge` if that is impossible, and
+        change nothing. Only one thread writes. Transactions do not nest, and nothing is read in them.
+        """
+
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
@@ -221,12 +229,19 @@ class ControlPlane(Protocol):
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None: ...
 
+    def fill_counter(self, name: str, value: CounterValue) -> None:
+        """Write all cells, between two packets; so do `fill_meter` and `fill_register`."""
+
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure one cell of an indirect meter, with full token buckets; None makes it always green."""
+
+    def fill_meter(self, name: str, config: MeterConfig | None) -> None: ...
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]: ...
 
     def write_register(self, name: str, index: int, value: int) -> None: ...
+
+    def fill_register(self, name: str, value: int) -> None: ...
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a parser value set, each with a value for every part of the select."""

@@ -5,6 +5,7 @@ The state maps keys to values, both plain tuples; `entity` returns what a client
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from finsy.proto import p4r
@@ -18,6 +19,7 @@ CELLS = 8
 Key = tuple[Any, ...]
 
 
+@cache
 def named(alias: str) -> int:
     return identity_in(P4INFO, alias)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from softswitch.errors import EntryExists, EntryMissing, TableFull
@@ -66,6 +68,15 @@ class ModelPipeline:
 
     def _call(self, invocation) -> ActionCall:  # type: ignore[no-untyped-def]  # tests are not checked strictly
         return ActionCall(self.program.actions[invocation.action].name, invocation.args)
+
+    @contextmanager
+    def transaction(self, is_atomic: bool = False) -> Iterator[None]:
+        before = deepcopy({name: value for name, value in vars(self).items() if name != "program"})
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     # -- packets
 
@@ -215,14 +226,23 @@ class ModelPipeline:
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         self.counters[name][index] = value
 
+    def fill_counter(self, name: str, value: CounterValue) -> None:
+        self.counters[name] = [value] * len(self.counters[name])
+
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         self.meters[name][index] = config
+
+    def fill_meter(self, name: str, config: MeterConfig | None) -> None:
+        self.meters[name] = [config] * len(self.meters[name])
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         return self.registers[name][start:stop]
 
     def write_register(self, name: str, index: int, value: int) -> None:
         self.registers[name][index] = value
+
+    def fill_register(self, name: str, value: int) -> None:
+        self.registers[name] = [value] * len(self.registers[name])
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         self.value_sets[name] = list(members)

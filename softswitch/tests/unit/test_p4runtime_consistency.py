@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from finsy.proto import p4r
 
+from softswitch.p4runtime.codecs.uses import Uses
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.status import Refusal
 from switch_harness import PROGRAMS
@@ -92,7 +93,7 @@ def test_registers_of_translated_types_have_the_programs_values() -> None:
 
 
 def test_a_controller_header_has_the_programs_widths() -> None:
-    header = ControllerHeader(controlled(TRANSLATED).p4info.packet_in)
+    header = ControllerHeader(controlled(TRANSLATED).p4info.packet_in, Uses())
     packet = header.make_packet_in(bytes([0x80, 0x85]) + b"rest")
     assert [field.value for field in packet.metadata] == [b"\x01\x01", b"\x05"]
     assert packet.payload == b"rest"

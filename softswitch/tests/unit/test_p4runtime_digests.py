@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.messages import adopt, p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import Refusal
-from softswitch.pipeline import Pipeline
 from switch_harness.foreign import read_p4info
 from switch_harness.p4runtime import DELETE, ENTITIES, INSERT, MODIFY, controlled
 
@@ -19,8 +17,7 @@ MAC, PORT = 0x020000000001, 3
 
 
 def write(digests: DigestEntries, kind: int = INSERT, timeout: int = 0, size: int = 0, ack: int = 0) -> None:
-    pipeline: Pipeline = controlled(ENTITIES).pipeline
-    batch = Batch(pipeline)
+    batch = controlled(ENTITIES).batch()
     message = p4r.DigestEntry(digest_id=DIGEST)
     message.config.max_timeout_ns, message.config.max_list_size = timeout, size
     message.config.ack_timeout_ns = ack

@@ -222,14 +222,6 @@ def test_all_or_nothing(control: Control, atomicity: Any, monkeypatch: pytest.Mo
     assert [address_of(e) for e in entries(control, fy.P4TableEntry("forward"))] == [6]
 
 
-def test_what_is_not_one_step_is_not_called_atomic(control: Control) -> None:
-    before = read(control, *EVERYTHING)
-    mixed = [update(forward(6)), update(fy.P4RegisterEntry("cells", data=5), MODIFY)]
-    with pytest.raises(Exception, match="DATAPLANE_ATOMIC is supported for batches of table entries only"):
-        write(control, *mixed, atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC)
-    assert read(control, *EVERYTHING) == before
-
-
 # ---- what is refused
 
 Change = Callable[[p4r.TableEntry], object]

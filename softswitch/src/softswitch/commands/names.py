@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from softswitch.errors import ProgramError, SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, ProgramError, SwitchError
 
 T = TypeVar("T")
 Json: TypeAlias = Mapping[str, Any]  # the type of a value depends on its key
@@ -115,6 +115,8 @@ class Program:
             self._load(json.loads(text))
         except (KeyError, TypeError, ValueError, StopIteration) as error:
             raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from None
+        except RecursionError:
+            raise ProgramError(f"the BMv2 JSON cannot be parsed: {NESTED_TOO_DEEPLY}") from None
 
     def _load(self, program: Json) -> None:
         actions = {item["name"]: _load_action(item) for item in program["actions"]}

@@ -14,9 +14,10 @@ import grpc
 from google.protobuf import text_format
 
 from softswitch.conformance.errors import P4RuntimeError, TargetError
+from softswitch.errors import NESTED_TOO_DEEPLY
+from softswitch.p4runtime.batch_status import DETAILS_KEY
 from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.messages import client_methods, p4i, p4r, rpc_status
-from softswitch.p4runtime.status import DETAILS_KEY
 from softswitch.processes import DEVICE_ID
 
 BATCH = 1_000
@@ -40,6 +41,8 @@ def read_p4info(program: Path) -> p4i.P4Info:
         raise TargetError(f"{path}: {error.strerror}; p4c-bm2-ss --p4runtime-files writes it") from None
     except text_format.ParseError as error:
         raise TargetError(f"{path}: not P4Info in protobuf text format: {error}") from None
+    except RecursionError:
+        raise TargetError(f"{path} cannot be parsed: {NESTED_TOO_DEEPLY}") from None
 
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:

@@ -11,8 +11,8 @@ import itertools
 import json
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -98,6 +98,11 @@ class TracedPipeline(InterpretedPipeline):
         )
         self.queue_record_bytes = QUEUE_HEAD_BYTES + _PACKET_ID_BYTES if buffered else 0
 
+    @contextmanager
+    def transaction(self, is_atomic: bool = False) -> Iterator[None]:
+        with self._lock, super().transaction(is_atomic):
+            yield
+
     def decode_notice(self, record: bytes) -> Notice:
         # Other bits of the kind are the digest's position, or whether an assertion failed (`_encode_notice`).
         kind, _ = read_head(record)
@@ -165,7 +170,8 @@ def _with_lock(
 
 # Every public method of the control plane takes the lock.
 for _name, _method in list(vars(InterpretedPipeline).items()):
-    if _name in vars(ControlPlane) and callable(_method) and not _name.startswith("_"):
+    is_public = _name in vars(ControlPlane) and callable(_method) and not _name.startswith("_")
+    if is_public and _name not in vars(TracedPipeline):
         setattr(TracedPipeline, _name, _with_lock(_method))
 
 

@@ -15,6 +15,7 @@ class ProfileState:
         self._profile = program.profiles[profile_index]
         self._members: dict[int, ActionCall] = {}
         self._groups: dict[int, tuple[int, ...]] = {}
+        self._grouped_member_count = 0  # sum of the groups' lengths
 
     def choose(self, reference: UseMember | UseGroup, hash_value: int) -> ActionCall | None:
         if isinstance(reference, UseMember):
@@ -30,14 +31,14 @@ class ProfileState:
         self._members[member] = action
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
+        other_member_count = self._grouped_member_count - len(self._groups.get(group, ()))
         if members is None:
             self._groups.pop(group, None)
+            self._grouped_member_count = other_member_count
             return
-        other_member_count = sum(
-            len(other_members) for other_group, other_members in self._groups.items() if other_group != group
-        )
         checks.check_group(self._profile, group, members, self._members, self._groups, other_member_count)
         self._groups[group] = tuple(members)
+        self._grouped_member_count = other_member_count + len(members)
 
     def check_use(self, reference: UseMember | UseGroup) -> None:
         definitions = self._members if isinstance(reference, UseMember) else self._groups

@@ -16,24 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Variable, repeat_while
-from softswitch.errors import KernelError
+from softswitch.errors import BatchTooLarge, KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import APPLIED, MAILBOX, STATE, Arena
 from softswitch.kernel.assembler import insert_map_descriptors
 from softswitch.kernel.program import Builder
 from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word
-from softswitch.memory.rows import LOG_ENTRIES, Words
+from softswitch.memory.rows import Words
 from softswitch.memory.words import WORD_BYTES, WORD_MASK
 from softswitch.messages import pluralize
-from softswitch.state.memory import Memory
+from softswitch.state.memory import Memory, strided_cells
 
 _CHANGE_COUNT, _COPY_START, _COPY_COUNT = range(3)  # words of the mailbox's header
 _CHANGES = 8  # words from the mailbox's beginning
@@ -93,10 +93,13 @@ def _execute_function(builder: Builder) -> llvm.Function:
 
 
 class ArenaMemory(Memory):
-    """The state in an arena. Packets see the changes of a `locked` block atomically, at its end.
+    """The state in an arena. Packets see the changes of a `locked` block or a transaction at its end.
 
-    A batch of more than `MAX_CHANGES` words is applied in several steps, each atomic.
+    More than `MAX_CHANGES` words are applied in several steps, each atomic; an atomic transaction of more is
+    refused. Changes that cannot be applied are undone.
     """
+
+    log_always = True
 
     def __init__(self, arena: Arena, size_bytes: int) -> None:
         super().__init__(size_bytes=0)
@@ -104,8 +107,6 @@ class ArenaMemory(Memory):
         self._mailbox = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._written_state = np.zeros(len(self.words), dtype=np.uint64)
         """State as written by the control plane; words that packets write (such as counters) are stale."""
-        self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)  # count, then words changed by compiled code
-        self.log_address = self._log.ctypes.data
         self._last_positions = np.empty(len(self.words), dtype=np.int32)  # in the log, by word
         self._pending_changes: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(
@@ -131,10 +132,36 @@ class ArenaMemory(Memory):
     def locked(self) -> Iterator[None]:
         """Exclude other control-plane threads; packets continue, and see the changes at the end."""
         with self.control_lock:
+            if self._undo_steps is not None:  # within a transaction or another `locked` block
+                yield
+                return
+            with self._undoing():
+                yield
+                self._apply_pending_changes()
+
+    @contextmanager
+    def transaction(self, is_atomic: bool) -> Iterator[None]:
+        with self.control_lock, self._undoing():
+            words = self.words
+            self.words = self._written_state  # with the changes that are not applied yet
             try:
                 yield
+                self._apply_pending_changes(is_atomic)
             finally:
-                self._apply_pending_changes()
+                self.words = words
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Undo all changes of the block if it raises; none of them must have been applied."""
+        self._begin()
+        try:
+            yield
+        except BaseException:
+            self._undo()
+            self._pending_changes = []
+            raise
+        finally:
+            self._undo_steps = None
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
         """Return a copy of words; each group of `unit` words is consistent."""
@@ -157,46 +184,56 @@ class ArenaMemory(Memory):
         offsets = np.arange(first_word, first_word + len(values), dtype=np.uint64)
         self._add_changes(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
 
-    def store_bytes(self, first_byte: int, data: bytes) -> None:
-        """Change bytes; packets may change other bytes of the same word at the same time."""
+    def store_cells(self, first_byte: int, step: int, count: int, data: bytes) -> None:
+        if not count:
+            return
         first_word, lead_bytes = divmod(first_byte, WORD_BYTES)
-        size = -(-(lead_bytes + len(data)) // WORD_BYTES) * WORD_BYTES
-        values, masks = (
-            np.frombuffer((bytes(lead_bytes) + content).ljust(size, b"\0"), dtype=np.uint64)
-            for content in (data, b"\xff" * len(data))
+        end = lead_bytes + step * (count - 1) + len(data)
+        values, masks = np.zeros((2, -(-end // WORD_BYTES) * WORD_BYTES), dtype=np.uint8)
+        strided_cells(values, lead_bytes, step, count, len(data))[:] = np.frombuffer(data, dtype=np.uint8)
+        strided_cells(masks, lead_bytes, step, count, len(data))[:] = 0xFF
+        value_words, mask_words = values.view(np.uint64), masks.view(np.uint64)
+        changed = np.flatnonzero(mask_words)
+        self._add_changes(
+            changed.astype(np.uint64) + np.uint64(first_word), mask_words[changed], value_words[changed]
         )
-        offsets = np.arange(first_word, first_word + len(values), dtype=np.uint64)
-        self._add_changes(offsets, masks, values)
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
         """Yield a copy for compiled code to change; packets see the changes at the end."""
-        with self.control_lock:
-            self._log[0] = 0
+        with self.locked():
+            self.log[0] = 0
             yield self._written_state
-            changed_words = self._changed_words()
+            changed_words, old_values = self._logged_changes()
+            self.on_undo(partial(self._restore_written, changed_words, old_values))
+            unique_words = self._without_duplicates(changed_words[::-1])
             self._pending_changes.append(
-                _make_changes(changed_words.view(np.uint64), WORD_MASK, self._written_state[changed_words])
+                _make_changes(unique_words.view(np.uint64), WORD_MASK, self._written_state[unique_words])
             )
-            self._apply_pending_changes()
 
-    def _changed_words(self) -> npt.NDArray[np.int64]:
-        """Return the words in the log without duplicates: each at its last position, which avoids sorting."""
-        log = self._log[1 : 1 + self._log[0]]
-        positions = np.arange(len(log), dtype=np.int32)
-        self._last_positions[log] = positions
-        unique_words: npt.NDArray[np.int64] = log[self._last_positions[log] == positions]
-        return unique_words
+    def _without_duplicates(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return words without duplicates: each at its last position, which avoids sorting."""
+        positions = np.arange(len(offsets), dtype=np.int32)
+        self._last_positions[offsets] = positions
+        unique_offsets: npt.NDArray[np.int64] = offsets[self._last_positions[offsets] == positions]
+        return unique_offsets
+
+    def _restore_written(self, offsets: npt.NDArray[np.int64] | Words, values: Words) -> None:
+        self._written_state[offsets] = values
 
     def _add_changes(self, offsets: Words, masks: Words | int, values: Words) -> None:
+        self.on_undo(partial(self._restore_written, offsets, self._written_state[offsets]))
         self._written_state[offsets] = self._written_state[offsets] & ~np.uint64(masks) | values & np.uint64(
             masks
         )
         self._pending_changes.append(_make_changes(offsets, masks, values))
 
-    def _apply_pending_changes(self) -> None:
+    def _apply_pending_changes(self, is_atomic: bool = False) -> None:
         batches, self._pending_changes = self._pending_changes, []
         changes = np.concatenate(batches) if batches else _NO_CHANGES
+        if is_atomic and len(changes) > MAX_CHANGES:
+            limit = f"the kernel takes {MAX_CHANGES} at once"
+            raise BatchTooLarge(f"the batch changes {pluralize(len(changes), 'word')}, and {limit}")
         for first in range(0, len(changes), MAX_CHANGES):
             chunk = changes[first : first + MAX_CHANGES]
             if self._unreplayed_changes:

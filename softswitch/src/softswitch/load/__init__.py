@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from softswitch import ir
-from softswitch.errors import ProgramError, UnsupportedConstruct
+from softswitch.errors import NESTED_TOO_DEEPLY, ProgramError, UnsupportedConstruct
 from softswitch.load.calculations import load_calculation, load_checksum, load_field_list
 from softswitch.load.legacy import modernize
 from softswitch.load.parser import load_parser, load_value_sets
@@ -26,6 +26,8 @@ def load_program(data: bytes | str) -> ir.Program:
         document = json.loads(data)
     except ValueError as error:
         raise ProgramError(f"the BMv2 JSON is not JSON: {error}") from None
+    except RecursionError:
+        raise ProgramError(f"the BMv2 JSON cannot be parsed: {NESTED_TOO_DEEPLY}") from None
     if not isinstance(document, dict) or "header_types" not in document or "pipelines" not in document:
         raise ProgramError("not a BMv2 program: `header_types` and `pipelines` expected at the top")
     try:
@@ -34,6 +36,8 @@ def load_program(data: bytes | str) -> ir.Program:
         return _build_program(document)
     except (KeyError, IndexError, TypeError, ValueError, StopIteration, AssertionError) as error:
         raise ProgramError(f"not a BMv2 program as p4c prints it: {type(error).__name__} {error}") from error
+    except RecursionError:
+        raise ProgramError(f"the program cannot be loaded: {NESTED_TOO_DEEPLY}") from None
 
 
 def _build_program(document: Json) -> ir.Program:

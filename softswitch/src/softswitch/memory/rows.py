@@ -11,7 +11,9 @@ from nativekit.records import Records, records_from_rows
 from softswitch.memory.layout import TableLayout
 
 LOG_ENTRIES = 1 << 25
-"""Capacity of `Row.log` in changed words: more than the updates of the largest message can change."""
+"""Capacity of `Row.log` in changes: more than the updates of the largest message can make."""
+LOG_WORDS = 1 + 2 * LOG_ENTRIES
+"""Size of the log: the number of changes, then for each the offset of the word and its old value."""
 
 Words = npt.NDArray[np.uint64]
 
@@ -39,7 +41,7 @@ class Row:
     group_entries: int
     group_stride: int
     order: int
-    log: int  # address of a log of changed words (int64 count, then word offsets), or 0
+    log: int  # address of a log of changes (`LOG_WORDS`), or 0
 
 
 def rows(tables: Iterable[TableLayout], log: int = 0) -> Records[Row]:

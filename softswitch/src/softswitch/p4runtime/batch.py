@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol, TypeVar
 
+from softswitch.p4runtime.codecs.uses import Uses
 from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import Change, ControlPlane, EntryKey, EntryWrite, StoredEntry
 
@@ -26,22 +27,24 @@ class Batch:
     """Updates of one Write: each is checked against the state after the previous ones.
 
     Changes of table entries, whose state is the pipeline's, are recorded here until they are applied; the
-    server's state changes immediately. So applying cannot fail, and an atomic batch with an error is rolled
-    back before the pipeline has been changed.
+    server's state changes immediately. Whatever a step raises, `apply` undoes the batch as a whole, in the
+    pipeline by a transaction and in the server by `roll_back`.
     """
 
     def __init__(
-        self, pipeline: ControlPlane, may_roll_back: bool = True, on_written: OnWritten = lambda _, __: None
+        self, pipeline: ControlPlane, uses: Uses, on_written: OnWritten = lambda _, __: None
     ) -> None:
         self._pipeline = pipeline
+        self._uses = uses
         self._on_written = on_written
-        self._may_roll_back = may_roll_back
         self._snapshot_ids: set[int] = set()
-        self._steps: list[EntryWrite | Step] = []
+        self._steps: list[tuple[int, EntryWrite | Step]] = []  # each with its update's position
         self._callbacks: list[Callable[[], None]] = []
         self._undo_steps: list[Callable[[], None]] = []
         self._changed_entries: dict[EntryKey, StoredEntry | None] = {}
         self._entry_count_changes: dict[str, int] = {}
+        self.position = 0
+        """Position in the request of the update that is being added, or applied."""
 
     # -- table entries
 
@@ -55,7 +58,7 @@ class Batch:
 
     def write_entry(self, write: EntryWrite) -> None:
         key = EntryKey(write.table, write.key, write.priority)
-        self._steps.append(write)
+        self._steps.append((self.position, write))
         # A DELETE has no action.
         self._changed_entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)
         if write.change is not Change.MODIFY:
@@ -67,53 +70,83 @@ class Batch:
     # -- other updates
 
     def add(self, step: Step) -> None:
-        self._steps.append(step)
+        self._steps.append((self.position, step))
 
     def call_after_apply(self, action: Callable[[], None]) -> None:
+        """Call a function, which must not fail, after all steps."""
         self._callbacks.append(action)
 
     def put(self, store: dict[K, V], key: K, value: V | None) -> None:  # None removes the key
-        if self._may_roll_back:
-            old_value = store.get(key)
-            self._undo_steps.append(lambda: _set_or_delete(store, key, old_value))
+        old_value = store.get(key)
+        self.on_undo(lambda: _set_or_delete(store, key, old_value))
         _set_or_delete(store, key, value)
 
+    def hold_strings(self, holder: Hashable) -> None:
+        """Record that an entity has the strings of the update, and no others (`codecs.uses`)."""
+        self._uses.hold(holder, self.on_undo)
+
+    def release_strings(self, holder: Hashable) -> None:
+        self._uses.release(holder, self.on_undo)
+
     def snapshot(self, state: Restorable) -> None:
-        if self._may_roll_back and id(state) not in self._snapshot_ids:
+        if id(state) not in self._snapshot_ids:
             self._snapshot_ids.add(id(state))
-            self._undo_steps.append(state.snapshot())
+            self.on_undo(state.snapshot())
+
+    def on_undo(self, step: Callable[[], None]) -> None:
+        self._undo_steps.append(step)
 
     def roll_back(self) -> None:
-        for undo in reversed(self._undo_steps):
-            undo()
+        """Undo the changes of the server's state; the last change is undone first."""
+        while self._undo_steps:
+            self._undo_steps.pop()()
 
-    @property
-    def is_one_step(self) -> bool:
-        """Whether packets see only the states before and after the batch."""
-        return len(self._steps) <= 1 or all(isinstance(step, EntryWrite) for step in self._steps)
+    def apply(self, is_atomic: bool = False) -> None:
+        """Apply the steps in order, or undo the batch and raise; if `is_atomic`, packets see all at once.
 
-    def apply(self) -> None:
-        """Apply the steps in order; consecutive table entries go to the pipeline as one batch."""
-        entries: list[EntryWrite] = []
-        for step in self._steps:
-            if isinstance(step, EntryWrite):
-                entries.append(step)
-            else:
-                self._write_entries(entries)
-                entries = []
-                step(self._pipeline)
-        self._write_entries(entries)
+        Consecutive table entries go to the pipeline in one call. `position` is then that of the first, or of
+        the one that the pipeline refused.
+        """
+        written: list[tuple[list[EntryWrite], list[Exception | None]]] = []
+        try:
+            if self._steps:
+                with self._pipeline.transaction(is_atomic):
+                    written = self._run_steps()
+        except BaseException:
+            self.roll_back()
+            raise
+        for writes, failures in written:
+            self._on_written(writes, failures)
         for action in self._callbacks:
             action()
 
-    def _write_entries(self, entries: list[EntryWrite]) -> None:
-        if not entries:
-            return
-        failures = self._pipeline.write_entries(entries)
-        self._on_written(entries, failures)
-        for failure in failures:
+    def _run_steps(self) -> list[tuple[list[EntryWrite], list[Exception | None]]]:
+        written: list[tuple[list[EntryWrite], list[Exception | None]]] = []
+        entries: list[tuple[int, EntryWrite]] = []
+        for position, step in self._steps:
+            if isinstance(step, EntryWrite):
+                entries.append((position, step))
+                continue
+            if entries:
+                written.append(self._write_entries(entries))
+                entries = []
+            self.position = position
+            step(self._pipeline)
+        if entries:
+            written.append(self._write_entries(entries))
+        return written
+
+    def _write_entries(
+        self, entries: list[tuple[int, EntryWrite]]
+    ) -> tuple[list[EntryWrite], list[Exception | None]]:
+        self.position, _ = entries[0]
+        writes = [write for _, write in entries]
+        failures = self._pipeline.write_entries(writes)
+        for (position, _), failure in zip(entries, failures, strict=True):
             if failure is not None:  # the write was checked before: server and pipeline disagree
+                self.position = position
                 raise failure
+        return writes, failures
 
 
 def _set_or_delete(store: dict[K, V], key: K, value: V | None) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from grpc import StatusCode
 
-from softswitch.errors import SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, BatchTooLarge, SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
+from softswitch.p4runtime.codecs.translation import NoFreeNumber
 from softswitch.p4runtime.entities.counters import CounterEntries
 from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
@@ -30,9 +32,9 @@ from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import LoadedConfig, check_complete
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.packet_io import ControllerHeader
-from softswitch.p4runtime.plain.request import Request
+from softswitch.p4runtime.plain.request import Request, ScannedUpdates
 from softswitch.p4runtime.plain.writer import OperationTarget, PlainWriter
-from softswitch.p4runtime.status import Refusal, invalid, unimplemented
+from softswitch.p4runtime.status import Refusal, internal_error, invalid, unimplemented
 from softswitch.pipeline import ControlPlane, EntryWrite
 
 READ_CHUNK = 1024  # entities in one ReadResponse
@@ -57,8 +59,9 @@ class ControlledPipeline(Generic[PL]):
     program to a pipeline; `clock` returns the pipeline's time, in µs since start. `port_changed` must be
     called when the set `down_ports` changes.
 
-    Entries that have only exact matches and an action are stored in the pipeline and nowhere else. So a
-    caller that writes no other entries may replace the pipeline's state, by `load_image` for example.
+    Entries that have only exact matches and an action, and no strings of translated types, are stored in the
+    pipeline and nowhere else. So a caller that writes no other entries may replace the pipeline's state, by
+    `load_image` for example.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class ControlledPipeline(Generic[PL]):
         down_ports: Collection[int] = (),
     ) -> None:
         loaded_config = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
-        program, p4info = loaded_config.program, loaded_config.p4info
+        program, p4info = loaded_config.program, loaded_config.make_p4info()
         self.config = loaded_config.message
         self._clock = clock
         self._journal: Journal | None = None
@@ -77,8 +80,10 @@ class ControlledPipeline(Generic[PL]):
             self.pipeline = make_pipeline(program)
         except SwitchError as error:
             raise invalid(str(error)) from error
-        self.packet_in = ControllerHeader(p4info.packet_in)
-        self.packet_out = ControllerHeader(p4info.packet_out)
+        except RecursionError:
+            raise invalid(f"the program cannot be compiled: {NESTED_TOO_DEEPLY}") from None
+        self.packet_in = ControllerHeader(p4info.packet_in, p4info.uses)
+        self.packet_out = ControllerHeader(p4info.packet_out, p4info.uses)
         self.timers = IdleTimers(self.pipeline.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
@@ -133,7 +138,7 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        return Batch(self.pipeline, may_roll_back=False, on_written=self.handles.track)
+        return Batch(self.pipeline, self.p4info.uses, self.handles.track)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute a batch of updates in order, as atomically as requested; return a result for each."""
@@ -145,25 +150,50 @@ class ControlledPipeline(Generic[PL]):
         """Execute a request given as bytes; a fast path applies plain updates if none of them fails."""
         if self._journal is not None:
             self._journal.add(self._clock(), request.data)
-        writer, scanned = self._plain_writer, request.scanned
-        if writer and scanned and writer.write(scanned, self.handles.tracked_tables):
-            return [None] * len(scanned.updates)
+        scanned = request.scanned
+        if scanned is not None:
+            is_atomic = request.head.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC
+            try:
+                if self._write_scanned(scanned, is_atomic):
+                    return [None] * len(scanned.updates)
+            except BatchTooLarge as error:
+                raise unimplemented(f"DATAPLANE_ATOMIC: {error}") from None
+            except Exception as error:
+                return [internal_error(error)] * len(scanned.updates)
         return self._write(request.whole)
+
+    def _write_scanned(self, scanned: ScannedUpdates, is_atomic: bool) -> bool:
+        """Apply all updates if the fast path can; return whether it did."""
+        if self._plain_writer is None:
+            return False
+        with self.pipeline.transaction(is_atomic=True) if is_atomic else nullcontext():
+            return self._plain_writer.write(scanned, self.handles.tracked_tables)
 
     def _write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
-        batch = Batch(self.pipeline, on_written=self.handles.track)
-        results = [self._add_update(update, batch) for update in request.updates]
+        batch = self.batch()
+        results = [self._add_update(update, batch, index) for index, update in enumerate(request.updates)]
         if any(results):
             batch.roll_back()
+        else:
+            is_atomic = request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC
+            if failure := self._apply(batch, is_atomic):
+                results[batch.position] = failure
+        if any(results):
             aborted = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
             return [result or aborted for result in results]
-        if request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC and not batch.is_one_step:
-            batch.roll_back()
-            raise unimplemented("DATAPLANE_ATOMIC is supported for batches of table entries only")
-        batch.apply()
         return results
+
+    def _apply(self, batch: Batch, is_atomic: bool = False) -> Refusal | None:
+        """Apply a batch; return why it was undone, or None."""
+        try:
+            batch.apply(is_atomic)
+        except BatchTooLarge as error:
+            raise unimplemented(f"DATAPLANE_ATOMIC: {error}") from None
+        except Exception as error:
+            return internal_error(error)
+        return None
 
     def _write_each(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Execute updates one by one; consecutive plain ones go to the pipeline together."""
@@ -175,14 +205,20 @@ class ControlledPipeline(Generic[PL]):
             except Refusal as refusal:
                 results[index] = refusal
                 continue
+            except Exception as error:
+                results[index] = internal_error(error)
+                continue
             if write is not None:
                 plain_writes.append((index, write))
                 continue
             self._write_plain(plain_writes, results)  # before this update, to keep the order
             plain_writes = []
             batch = self.batch()
-            results[index] = self._add_update(update, batch)
-            batch.apply()
+            results[index] = self._add_update(update, batch, index)
+            if results[index] is None:
+                results[index] = self._apply(batch)
+            else:
+                batch.roll_back()
         self._write_plain(plain_writes, results)
         return results
 
@@ -191,19 +227,39 @@ class ControlledPipeline(Generic[PL]):
     ) -> None:
         if indexed_writes:
             writes = [write for _, write in indexed_writes]
-            failures = self.pipeline.write_entries(writes)
+            try:
+                with self.pipeline.transaction():
+                    failures = self.pipeline.write_entries(writes)
+            except Exception as error:
+                refusal = internal_error(error)
+                for index, _ in indexed_writes:
+                    results[index] = refusal
+                return
             self.handles.track(writes, failures)
             for (index, write), failure in zip(indexed_writes, failures, strict=True):
                 results[index] = self.tables.record_plain_result(write, failure)
 
-    def _add_update(self, update: p4r.Update, batch: Batch) -> Refusal | None:
+    def _add_update(self, update: p4r.Update, batch: Batch, position: int) -> Refusal | None:
+        """Check an update and add it to the batch; after a failure, the caller rolls the batch back."""
+        batch.position = position
         try:
             kind, handler = self._find_handler(update.entity)
             if update.type not in (INSERT, MODIFY, DELETE):
                 raise invalid(f"update type {update.type} is none of INSERT, MODIFY and DELETE")
             handler.write(update.type, getattr(update.entity, kind), batch)
+        except NoFreeNumber as refusal:
+            if update.type == DELETE:
+                return Refusal(StatusCode.NOT_FOUND, f"the entity is not there: {refusal}")
+            return refusal
         except Refusal as refusal:
             return refusal
+        except Exception as error:
+            return internal_error(error)
+        except BaseException:
+            batch.roll_back()
+            raise
+        finally:
+            self.p4info.uses.settle(batch.on_undo)
         return None
 
     # -- reads
@@ -217,8 +273,12 @@ class ControlledPipeline(Generic[PL]):
                 kind, handler = self._find_handler(entity)
                 entity_iterators.append(handler.read(getattr(entity, kind)))
                 results.append(None)
+            except NoFreeNumber:
+                results.append(None)  # no entity has the string
             except Refusal as refusal:
                 results.append(refusal)
+            finally:
+                self.p4info.uses.settle()
         return _responses(chain.from_iterable(entity_iterators)), results
 
     def _find_handler(self, entity: p4r.Entity) -> tuple[str, EntityKind]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from softswitch.errors import SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.consistency import check
@@ -23,9 +23,10 @@ BINARY_P4INFO_SUFFIXES = (".bin", ".binpb", ".pb")
 
 
 class LoadedConfig:
-    """The immutable program and P4Info of a config, parsed once; raises Refusal if the config is invalid.
+    """The program and P4Info of a config, parsed once; raises Refusal if the config is invalid.
 
-    `program` is that of the message, if it was parsed before.
+    `program` is that of the message, if it was parsed before. Neither changes, except for the numbers that
+    `p4info` gives to strings: so each pipeline has its own P4Info (`make_p4info`).
     """
 
     def __init__(self, message: p4r.ForwardingPipelineConfig, program: Program | None = None) -> None:
@@ -33,14 +34,21 @@ class LoadedConfig:
         self.message = message
         try:
             self.program = program or load_program(extract_program(message.p4_device_config))
-            self.p4info = P4Info(
-                fit_to_program(message.p4info, self.program),
-                {register.name: register.width for register in self.program.registers},
-            )
+            self._fitted_p4info = fit_to_program(message.p4info, self.program)
+            self._register_widths = {register.name: register.width for register in self.program.registers}
+            self.p4info = P4Info(self._fitted_p4info, self._register_widths)
             check(self.p4info, self.program)
             self.program = add_group_actions(self.program, self.p4info)
         except SwitchError as error:
             raise invalid(str(error)) from error
+        except RecursionError:
+            raise invalid(f"the pipeline config cannot be loaded: {NESTED_TOO_DEEPLY}") from None
+
+    def make_p4info(self) -> P4Info:
+        """Return the P4Info of a pipeline; those of pipelines share objects if they have no strings."""
+        if not self.p4info.has_strings:
+            return self.p4info
+        return P4Info(self._fitted_p4info, self._register_widths)
 
     @classmethod
     def read(cls, program: Path, p4info: Path) -> LoadedConfig:
@@ -74,3 +82,5 @@ def read_p4info(path: Path) -> p4i.P4Info:
             or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO_SUFFIXES)}"
         )
         raise SwitchError(f"{path} is not P4Info in protobuf's {format_name} format: {reason}") from None
+    except RecursionError:
+        raise SwitchError(f"{path} cannot be parsed: {NESTED_TOO_DEEPLY}") from None

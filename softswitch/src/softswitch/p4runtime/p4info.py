@@ -128,6 +128,8 @@ class P4Info:
             raise unimplemented("P4Info: externs are not supported by softswitch")
         self._message = message
         self._translations = translations = Translations(message.type_info)
+        self.uses = translations.uses
+        self.has_strings = translations.has_strings
         self._actions = {a.preamble.id: _make_action(a, translations) for a in message.actions}
         self.actions = {action.name: action for action in self._actions.values()}
         self._refs_by_table = {t.preamble.id: self._find_action_refs(t) for t in message.tables}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from softswitch.messages import pluralize
 from softswitch.p4runtime.codecs.fields import FieldGroup
+from softswitch.p4runtime.codecs.uses import Uses
 from softswitch.p4runtime.messages import p4r
 
 
 class ControllerHeader:
     """The header that precedes a frame on the CPU port. Its fields are packed in order."""
 
-    def __init__(self, fields: FieldGroup) -> None:
-        self._fields = fields
+    def __init__(self, fields: FieldGroup, uses: Uses) -> None:
+        self._fields, self._uses = fields, uses
         bits = sum(field.width for field in fields.fields)
         self._length = (bits + 7) // 8
         self._padding = self._length * 8 - bits
@@ -19,7 +20,11 @@ class ControllerHeader:
     def make_frame(self, packet_out: p4r.PacketOut) -> bytes:
         metadata = [(field.metadata_id, field.value) for field in packet_out.metadata]
         header = 0
-        for field, value in zip(self._fields.fields, self._fields.decode(metadata), strict=True):
+        try:
+            values = self._fields.decode(metadata)
+        finally:
+            self._uses.settle()
+        for field, value in zip(self._fields.fields, values, strict=True):
             header = header << field.width | value
         return (header << self._padding).to_bytes(self._length, "big") + packet_out.payload
 

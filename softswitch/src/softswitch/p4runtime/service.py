@@ -14,6 +14,7 @@ from grpc import StatusCode
 
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
+from softswitch.p4runtime.batch_status import abort_batch
 from softswitch.p4runtime.codecs.values import decode_uint128
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import Context, method_handlers, p4r
@@ -29,7 +30,7 @@ from softswitch.p4runtime.pipelines import (
 )
 from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.sessions import Sessions, Stream
-from softswitch.p4runtime.status import Refusal, abort_batch, invalid, unimplemented
+from softswitch.p4runtime.status import Refusal, abort, invalid, unimplemented
 
 API_VERSION = "1.6.0"
 MAX_MESSAGE_BYTES = 128 << 20  # a pipeline config may be larger than gRPC's default of 4 MiB
@@ -313,4 +314,4 @@ async def _abort_on_refusal(context: Context) -> AsyncIterator[None]:
     try:
         yield
     except Refusal as refusal:
-        await context.abort(refusal.code, str(refusal))
+        await abort(context, refusal.code, str(refusal))

@@ -1,15 +1,19 @@
 """Refusals of the P4Runtime server: a canonical code and one clear line (P4Runtime 1.4 §10)."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Mapping
 from typing import TypeVar
 
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
-from softswitch.p4runtime.messages import Context, p4r, rpc_status
+from softswitch.p4runtime.messages import Context
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
-DETAILS_KEY = "grpc-status-details-bin"
+MAX_MESSAGE_BYTES = 1024
+"""Size of a status message: clients accept 8 KiB of headers, and any byte may be sent as three."""
+_CUT = "..."
 
 
 class Refusal(SwitchError):
@@ -32,6 +36,12 @@ def unimplemented(message: str) -> Refusal:
     return Refusal(StatusCode.UNIMPLEMENTED, message)
 
 
+def internal_error(error: Exception) -> Refusal:
+    """Return the refusal of an update that failed by a fault of the switch; the log gets the traceback."""
+    log.error("an update failed and was undone", exc_info=error)
+    return Refusal(StatusCode.INTERNAL, f"the switch failed, and undid the update: {error!r}")
+
+
 def find_by_id(objects: Mapping[int, T], object_id: int, kind: str) -> T:
     if object_id not in objects:
         raise invalid(f"no {kind} has ID {object_id}")
@@ -42,29 +52,18 @@ def denied(message: str) -> Refusal:
     return Refusal(StatusCode.PERMISSION_DENIED, message)
 
 
-def batch_status(element: str, failures: Sequence[Refusal | None]) -> rpc_status.Status:
-    """Return the status of a batch with failures: UNKNOWN, with one `p4.v1.Error` for each element.
-
-    `element` is "update" or "entity". The message has the first failure, for clients that show no details.
-    """
-    numbered_failures = [
-        (position, failure) for position, failure in enumerate(failures, start=1) if failure is not None
-    ]
-    position, first_failure = numbered_failures[0]
-    status = rpc_status.Status(
-        code=int(StatusCode.UNKNOWN.value[0]),
-        message=f"{len(numbered_failures)} of {len(failures)} failed; "
-        f"{element} {position}: {first_failure.code.name}: {first_failure}",
-    )
-    for failure in failures:
-        error = p4r.Error()
-        if failure is not None:
-            error.canonical_code, error.message = failure.canonical_code, str(failure)
-        status.details.add().Pack(error)
-    return status
+def shorten(text: str, max_bytes: int) -> str:
+    """Return a text of at most `max_bytes` bytes in UTF-8; "..." marks what is cut out, before its end."""
+    data = text.encode()
+    if len(data) <= max_bytes:
+        return text
+    kept_bytes = max(0, max_bytes - len(_CUT))
+    head, tail = kept_bytes - kept_bytes // 4, kept_bytes // 4
+    parts = data[:head], data[len(data) - tail :]
+    begin, end = (part.decode(errors="ignore") for part in parts)
+    return f"{begin}{_CUT}{end}" if kept_bytes else ""
 
 
-async def abort_batch(context: Context, element: str, failures: Sequence[Refusal | None]) -> None:
-    status = batch_status(element, failures)
-    context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
-    await context.abort(StatusCode.UNKNOWN, status.message)
+async def abort(context: Context, code: StatusCode, message: str) -> None:
+    """Abort a call; a message that gRPC's clients would not accept is cut."""
+    await context.abort(code, shorten(message, MAX_MESSAGE_BYTES))

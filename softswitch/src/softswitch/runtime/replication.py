@@ -150,7 +150,7 @@ class Replication(RuntimeCalls[PL]):
     def _change(self) -> Iterator[_Change]:
         """Apply a change of nodes, groups and sessions as a whole, or undo it if the caller raises."""
         control, nodes = self._update_nodes()
-        change = _Change(nodes, control.replication, Batch(control.pipeline))
+        change = _Change(nodes, control.replication, control.batch())
         change.batch.snapshot(nodes)
         try:
             yield change

@@ -13,8 +13,9 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 import grpc
 from grpc import StatusCode
 
-from softswitch.errors import SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.p4runtime.messages import Context
+from softswitch.p4runtime.status import abort
 from softswitch.runtime.interface import SERVICE, Runtime
 
 METHODS = [name for name, _ in inspect.getmembers(Runtime, inspect.isfunction) if not name.startswith("_")]
@@ -40,12 +41,14 @@ def _make_handler(runtime: asyncio.Future[Runtime], name: str, on_changed: Calla
             bound_arguments = signature.bind(**json.loads(request or b"{}"))
             for argument, value in bound_arguments.arguments.items():
                 check_type(value, types[argument], argument)
+        except RecursionError:
+            await abort(context, StatusCode.INVALID_ARGUMENT, f"Error: the request: {NESTED_TOO_DEEPLY}")
         except (TypeError, ValueError) as error:
-            await context.abort(StatusCode.INVALID_ARGUMENT, f"Error: {method.__name__}: {error}")
+            await abort(context, StatusCode.INVALID_ARGUMENT, f"Error: {method.__name__}: {error}")
         try:
             answer = method(**bound_arguments.arguments)
         except SwitchError as error:
-            await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
+            await abort(context, StatusCode.FAILED_PRECONDITION, str(error))
         on_changed()
         return json.dumps({"answer": answer}).encode()
 

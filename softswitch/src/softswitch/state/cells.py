@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from softswitch import ir
-from softswitch.checks import check_index, check_value_set
+from softswitch.checks import check_counter, check_index, check_meter, check_value, check_value_set
 from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, CellArray, Layout
 from softswitch.memory.words import WORD_BYTES, split_words
 from softswitch.pipeline import CounterValue, MeterConfig
@@ -21,6 +21,7 @@ def meter_words(config: MeterConfig | None) -> list[int]:
     """Encode a meter with full buckets; None gives one that is always green (BMv2 meters.cpp `set_rate`)."""
     if config is None:
         return [0] * METER_WORDS
+    check_meter(config)
     words = [1]  # configured
     rates = (config.peak_rate, config.peak_burst), (config.committed_rate, config.committed_burst)
     for rate, burst in rates:
@@ -28,6 +29,10 @@ def meter_words(config: MeterConfig | None) -> list[int]:
         # Of a token bucket: rate, size, tokens, tokens generated since the start.
         words += [rate_bits, burst, burst, 0]
     return words
+
+
+def _bytes_of(words: Sequence[int]) -> bytes:
+    return np.array(words, dtype=np.uint64).tobytes()
 
 
 class Cells:
@@ -53,16 +58,27 @@ class Cells:
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         counter = self._counters[name]
         check_index(name, index, self._program.counters[counter].size)
-        offset = self._layout.counters[counter].at(index) // WORD_BYTES
-        with self._memory.locked():
-            self._memory.store(offset, value)
+        check_counter(value)
+        self._store(self._layout.counters[counter], index, _bytes_of(value))
+
+    def fill_counter(self, name: str, value: CounterValue) -> None:
+        counter = self._counters[name]
+        check_counter(value)
+        size = self._program.counters[counter].size
+        self._store(self._layout.counters[counter], 0, _bytes_of(value), size)
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         meter = self._meters[name]
         check_index(name, index, self._program.meters[meter].size)
-        offset = self._layout.meters[meter] + METER_WORDS * index
-        with self._memory.locked():
-            self._memory.store(offset, meter_words(config))
+        self._store(self._meter_cells(meter), index, _bytes_of(meter_words(config)))
+
+    def fill_meter(self, name: str, config: MeterConfig | None) -> None:
+        meter = self._meters[name]
+        size = self._program.meters[meter].size
+        self._store(self._meter_cells(meter), 0, _bytes_of(meter_words(config)), size)
+
+    def _meter_cells(self, meter: int) -> CellArray:
+        return CellArray(self._layout.meters[meter] * WORD_BYTES, METER_WORDS * WORD_BYTES)
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         register = self._registers[name]
@@ -88,10 +104,22 @@ class Cells:
         register = self._registers[name]
         definition = self._program.registers[register]
         check_index(name, index, definition.size)
-        size = self._layout.register_bytes(definition.width)
-        offset = self._layout.registers[register].at(index)
+        self._store(self._layout.registers[register], index, self._register_value(definition, value))
+
+    def fill_register(self, name: str, value: int) -> None:
+        register = self._registers[name]
+        definition = self._program.registers[register]
+        cells = self._layout.registers[register]
+        self._store(cells, 0, self._register_value(definition, value), definition.size)
+
+    def _register_value(self, definition: ir.Register, value: int) -> bytes:
+        check_value(definition.name, value, definition.width)
+        return value.to_bytes(self._layout.register_bytes(definition.width), "little")
+
+    def _store(self, cells: CellArray, first: int, data: bytes, count: int = 1) -> None:
+        """Store `data` in `count` cells."""
         with self._memory.locked():
-            self._memory.store_bytes(offset, value.to_bytes(size, "little"))
+            self._memory.store_cells(cells.at(first), cells.step, count, data)
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         number = self._value_sets[name]

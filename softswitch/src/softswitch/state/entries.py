@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nativekit.records import Records
 from softswitch import ir
-from softswitch.checks import check_action, check_default, table_full
+from softswitch.checks import check_action, check_counter, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
 from softswitch.memory.layout import COUNTER_WORDS, ENTRIES, FREE_RECORD, NO_ACTION, USED, Layout, TableLayout
-from softswitch.memory.rows import Words, rows
+from softswitch.memory.rows import Row, Words, rows
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -26,11 +29,24 @@ from softswitch.pipeline import (
 )
 from softswitch.state import write
 from softswitch.state.cells import meter_words
+from softswitch.state.chains import Chains
 from softswitch.state.memory import Memory
 from softswitch.state.profiles import MemberOrGroup, Profile
 
+_NO_HINTS = np.empty((0, 2), dtype=np.int64)
 CHANGES = {Change.INSERT: write.INSERT, Change.MODIFY: write.MODIFY, Change.DELETE: write.DELETE}
 Offsets = npt.NDArray[np.int64]
+
+
+class _EncodedKeys(NamedTuple):
+    """Keys of entries, encoded for compiled code (`write.find_records`) or for the index of chains."""
+
+    ops: Words
+    starts: Offsets
+    positions: list[int]
+    """Position of each operation's entry among all."""
+    ranged: list[tuple[int, str, list[int]]]
+    """Position, table and match words of each other entry."""
 
 
 class Entries:
@@ -49,7 +65,11 @@ class Entries:
         self._profiles = profiles
         # Indices in `_tables`, by the table's name.
         self._rows = {name: i for i, name in enumerate(layout.tables)}
-        self._tables = rows(layout.tables.values(), log=memory.log_address)
+        self._tables = rows(layout.tables.values())
+        self._chains = {name: Chains(table, memory) for name, table in layout.tables.items() if table.ranges}
+        self._chains_by_row = {self._rows[name]: chains for name, chains in self._chains.items()}
+        self.chain_steps = 0
+        """Steps in chains of entries by all writes, which show whether their time is quadratic."""
         self._count_offsets = np.array(
             [table_layout.header + ENTRIES for table_layout in layout.tables.values()], dtype=np.int64
         )
@@ -90,7 +110,7 @@ class Entries:
             if not write.can_apply_all(memory.words, self._tables, ops, starts, entry_counts, seen_ops):
                 return False
             results = np.zeros(count, dtype=np.int8)
-            self._apply(ops, starts, results)
+            self._apply(ops, starts, results, _NO_HINTS, np.zeros(count + 1, dtype=np.int64))
         assert not results.any()
         return True
 
@@ -112,15 +132,52 @@ class Entries:
 
     def _apply_ops(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)
-        self._apply(*_concatenate(ops), results)
+        numbers = np.zeros(len(ops) + 1, dtype=np.int64)
+        words, starts = _concatenate(ops)
+        ranged = [(i, op) for i, op in enumerate(ops) if op[1] in self._chains_by_row]
+        if not ranged:
+            self._apply(words, starts, results, _NO_HINTS, numbers)
+            return results
+        chains = [self._chains_by_row[op[1]] for _, op in ranged]
+        hints = np.full((len(ops), 2), write.NO_HINT, dtype=np.int64)
+        expected = []
+        for table in set(chains):
+            table.begin()
+        for (i, op), table in zip(ranged, chains, strict=True):
+            *hints[i], result = table.plan(op[0], table.match_words(op), i)
+            expected.append(result)
+        self._apply(words, starts, results, hints, numbers)
+        if [int(results[i]) for i, _ in ranged] == expected:
+            for (i, op), table in zip(ranged, chains, strict=True):
+                if numbers[i]:
+                    table.confirm(table.match_words(op), int(numbers[i]))
+            for table in set(chains):
+                table.end()
         return results
 
-    def _apply(self, ops: Words, starts: Offsets, results: npt.NDArray[np.int8]) -> None:
+    def invalidate_chains(self) -> None:
+        """Read the index of chains again, after the memory has been replaced."""
+        for chains in self._chains.values():
+            chains.invalidate()
+
+    def _apply(
+        self,
+        ops: Words,
+        starts: Offsets,
+        results: npt.NDArray[np.int8],
+        hints: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.int64],
+    ) -> None:
         memory = self._memory
         with memory.changing() as words:
-            write.write_entries(
-                words, self._tables, ops, starts, results, memory.mutex_address, memory.waiting
-            )
+            tables = self._logged_tables if memory.is_logging else self._tables
+            mutex = memory.free_mutex_address
+            write.write_entries(words, tables, ops, starts, results, hints, numbers, mutex, memory.waiting)
+        self.chain_steps += int(numbers[-1])
+
+    @cached_property
+    def _logged_tables(self) -> Records[Row]:
+        return rows(self._layout.tables.values(), log=self._memory.log.ctypes.data)
 
     def _make_error(self, entry: EntryWrite, result: int) -> Exception:
         if result == write.EXISTS:
@@ -146,21 +203,31 @@ class Entries:
 
     # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
 
-    def _encode_keys(self, entries: Sequence[EntryKey]) -> tuple[Words, Offsets]:
-        ops = [
-            [
-                self._rows[entry.table],
-                *match_words(self._layout.tables[entry.table], entry.key, entry.priority),
-            ]
-            for entry in entries
-        ]
-        return _concatenate(ops)
+    def _encode_keys(self, entries: Sequence[EntryKey]) -> _EncodedKeys:
+        hashed: list[list[int]] = []
+        positions: list[int] = []
+        ranged: list[tuple[int, str, list[int]]] = []
+        for position, entry in enumerate(entries):
+            words = match_words(self._layout.tables[entry.table], entry.key, entry.priority)
+            if entry.table in self._chains:
+                ranged.append((position, entry.table, words))
+            else:
+                hashed.append([self._rows[entry.table], *words])
+                positions.append(position)
+        return _EncodedKeys(*_concatenate(hashed), positions, ranged)
 
-    def _look_up(self, encoded_keys: tuple[Words, Offsets]) -> Offsets:
+    def _look_up(self, encoded_keys: _EncodedKeys) -> Offsets:
         """Return word offsets of records, or -1; the lock must be held."""
-        ops, starts = encoded_keys
-        offsets = np.zeros(len(starts) - 1, dtype=np.int64)
-        write.find_records(self._memory.words, self._tables, ops, starts, offsets)
+        ops, starts, positions, ranged = encoded_keys
+        offsets = np.full(len(positions) + len(ranged), -1, dtype=np.int64)
+        found = np.zeros(len(positions), dtype=np.int64)
+        if positions or not ranged:
+            write.find_records(self._memory.words, self._tables, ops, starts, found)
+        offsets[positions] = found
+        for position, name, words in ranged:
+            if number := self._chains[name].find(words):
+                layout = self._layout.tables[name]
+                offsets[position] = layout.records + (number - 1) * layout.stride
         return offsets
 
     @contextmanager
@@ -181,6 +248,7 @@ class Entries:
             return CounterValue(*self._memory.read(cell, cell + COUNTER_WORDS, COUNTER_WORDS).tolist())
 
     def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
+        check_counter(value)
         with self._locked_record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             self._memory.store(cell, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from softswitch import ir
 from softswitch.memory.layout import Layout
@@ -68,6 +69,11 @@ class StatePipeline:
         """Decode a record without padding."""
         kind, _ = read_head(record)
         return decode_notice(self.program, kind, record[HEAD_BYTES:])
+
+    # -- transactions
+
+    def transaction(self, is_atomic: bool = False) -> AbstractContextManager[None]:
+        return self._memory.transaction(is_atomic)
 
     # -- random numbers
 
@@ -138,14 +144,23 @@ class StatePipeline:
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         self._cells.write_counter(name, index, value)
 
+    def fill_counter(self, name: str, value: CounterValue) -> None:
+        self._cells.fill_counter(name, value)
+
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         self._cells.write_meter(name, index, config)
+
+    def fill_meter(self, name: str, config: MeterConfig | None) -> None:
+        self._cells.fill_meter(name, config)
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         return self._cells.read_register(name, start, stop)
 
     def write_register(self, name: str, index: int, value: int) -> None:
         self._cells.write_register(name, index, value)
+
+    def fill_register(self, name: str, value: int) -> None:
+        self._cells.fill_register(name, value)
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         self._cells.write_value_set(name, members)

@@ -26,10 +26,13 @@ class RunPool:
         self._runs[key] = (self._end, len(values))
         self._end += len(values)
         self.used += len(values)
+        self._memory.on_undo(lambda: self._take_back(key))
         return [*moved_keys, key]
 
     def _compact(self) -> list[int]:
         """Move runs to close gaps, in order of position so that none overwrites another; return all keys."""
+        old_runs, old_end = dict(self._runs), self._end
+        self._memory.on_undo(lambda: self._restore(old_runs, old_end))
         new_end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
             run = self._memory.words[self._first + first : self._first + first + count].copy()
@@ -48,5 +51,19 @@ class RunPool:
         return pack_halves(first, count)
 
     def remove(self, key: int) -> None:
-        _, count = self._runs.pop(key, (0, 0))
+        run = self._runs.pop(key, None)
+        if run is not None:
+            self.used -= run[1]
+            self._memory.on_undo(lambda: self._bring_back(key, run))
+
+    def _take_back(self, key: int) -> None:
+        """Undo the last `put`."""
+        self._end, count = self._runs.pop(key)
         self.used -= count
+
+    def _restore(self, runs: dict[int, tuple[int, int]], end: int) -> None:
+        self._runs, self._end = runs, end
+
+    def _bring_back(self, key: int, run: tuple[int, int]) -> None:
+        self._runs[key] = run
+        self.used += run[1]

@@ -18,20 +18,29 @@ MemberOrGroup = UseMember | UseGroup
 class Slots:
     """Slots by number; a new number gets the slot that was freed last, or else the lowest unused slot."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory  # for transactions
         self.by_number: dict[int, int] = {}
         self._free: list[int] = []
 
     def take(self, number: int) -> int:
         if number not in self.by_number:
-            self.by_number[number] = self._free.pop() if self._free else len(self.by_number)
+            is_reused = bool(self._free)
+            self.by_number[number] = self._free.pop() if is_reused else len(self.by_number)
+            self._memory.on_undo(lambda: self._take_back(number, is_reused))
         return self.by_number[number]
 
     def release(self, number: int) -> int | None:
         slot = self.by_number.pop(number, None)
         if slot is not None:
             self._free.append(slot)
+            self._memory.on_undo(lambda: self.by_number.update({number: self._free.pop()}))
         return slot
+
+    def _take_back(self, number: int, is_reused: bool) -> None:
+        slot = self.by_number.pop(number)
+        if is_reused:
+            self._free.append(slot)
 
 
 class Profile:
@@ -40,7 +49,7 @@ class Profile:
         self._number = program.profiles.index(layout.profile)
         self._layout = layout
         self._memory = memory
-        self._members, self._groups = Slots(), Slots()
+        self._members, self._groups = Slots(memory), Slots(memory)
         self._pool = RunPool(memory, layout.pool, layout.pool_size)
         self.uses: dict[int, MemberOrGroup] = {}
         """Members and groups by the words of entries that refer to them; guarded by `Memory.control_lock`."""
@@ -50,12 +59,12 @@ class Profile:
             if action is None:
                 slot = self._members.release(member)
                 if slot is not None:
-                    del self.uses[member_reference(slot)]
+                    self._set_use(member_reference(slot), None)
                 return
             invocation = check_member(self._program, self._number, member, action, self._members.by_number)
             words = data_words(self._program, invocation)
             slot = self._members.take(member)
-            self.uses[member_reference(slot)] = UseMember(member)
+            self._set_use(member_reference(slot), UseMember(member))
             offset = self._layout.members + slot * self._layout.stride
             with self._memory.locked():
                 self._memory.store(offset, words)
@@ -69,7 +78,7 @@ class Profile:
             slots, profile = self._members.by_number, self._layout.profile
             check_group(profile, group, members, slots, self._groups.by_number, other_words)
             references = [member_reference(slots[member]) for member in members]
-            self.uses[group_reference(self._groups.take(group))] = UseGroup(group)
+            self._set_use(group_reference(self._groups.take(group)), UseGroup(group))
             with self._memory.locked():
                 for number in self._pool.put(group, references):
                     self._set_run(self._groups.by_number[number], self._pool.word(number))
@@ -78,9 +87,21 @@ class Profile:
         self._pool.remove(group)
         slot = self._groups.release(group)
         if slot is not None:
-            del self.uses[group_reference(slot)]
+            self._set_use(group_reference(slot), None)
             with self._memory.locked():
                 self._set_run(slot, 0)
+
+    def _set_use(self, reference: int, use: MemberOrGroup | None) -> None:
+        old_use = self.uses.pop(reference, None)
+        if use is not None:
+            self.uses[reference] = use
+        self._memory.on_undo(lambda: self._restore_use(reference, old_use))
+
+    def _restore_use(self, reference: int, use: MemberOrGroup | None) -> None:
+        if use is None:
+            self.uses.pop(reference, None)
+        else:
+            self.uses[reference] = use
 
     def _set_run(self, slot: int, run: int) -> None:
         self._memory.store(self._layout.groups + slot, [run])

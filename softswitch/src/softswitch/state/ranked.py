@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from nativekit.compile import compiled, int64
 from softswitch.memory.layout import GROUPS, HEADER_WORDS
@@ -140,8 +141,14 @@ def find_ranked(state: Words, table: Row, op: Words, start: int) -> int:
 
 
 @compiled
-def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
-    """Add a new entry to its group, and to the chain of its key in order of rank."""
+def insert_ranked(
+    state: Words, table: Row, op: Words, start: int, stop: int, hint: int, numbers: npt.NDArray[np.int64]
+) -> int:
+    """Add a new entry to its group, and to the chain of its key in order of rank; return its number.
+
+    `hint` is its predecessor in the chain, or another of equal or higher rank, or 0. The last element of
+    `numbers` counts the steps in the chain.
+    """
     field_words = table.field_words
     rank = op[start + 2 * field_words]
     group = _find_group(state, table, op, start + field_words)
@@ -160,22 +167,30 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
     if position < 0:
         point_bucket(state, table, -1 - position, number)  # the free bucket, by `find_bucket`
     else:
-        predecessor, successor = int64(0), bucket_record(state, table, position)
+        predecessor, successor = int64(hint), bucket_record(state, table, position)
+        if hint != 0:
+            successor = _next_record(state, table, hint)
         while successor != 0 and state[record_at(table, successor) + table.rank] >= rank:
             predecessor, successor = successor, _next_record(state, table, successor)
+            numbers[-1] += 1
         store_word(state, table, record + table.link, np.uint64(successor))
         _link_record(state, table, position, predecessor, number)
     _join_group(state, table, group, rank)
+    return number
 
 
 @compiled
-def remove_ranked(state: Words, table: Row, number: int) -> None:
+def remove_ranked(state: Words, table: Row, number: int, hint: int, numbers: npt.NDArray[np.int64]) -> None:
+    """Remove an entry; `hint` is another one before it in its chain, or 0 (`insert_ranked`)."""
     record = record_at(table, number)
     group = int64(state[record + table.field_words])
     position = find_bucket(state, table, state, record)
-    predecessor, current = int64(0), bucket_record(state, table, position)
+    predecessor, current = int64(hint), bucket_record(state, table, position)
+    if hint != 0:
+        current = _next_record(state, table, hint)
     while current != number:
         predecessor, current = current, _next_record(state, table, current)
+        numbers[-1] += 1
     _link_record(state, table, position, predecessor, _next_record(state, table, number))
     free_record(state, table, number)
     _leave_group(state, table, group)

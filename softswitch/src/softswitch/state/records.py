@@ -12,7 +12,7 @@ from nativekit.memory import pointer
 from softswitch.llvmir import POINTER
 from softswitch.memory.index import find_at_function, hash_at_function
 from softswitch.memory.layout import ENTRIES, FREE, FREE_RECORD, USED
-from softswitch.memory.rows import LOG_ENTRIES, Row, Words
+from softswitch.memory.rows import LOG_WORDS, Row, Words
 from softswitch.memory.words import HALF, LOW_HALF_MASK, WORD_BYTES
 
 _HALF = np.uint64(HALF)
@@ -50,12 +50,14 @@ def address(words: Words, offset: int) -> int:
 
 @compiled
 def store_word(state: Words, table: Row, offset: int, value: int | np.integer) -> None:
-    """Change a word, and append its offset to the table's log of changes, if there is one (`memory.rows`)."""
-    state[offset] = value
+    """Change a word, and append it with its old value to the table's log, if there is one (`memory.rows`)."""
     if table.log != 0:
-        log = carray(pointer(table.log), 1 + LOG_ENTRIES, np.int64)
-        log[0] += 1  # the number of entries
-        log[log[0]] = offset
+        log = carray(pointer(table.log), LOG_WORDS, np.uint64)
+        position = 1 + 2 * int64(log[0])
+        log[position] = np.uint64(offset)
+        log[position + 1] = state[offset]
+        log[0] += ONE  # the number of changes
+    state[offset] = value
 
 
 @compiled

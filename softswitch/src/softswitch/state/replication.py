@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softswitch.checks import check_clone_session, check_multicast_group, check_replicas
+from softswitch.checks import (
+    check_clone_session,
+    check_each_replica,
+    check_multicast_group,
+    check_replicas,
+    check_value,
+)
 from softswitch.limits import MAX_REPLICAS
 from softswitch.memory.layout import SESSION_WORDS, ReplicationLayout
-from softswitch.memory.words import pack_halves
+from softswitch.memory.words import HALF, pack_halves
 from softswitch.pipeline import Replica
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
@@ -27,10 +33,12 @@ class Replication:
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int) -> None:
         check_clone_session(session)
+        check_value(f"length of clone session {session}", length, HALF)
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 
     def _write(self, offset: int, replicas: Sequence[Replica], *next_words: int) -> None:
         """Replace the run that the word at `offset` points to, and store `next_words` after this word."""
+        check_each_replica(replicas)
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control_lock:
             check_replicas(self._pool.used - self._pool.length(offset) + len(values))

@@ -34,6 +34,7 @@ from softswitch.state.records import (
 INSERT, MODIFY, DELETE = 1, 2, 3
 OP_HEADER_WORDS = 2  # of an operation: change, table row
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
+NO_HINT = -(1 << 62)
 _HASH_MASK = np.uint64(0x7FFFFFFF)  # makes a hash a small int64 that is not negative
 
 
@@ -62,22 +63,44 @@ def _find_number(state: Words, table: Row, op: Words, start: int) -> int:
 
 
 @compiled
-def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: int) -> int:
-    number = _find_number(state, table, op, start)
+def _resolve(hint: int, numbers: npt.NDArray[np.int64]) -> int:
+    """Return the number of a record that a hint names: by itself, or as that of a previous operation."""
+    return hint if hint >= 0 else numbers[-1 - hint]
+
+
+@compiled
+def _write(
+    state: Words,
+    table: Row,
+    op: Words,
+    start: int,
+    stop: int,
+    change: int,
+    index: int,
+    hints: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
+) -> int:
+    predecessor = int64(0)
+    if len(hints) != 0 and hints[index, 0] != NO_HINT:
+        number = _resolve(hints[index, 0], numbers)
+        if hints[index, 1] != NO_HINT:
+            predecessor = _resolve(hints[index, 1], numbers)
+    else:
+        number = _find_number(state, table, op, start)
     if change == INSERT:
         if number != 0:
             return EXISTS
         if state[table.header + ENTRIES] >= np.uint64(table.max_entries):
             return FULL
         if table.is_ranked:
-            insert_ranked(state, table, op, start, stop)
+            numbers[index] = insert_ranked(state, table, op, start, stop, predecessor, numbers)
         else:
             _insert_exact(state, table, op, start, stop)
     elif number == 0:
         return MISSING
     elif change == DELETE:
         if table.is_ranked:
-            remove_ranked(state, table, number)
+            remove_ranked(state, table, number, predecessor, numbers)
         else:
             _remove_exact(state, table, op, start, number)
     else:
@@ -95,19 +118,28 @@ def write_entries(
     ops: Words,
     starts: npt.NDArray[np.int64],
     results: npt.NDArray[np.int8],
+    hints: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
     mutex: int,
     waiting: Words,
 ) -> None:
-    """Apply operations `ops[starts[i]:starts[i + 1]]`; each result is DONE, EXISTS, MISSING or FULL."""
-    waiting[0] = 1
-    pthread_mutex_lock(mutex)
+    """Apply operations `ops[starts[i]:starts[i + 1]]`; each result is DONE, EXISTS, MISSING or FULL.
+
+    `hints[i]` has the numbers of the entry's record (0: there is none) and of its predecessor in the chain,
+    or NO_HINT; -1 - j names the record that operation j has inserted. Without hints it is empty. `numbers`
+    must be zeroed; it gets the records of inserted ranked entries, and then the steps in chains. `mutex` is 0
+    if the caller holds it.
+    """
+    if mutex != 0:
+        waiting[0] = 1
+        pthread_mutex_lock(mutex)
     for i in range(len(results)):
         table = tables[int64(ops[starts[i] + 1])]
-        results[i] = _write(
-            state, table, ops, starts[i] + OP_HEADER_WORDS, starts[i + 1], int64(ops[starts[i]])
-        )
-    pthread_mutex_unlock(mutex)
-    waiting[0] = 0
+        first, change = starts[i] + OP_HEADER_WORDS, int64(ops[starts[i]])
+        results[i] = _write(state, table, ops, first, starts[i + 1], change, i, hints, numbers)
+    if mutex != 0:
+        pthread_mutex_unlock(mutex)
+        waiting[0] = 0
 
 
 @entry_point

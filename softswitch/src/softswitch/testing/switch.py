@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from softswitch import ir
 from softswitch.commands.shell import Shell
-from softswitch.errors import SwitchError
+from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.explain.tree import draw, make_tree
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.loaded_config import read_file, read_p4info
@@ -81,6 +81,8 @@ class Switch(AbstractContextManager["Switch"]):
             message = text_format.Parse(request, p4r.WriteRequest())
         except text_format.ParseError as error:
             raise SwitchError(f"expected a WriteRequest in text format: {error}") from None
+        except RecursionError:
+            raise SwitchError(f"the WriteRequest cannot be parsed: {NESTED_TOO_DEEPLY}") from None
         for refusal in self._pipelines.get_saved().write(message):
             if refusal is not None:
                 raise refusal

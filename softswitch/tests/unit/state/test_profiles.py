@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from softswitch import ir
 from softswitch.limits import MAX_REPLICAS
 from softswitch.pipeline import ActionCall, Replica, UseGroup, UseMember
+from softswitch.state.memory import Memory
 from softswitch.state.profiles import Slots
 from softswitch.state.replication import Replication
 from switch_harness.state_programs import NARROW, PLAIN, WIDE, State, key_field, program, table
@@ -21,7 +22,7 @@ PROGRAM = program(PROFILED, profiles=(ir.ActionProfile("profile", SIZE, 0),), ca
 
 
 def test_slots_are_given_in_order_and_given_again() -> None:
-    slots = Slots()
+    slots = Slots(Memory(size_bytes=0))
     assert [slots.take(number) for number in (70, 50, 60, 50)] == [0, 1, 2, 1]
     assert slots.release(50) == 1
     assert slots.release(50) is None

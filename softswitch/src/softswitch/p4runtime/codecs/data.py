@@ -32,6 +32,7 @@ Shape = Leaf | Struct
 def shape_of(
     spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, translations: Translations, location: str
 ) -> Shape:
+    """Return the shape of a type; RecursionError if it contains itself, which `LoadedConfig` reports."""
     match spec.WhichOneof("type_spec"):
         case "bitstring":
             return Leaf("bitstring", _width(spec.bitstring, location))

@@ -34,6 +34,9 @@ class FieldGroup:
         self.widths = tuple(field.width for field in fields)
         self._ids_and_widths = [(field.id, field.width) for field in fields]
         self.is_translated = any(field.translation is not None for field in fields)
+        self.has_strings = any(
+            field.translation is not None and field.translation.has_strings for field in fields
+        )
 
     def decode(self, pairs: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
         """Decode (field ID, value) pairs to integers in declaration order; raises Refusal."""

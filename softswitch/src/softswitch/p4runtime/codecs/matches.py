@@ -42,7 +42,7 @@ class MatchKey:
     def __init__(self, location: str, fields: Sequence[MatchField]) -> None:
         self.fields = tuple(fields)
         self._values = FieldGroup(f"{location}, match field", [field.value for field in fields])
-        self.is_translated = self._values.is_translated
+        self.is_translated, self.has_strings = self._values.is_translated, self._values.has_strings
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
     def decode(self, messages: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:

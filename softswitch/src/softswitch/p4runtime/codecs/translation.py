@@ -2,7 +2,8 @@
 
 The mapping of a type is a bijection. It begins with the pairs of `@p4runtime_translation_mappings`, an
 annotation of the type in P4Info, which a controller may add. Other numbers stand for themselves, as do
-decimal numbers in strings. Any other string gets the smallest free number from 1 on, and keeps it.
+decimal numbers in strings. Any other string gets the smallest free number from 1 on, and keeps it while an
+entity has it (`codecs.uses`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 
 from grpc import StatusCode
 
+from softswitch.p4runtime.codecs.uses import Uses
 from softswitch.p4runtime.codecs.values import decode, encode
 from softswitch.p4runtime.messages import p4t
 from softswitch.p4runtime.status import Refusal, invalid
@@ -22,11 +24,16 @@ _INDEX_WIDTH = 32  # width in bits of a type that is used for indices only: the 
 _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
 
 
+class NoFreeNumber(Refusal):
+    """A string has no number, and all numbers of its type are in use."""
+
+
 class Translation:
     """The mapping of a type of `width` bits; controllers use `sdn_width` bits, or strings if that is None."""
 
-    def __init__(self, name: str, spec: p4t.P4NewTypeSpec) -> None:
+    def __init__(self, name: str, spec: p4t.P4NewTypeSpec, uses: Uses | None = None) -> None:
         self.name = name
+        self._uses = uses or Uses()
         self.width = 0  # until a field of this type is known (`Translations.of`)
         translated_type = spec.translated_type
         self.sdn_width = (
@@ -37,18 +44,37 @@ class Translation:
         self._next_number = 1
         for value, number in _parse_pairs(spec.annotations, f"P4Info: type {name}"):
             self._add_pair(value.encode() if isinstance(value, str) else value, number)
+        self._mapped_numbers = frozenset(self._values_by_number)
+
+    @property
+    def has_strings(self) -> bool:
+        return self.sdn_width is None
 
     def decode(self, value: bytes, location: str) -> int:
-        key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
-        number = self._numbers_by_value.get(key)
-        if number is None:
-            number = (
-                self._number_for_integer(key, location)
-                if isinstance(key, int)
-                else self._number_for_text(key, location)
-            )
-            self._add_pair(key, number)
+        """Return the number of a value; mention it, and give it one if it is a string without one."""
+        if self.sdn_width is not None:
+            integer = decode(value, self.sdn_width, location)
+            number = self._numbers_by_value.get(integer)
+            return self._number_for_integer(integer, location) if number is None else number
+        number = self._numbers_by_value.get(value)
+        if is_new := number is None:
+            number = self._number_for_text(value, location)
+            self._add_pair(value, number)
+        if number not in self._mapped_numbers:
+            self._uses.mention(self, number, is_new)
         return number
+
+    def take_number(self, value: bytes, number: int) -> None:
+        """Give a value its number again."""
+        self._add_pair(value, number)
+
+    def return_number(self, number: int) -> bytes:
+        """Make a number free; return the string that had it."""
+        value = self._values_by_number.pop(number)
+        assert isinstance(value, bytes)
+        del self._numbers_by_value[value]
+        self._next_number = min(self._next_number, max(number, 1))
+        return value
 
     def _number_for_integer(self, value: int, location: str) -> int:
         width = self.width or _INDEX_WIDTH
@@ -101,7 +127,7 @@ class Translation:
             self._next_number += 1
         if self._next_number >> self.width:
             text = f"{location}: all {(1 << self.width) - 1} values of type {self.name} are in use"
-            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
+            raise NoFreeNumber(StatusCode.RESOURCE_EXHAUSTED, text)
         return self._next_number
 
 
@@ -122,11 +148,16 @@ class Translations:
     """The translations of a P4Info by type. Values of the same type have one mapping everywhere."""
 
     def __init__(self, types: p4t.P4TypeInfo) -> None:
+        self.uses = Uses()
         self._translations_by_name = {
-            name: Translation(name, spec)
+            name: Translation(name, spec, self.uses)
             for name, spec in types.new_types.items()
             if spec.HasField("translated_type")
         }
+
+    @property
+    def has_strings(self) -> bool:
+        return any(translation.has_strings for translation in self._translations_by_name.values())
 
     def of(self, type_name: p4t.P4NamedType, width: int = 0) -> Translation | None:
         translation = self._translations_by_name.get(type_name.name)

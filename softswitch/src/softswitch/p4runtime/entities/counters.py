@@ -21,8 +21,10 @@ class CounterEntries(Arrays[CounterInfo]):
         value = counter_value(message.data)
 
         def step(pipeline: ControlPlane) -> None:
-            for index in indices:
-                pipeline.write_counter(array.name, index, value)
+            if message.HasField("index"):
+                pipeline.write_counter(array.name, indices.start, value)
+            else:
+                pipeline.fill_counter(array.name, value)
 
         if message.HasField("data"):
             batch.add(step)

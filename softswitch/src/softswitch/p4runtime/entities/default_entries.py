@@ -30,3 +30,4 @@ def write_default(store: TableStore, update_type: int, entry: p4r.TableEntry, ba
         new_entry = store.initial_default
         batch.add(lambda pipeline: pipeline.set_default(store.name, None))
     batch.put(store.default, DEFAULT_KEY, new_entry)
+    batch.hold_strings(("default", store.name))

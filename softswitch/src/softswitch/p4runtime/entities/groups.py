@@ -80,11 +80,10 @@ def _put_group(
     copy.CopyFrom(message)
     _change_uses(store, old, copy, batch)
     batch.put(store.groups, group, copy)
-    batch.snapshot(store.numbers)  # before the change, for a roll-back
-    order = store.numbers.set_group(group, weights)
-    batch.put(store.member_counts, group, len(order))
-    batch.put(store.group_orders, group, [GroupMember(member, watched_ports[member]) for member in order])
-    batch.add(lambda pipeline: store.write_group(pipeline, group))
+    batch.hold_strings(("group", store.name, group))
+    order = store.numbers.set_group(group, weights, batch.on_undo)
+    store.group_sizes.put(group, len(order), batch)
+    store.put_group_order(group, [GroupMember(member, watched_ports[member]) for member in order], batch)
 
 
 def _delete_group(store: ProfileStore, group: int, batch: Batch) -> None:
@@ -93,10 +92,10 @@ def _delete_group(store: ProfileStore, group: int, batch: Batch) -> None:
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
     _change_uses(store, store.groups[group], None, batch)
     batch.put(store.groups, group, None)
-    batch.snapshot(store.numbers)
-    batch.put(store.member_counts, group, None)
+    batch.release_strings(("group", store.name, group))
+    store.group_sizes.put(group, None, batch)
     batch.put(store.group_orders, group, None)
-    store.numbers.remove_group(group)
+    store.numbers.remove_group(group, batch.on_undo)
     batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))
 
 

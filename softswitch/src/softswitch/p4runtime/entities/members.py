@@ -63,8 +63,7 @@ def _insert_member(store: ProfileStore, member: int, batch: Batch) -> None:
         raise Refusal(StatusCode.ALREADY_EXISTS, text)
     if len(store.members) >= store.size:
         raise store.full_error("member")
-    batch.snapshot(store.numbers)
-    store.numbers.add_member(member)
+    store.numbers.add_member(member, batch.on_undo)
 
 
 def _delete_member(store: ProfileStore, member: int, batch: Batch) -> None:
@@ -73,11 +72,15 @@ def _delete_member(store: ProfileStore, member: int, batch: Batch) -> None:
         users = pluralize(uses, "entry or group", "entries or groups")
         text = f"action profile {store.name}: member {member} is used by {users}"
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
-    batch.snapshot(store.numbers)
-    store.numbers.remove_member(member)
+    store.numbers.remove_member(member, batch.on_undo)
     _put_member(store, member, None, batch)
 
 
 def _put_member(store: ProfileStore, member: int, call: ActionCall | None, batch: Batch) -> None:
     batch.put(store.members, member, call)
+    holder = "member", store.name, member
+    if call is None:
+        batch.release_strings(holder)
+    else:
+        batch.hold_strings(holder)
     batch.add(lambda pipeline: pipeline.write_member(store.name, member, call))

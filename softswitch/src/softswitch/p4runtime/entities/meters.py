@@ -30,6 +30,9 @@ class MeterEntries(Arrays[MeterInfo]):
             batch.put(self._configs, (array.id, index), config)
 
         def step(pipeline: ControlPlane) -> None:
+            if len(indices) == array.size:
+                pipeline.fill_meter(array.name, config)
+                return
             for index in indices:
                 pipeline.write_meter(array.name, index, config)
 

@@ -26,13 +26,13 @@ def prepare_one_shot(
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     member_numbers = store.one_shots[group].member_numbers
-    batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)
-    batch.put(store.member_counts, group, None)
+    store.group_sizes.put(group, None, batch)
+    store.one_shot_sizes.put(group, None, batch)
     batch.put(store.group_orders, group, None)
-    store.numbers.group_allocator.free(group)
+    store.numbers.group_allocator.free(group, batch.on_undo)
     for numbers in member_numbers:
-        store.numbers.free(numbers)
+        store.numbers.free(numbers, batch.on_undo)
 
     def step(pipeline: ControlPlane) -> None:
         pipeline.write_group(store.name, group, None)
@@ -50,27 +50,25 @@ def _add_one_shot(
     watched_ports: Sequence[int | None],
     batch: Batch,
 ) -> EntryAction:
-    batch.snapshot(store.numbers)
-    group = store.numbers.group_allocator.allocate()
-    member_numbers = [store.numbers.allocate(weight) for weight in weights]
+    group = store.numbers.group_allocator.allocate(batch.on_undo)
+    member_numbers = [store.numbers.allocate(weight, batch.on_undo) for weight in weights]
     batch.put(store.one_shots, group, OneShot(message, member_numbers))
-    batch.put(store.member_counts, group, sum(weights))
+    store.group_sizes.put(group, sum(weights), batch)
+    store.one_shot_sizes.put(group, len(calls), batch)
     # In the pipeline, a member has the number of its first copy.
     numbered_members = [
         (number, GroupMember(numbers[0], port))
         for numbers, port in zip(member_numbers, watched_ports, strict=True)
         for number in numbers
     ]
-    batch.put(
-        store.group_orders, group, [member for _, member in sorted(numbered_members, key=itemgetter(0))]
-    )
 
-    def step(pipeline: ControlPlane) -> None:
+    def write_members(pipeline: ControlPlane) -> None:
         for numbers, call in zip(member_numbers, calls, strict=True):
             pipeline.write_member(store.name, numbers[0], call)
-        store.write_group(pipeline, group)
 
-    batch.add(step)
+    batch.add(write_members)
+    order = [member for _, member in sorted(numbered_members, key=itemgetter(0))]
+    store.put_group_order(group, order, batch)
     return UseGroup(group)
 
 
@@ -107,7 +105,7 @@ def _decode_members(
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
     store.check_group_size(weights, limit=0)
-    if sum(len(one_shot.member_numbers) for one_shot in store.one_shots.values()) + len(calls) > store.size:
+    if store.one_shot_sizes.total + len(calls) > store.size:
         raise store.full_error("member")
     if len(store.one_shots) >= store.size:
         raise store.full_error("group")

@@ -13,6 +13,7 @@ from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.selection import MemberNumbers
+from softswitch.p4runtime.entities.sizes import Sizes
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, find_by_id, invalid
@@ -59,7 +60,9 @@ class ProfileStore:
         self.members: dict[int, ActionCall] = {}
         self.groups: dict[int, p4r.ActionProfileGroup] = {}
         self.one_shots: dict[int, OneShot] = {}
-        self.member_counts: dict[int, int] = {}  # number of members of each group or one-shot in the pipeline
+        # Members of each group or one-shot in the pipeline, each as often as its weight says.
+        self.group_sizes = Sizes[int]()
+        self.one_shot_sizes = Sizes[int]()  # actions of each one-shot
         self.member_uses: dict[int, int] = {}  # number of entries and groups that refer to each member
         self.group_uses: dict[int, int] = {}
         self.numbers = MemberNumbers()
@@ -101,18 +104,20 @@ class ProfileStore:
         if 0 < limit < size:
             text = f"action profile {self.name}: a group of size {size} is larger than {limit}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
-        total = sum(weights) + sum(n for other, n in self.member_counts.items() if other != group)
+        total = sum(weights) + self.group_sizes.total_without(group)
         if total > GROUP_MEMBERS_PER_MEMBER * self.size:
             capacity = GROUP_MEMBERS_PER_MEMBER * self.size
             text = f"its groups have room for {capacity} members together, not {total}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
-    def write_group(self, pipeline: ControlPlane, group: int) -> None:
-        members = [
-            group_member.member
-            for group_member in self.group_orders[group]
-            if group_member.watched_port not in self._down_ports
-        ]
+    def put_group_order(self, group: int, order: Sequence[GroupMember], batch: Batch) -> None:
+        """Store the order of a group, and write it to the pipeline; a later update may change it again."""
+        batch.put(self.group_orders, group, order)
+        batch.add(lambda pipeline: self.write_group(pipeline, group, order))
+
+    def write_group(self, pipeline: ControlPlane, group: int, order: Sequence[GroupMember]) -> None:
+        """Write the members of a group whose watched ports are not down."""
+        members = [member for member, watched_port in order if watched_port not in self._down_ports]
         pipeline.write_group(self.name, group, members)
 
     def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
@@ -144,9 +149,9 @@ class Profiles:
 
     def port_changed(self, pipeline: ControlPlane, port: int) -> None:
         for store in self._stores.values():
-            for group, members in store.group_orders.items():
-                if any(member.watched_port == port for member in members):
-                    store.write_group(pipeline, group)
+            for group, order in store.group_orders.items():
+                if any(member.watched_port == port for member in order):
+                    store.write_group(pipeline, group, order)
 
     def select(self, profile_id: int, member_or_group_id: int, kind: str) -> list[ProfileStore]:
         if profile_id:

@@ -21,9 +21,14 @@ class RegisterEntries(Arrays[RegisterInfo]):
         value = value_of(array.shape, message.data, f"register {array.name}")
 
         def step(pipeline: ControlPlane) -> None:
-            for index in indices:
-                pipeline.write_register(array.name, index, value)
+            if message.HasField("index"):
+                pipeline.write_register(array.name, indices.start, value)
+            else:
+                pipeline.fill_register(array.name, value)
 
+        if array.shape.translation is not None and array.shape.translation.has_strings:
+            for index in indices:
+                batch.hold_strings(("register", array.id, index))
         batch.add(step)
 
     def read(self, query: p4r.RegisterEntry) -> Iterator[p4r.Entity]:

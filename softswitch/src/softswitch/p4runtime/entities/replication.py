@@ -12,6 +12,7 @@ from softswitch.limits import MAX_REPLICAS
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.replicas import decode_replicas, order_replicas
+from softswitch.p4runtime.entities.sizes import Sizes
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ControlPlane, Replica
@@ -22,18 +23,21 @@ MAX_CLASS_OF_SERVICE = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
 class _ReplicatedEntries(ABC, Generic[M]):
-    """Entries of one kind by ID, with their replicas; `counts` has the number of replicas of every entry."""
+    """Entries of one kind by ID, with their replicas; `sizes` has the number of replicas of every entry."""
 
     name: str
     max_id: int
 
-    def __init__(self, counts: dict[tuple[str, int], int], port_translation: Translation | None) -> None:
+    def __init__(self, sizes: Sizes[tuple[str, int]], port_translation: Translation | None) -> None:
         self.entries: dict[int, tuple[M, list[Replica]]] = {}
         self._port_translation = port_translation
-        self._counts = counts
+        self._sizes = sizes
 
     @abstractmethod
     def id_of(self, message: M) -> int: ...
+
+    @abstractmethod
+    def only_id(self, identity: int) -> M: ...
 
     @abstractmethod
     def check_fields(self, message: M, location: str) -> None:
@@ -57,8 +61,10 @@ class _ReplicatedEntries(ABC, Generic[M]):
             self._check_exists(identity)
         if update_type == DELETE:
             batch.put(self.entries, identity, None)
-            batch.put(self._counts, (self.name, identity), None)
-            batch.add(lambda pipeline: self.write_replicas(pipeline, message, []))
+            self._sizes.put((self.name, identity), None, batch)
+            batch.release_strings((self.name, identity))
+            # Only the ID of the message counts; its other fields were not checked.
+            batch.add(lambda pipeline: self.write_replicas(pipeline, self.only_id(identity), []))
             return
         self.check_fields(message, location)
         _, old_order = self.entries.get(identity, (None, []))
@@ -72,12 +78,12 @@ class _ReplicatedEntries(ABC, Generic[M]):
     def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
         identity = self.id_of(message)
         key = (self.name, identity)
-        other_replicas = sum(count for other_key, count in self._counts.items() if other_key != key)
-        if other_replicas + len(replicas) > MAX_REPLICAS:
+        if self._sizes.total_without(key) + len(replicas) > MAX_REPLICAS:
             text = f"all groups and sessions together have room for {MAX_REPLICAS} replicas"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"{self.name} {identity}: {text}")
         batch.put(self.entries, identity, (message, replicas))
-        batch.put(self._counts, key, len(replicas))
+        self._sizes.put(key, len(replicas), batch)
+        batch.hold_strings(key)
         batch.add(lambda pipeline: self.write_replicas(pipeline, message, replicas))
 
     def read(self, query: M) -> Iterator[p4r.Entity]:
@@ -101,6 +107,9 @@ class _MulticastGroups(_ReplicatedEntries[p4r.MulticastGroupEntry]):
     def id_of(self, message: p4r.MulticastGroupEntry) -> int:
         return message.multicast_group_id
 
+    def only_id(self, identity: int) -> p4r.MulticastGroupEntry:
+        return p4r.MulticastGroupEntry(multicast_group_id=identity)
+
     def check_fields(self, message: p4r.MulticastGroupEntry, location: str) -> None:
         pass
 
@@ -121,6 +130,9 @@ class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
     def id_of(self, message: p4r.CloneSessionEntry) -> int:
         return message.session_id
 
+    def only_id(self, identity: int) -> p4r.CloneSessionEntry:
+        return p4r.CloneSessionEntry(session_id=identity)
+
     def check_fields(self, message: p4r.CloneSessionEntry, location: str) -> None:
         if message.class_of_service > MAX_CLASS_OF_SERVICE:
             raise invalid(
@@ -140,9 +152,9 @@ class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
 
 class PacketReplication:
     def __init__(self, port_translation: Translation | None = None) -> None:
-        counts: dict[tuple[str, int], int] = {}
-        self.groups = _MulticastGroups(counts, port_translation)
-        self.sessions = _CloneSessions(counts, port_translation)
+        sizes = Sizes[tuple[str, int]]()
+        self.groups = _MulticastGroups(sizes, port_translation)
+        self.sessions = _CloneSessions(sizes, port_translation)
 
     def write(self, update_type: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
         match message.WhichOneof("type"):

@@ -65,6 +65,8 @@ class TableStore:
             or table.profile
             or table.meter is not None
             or table.has_idle_timeout
+            or table.key.has_strings
+            or any(action.params.has_strings for action in table.entry_actions.values())
         )
 
     def decode_key(self, entry: p4r.TableEntry) -> Key:

@@ -130,6 +130,7 @@ class TableEntries:
         data = _decode_data(store, entry, self._clock())
         if batch.entry_count(store.name) >= store.size:
             raise store.full_error()
+        batch.hold_strings(store.entry_key(key))
         self._put_entry(store, Change.INSERT, key, use_action(batch), data, batch)
 
     def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
@@ -137,6 +138,8 @@ class TableEntries:
         old = _existing_entry(store, key, batch)
         use_action = prepare_action(store, entry.action) if entry.HasField("action") else None
         data = _decode_data(store, entry, store.extras.get(key, NO_EXTRAS).written_us)
+        if use_action is not None:  # otherwise it keeps the old action, which may have other strings
+            batch.hold_strings(store.entry_key(key))
         new_action = old.action if use_action is None else use_action(batch)
         self._put_entry(store, Change.MODIFY, key, new_action, data, batch)
         if use_action is not None:
@@ -146,6 +149,7 @@ class TableEntries:
         key = store.decode_key(entry)
         old = _existing_entry(store, key, batch)
         batch.put(store.extras, key, None)
+        batch.release_strings(store.entry_key(key))
         batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
         batch.call_after_apply(lambda: self._timers.stop(store.entry_key(key)))
         release_action(store, old.action, batch)

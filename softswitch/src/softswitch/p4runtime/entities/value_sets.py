@@ -30,12 +30,15 @@ class ValueSetEntries:
             text = f"{pluralize(len(message.members), 'member')} given, there is room for {value_set.size}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
         members = tuple(_decode_member(value_set, member.match) for member in message.members)
-        for index, member in enumerate(members):
-            if member in members[:index]:
+        seen_members: set[Member] = set()
+        for member in members:
+            if member in seen_members:
                 member_text = value_set.key.show(make_matches(value_set, member))
                 text = f"value set {value_set.name}: {member_text} is given twice"
                 raise Refusal(StatusCode.ALREADY_EXISTS, text)
+            seen_members.add(member)
         batch.put(self._members, value_set.id, members)
+        batch.hold_strings(("value set", value_set.id))
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
 
     def read(self, query: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
