@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -15,7 +15,50 @@ from softswitch.errors import SwitchError
 from softswitch.frames.dataplane import SERVICE, STATUS_DOWN, STATUS_UP, Empty, Packet, PortStatus
 from softswitch.frames.ports import FramePorts
 
+MAX_QUEUED_FRAMES = 4096
+"""Frames that wait for a client; while there are more, the client's own frames are not read."""
 _THREADS = 4  # for the stream, clients that are refused, and changes of port status
+
+
+class FrameQueue:
+    """Frames that wait for a client, until `end`."""
+
+    def __init__(self) -> None:
+        self._frames: deque[Any] = deque()
+        self._changed = threading.Condition()
+        self._has_ended = False
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def put(self, frame: Any) -> bool:
+        """Add a frame, unless twice the maximum wait; return whether it was added."""
+        with self._changed:
+            if self._has_ended or len(self._frames) >= 2 * MAX_QUEUED_FRAMES:
+                return False
+            self._frames.append(frame)
+            self._changed.notify_all()
+            return True
+
+    def wait_for_room(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_ended or len(self._frames) < MAX_QUEUED_FRAMES)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Take the frames, and wait for the next, until the queue has ended and is empty."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._has_ended or len(self._frames) > 0)
+                if not self._frames:
+                    return
+                frame = self._frames.popleft()
+                self._changed.notify_all()
+            yield frame
+
+    def end(self) -> None:
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
 
 
 class GrpcStream:
@@ -26,7 +69,7 @@ class GrpcStream:
     def __init__(self, address: str, device_id: int) -> None:
         self.address, self._device_id = address, device_id
         self._lock = threading.Lock()
-        self._responses: SimpleQueue[Any] | None = None  # to the client; an item None ends the stream
+        self._responses: FrameQueue | None = None  # to the client
         self._ports: FramePorts
         # Without SO_REUSEPORT, `open` fails if the port is in use.
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=[("grpc.so_reuseport", 0)])
@@ -55,8 +98,7 @@ class GrpcStream:
         with self._lock:
             if self._responses is None:
                 return False
-            self._responses.put(Packet(id=tag, device_id=self._device_id, port=port, packet=frame))
-        return True
+            return self._responses.put(Packet(id=tag, device_id=self._device_id, port=port, packet=frame))
 
     def close(self) -> None:
         self._server.stop(grace=None).wait()
@@ -64,28 +106,30 @@ class GrpcStream:
     def _stream(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if not self._ports.started.is_set():
             context.abort(StatusCode.UNAVAILABLE, "not ready: no program runs")
-        responses: SimpleQueue[Any] = SimpleQueue()
+        responses = FrameQueue()
         with self._lock:
             if self._responses is not None:
                 context.abort(StatusCode.RESOURCE_EXHAUSTED, "only one client authorized at a time")
             self._responses = responses
+        context.add_callback(responses.end)  # when the client disconnects
         reader = threading.Thread(target=self._read, args=(requests, responses), daemon=True)
         reader.start()
         try:
-            yield from iter(responses.get, None)
+            yield from responses
         finally:
             with self._lock:
                 self._responses = None
 
-    def _read(self, requests: Iterator[Any], responses: SimpleQueue[Any]) -> None:
+    def _read(self, requests: Iterator[Any], responses: FrameQueue) -> None:
         try:
             for request in requests:
+                responses.wait_for_room()
                 if request.device_id == self._device_id and request.packet:
                     self._ports.receive(request.port, request.packet, request.id)
         except grpc.RpcError:  # the client has disconnected
             pass
         finally:
-            responses.put(None)
+            responses.end()
 
     def _set_port_status(self, request: Any, context: grpc.ServicerContext) -> Any:
         if request.device_id != self._device_id:

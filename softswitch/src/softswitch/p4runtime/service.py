@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Generic
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
@@ -205,15 +206,36 @@ class P4RuntimeServer(Generic[PL]):
         """Serve a controller: arbitration, packets, digests and notifications (P4Runtime 1.4 §16)."""
         stream = Stream()
         sender = asyncio.create_task(_send_responses(stream, context))
+        receiver = asyncio.create_task(self._receive_all(stream, requests))
         try:
-            async with _abort_on_refusal(context):
-                async for request in requests:
-                    if request.WhichOneof("update") != "arbitration":
-                        await self._has_begun.wait()
-                    self._receive(stream, request)
+            await asyncio.wait((sender, receiver), return_when=asyncio.FIRST_COMPLETED)
+            self._sessions.leave(stream)
+            # A stream whose last messages are being written must not end: gRPC would never answer.
+            stream.close()
+            await sender
+            if receiver.done():
+                receiver.result()
+            if stream.refusal is not None:
+                await context.abort(stream.refusal.code, str(stream.refusal))
         finally:
             sender.cancel()
+            receiver.cancel()
             self._sessions.leave(stream)
+
+    async def _receive_all(self, stream: Stream, requests: AsyncIterator[p4r.StreamMessageRequest]) -> None:
+        """Receive until the controller ends the stream, or a refusal does."""
+        try:
+            async for request in requests:
+                if request.WhichOneof("update") != "arbitration":
+                    await self._has_begun.wait()
+                if stream.is_closed:
+                    return
+                self._receive(stream, request)
+                await stream.wait_for_room()
+        except Refusal as refusal:
+            stream.refusal = refusal
+        except DecodeError as error:
+            stream.refusal = invalid(str(error))
 
     def _receive(self, stream: Stream, request: p4r.StreamMessageRequest) -> None:
         kind = request.WhichOneof("update")
@@ -304,8 +326,8 @@ def _check_address(address: str) -> None:
 
 
 async def _send_responses(stream: Stream, context: Context) -> None:
-    while True:
-        await context.write(await stream.response_queue.get())
+    while (response := await stream.next_response()) is not None:
+        await context.write(response)
 
 
 @asynccontextmanager
