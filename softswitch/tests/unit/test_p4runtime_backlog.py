@@ -16,7 +16,7 @@ from softswitch.p4runtime.sessions import Sessions, Stream
 from switch_harness.p4runtime import DEVICE, Controller, Rig, asynchronous, rig
 
 MAX = 20
-LARGE = bytes(1 << 14)
+LARGE = bytes(1 << 15)
 # gRPC stores a few of them for a client that does not read, if it does not measure the connection.
 SMALL_WINDOW = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 16)]
 
@@ -126,7 +126,7 @@ async def test_a_controller_that_does_not_read_its_answers_has_to_wait(
     streams: list[RecordingStream], election_id: int | None
 ) -> None:
     """A backup, or one that has not asked for a role: its requests are not read until it reads."""
-    number = 10 * MAX
+    number = 20 * MAX
     async with small_window() as switch:
         first = await switch.primary() if election_id == 1 else None
         controller = switch.controller()
@@ -153,9 +153,9 @@ async def test_answers_are_bounded_in_bytes(
     monkeypatch.setattr(sessions, "MAX_QUEUED_BYTES", 4 * len(LARGE))
     async with small_window() as switch:
         controller = switch.controller()
-        sender = asyncio.create_task(send_unread(controller, 10 * MAX))
+        sender = asyncio.create_task(send_unread(controller, 20 * MAX))
         await until(lambda: len(streams) > 0 and len(streams[0]) >= 4)
-        for _ in range(10 * MAX):
+        for _ in range(20 * MAX):
             await controller.receive()
         await sender
         assert len(LARGE) * 4 <= streams[0].max_bytes < len(LARGE) * 5
@@ -192,7 +192,7 @@ async def test_a_controller_that_does_not_read_the_bids_of_others_is_told_and_cl
         role = "r" * len(LARGE)  # its name is in the updates
         await quiet.bid(5, role=role)
         await noisy.bid(1, role=role)
-        for bid in range(10, 10 + 4 * MAX):
+        for bid in range(10, 10 + 100 * MAX):
             if streams[0].is_closed:
                 break
             await noisy.bid(bid, role=role)  # it is primary, the other a backup, who is told so
