@@ -188,9 +188,10 @@ async def test_a_controller_that_does_not_read_the_bids_of_others_is_told_and_cl
 ) -> None:
     """The others go on, and it is no longer the primary of anything."""
     async with small_window() as switch:
-        quiet, noisy = switch.controller(), switch.controller()
         role = "r" * len(LARGE)  # its name is in the updates
+        quiet = switch.controller()
         await quiet.bid(5, role=role)
+        noisy = switch.controller()
         await noisy.bid(1, role=role)
         for bid in range(10, 10 + 100 * MAX):
             if streams[0].is_closed:
