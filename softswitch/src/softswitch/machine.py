@@ -170,7 +170,7 @@ class Machine:
 
 def _make_transport(frames: FrameTransport, settings: Settings) -> Transport:
     if frames.kind == "grpc":
-        return GrpcStream(frames.argument, settings.device_id)
+        return GrpcStream(frames.argument, settings.device_id, settings.access)
     if frames.kind == "nanomsg":
         return Nanomsg(frames.argument)
     return PcapFiles(settings.ports, delay_s=int(frames.argument))

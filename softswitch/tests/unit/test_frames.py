@@ -31,6 +31,7 @@ from softswitch.frames.ports import MAX_FRAME_BYTES, FramePorts
 from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, LogRecord
 from softswitch.ports.capture import file_header
 from switch_harness.constructs import compiled
+from switch_harness.p4runtime import SMALL_WINDOW
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 DEVICE, CPU, TAG = 3, 255, 2**63
@@ -198,16 +199,17 @@ def test_frames_for_a_client_that_does_not_read_are_bounded(
     monkeypatch.setattr(grpc_stream, "MAX_QUEUED_FRAMES", most)
     queues: list[RecordingQueue] = []
     monkeypatch.setattr(grpc_stream, "FrameQueue", lambda: RecordingQueue(queues))
-    ports, channel = stream
+    ports, _ = stream
     ports.start(pipeline("wire"))
-    number, size = 500, 1 << 13  # more than gRPC stores for a client that does not read
-    first, unread = packet_stream(channel), bytes(size)
-    responses = first(iter([packet(1, unread, tag) for tag in range(1, number + 1)]), timeout=PATIENCE_S)
-    wait_for(lambda: bool(queues) and len(queues[0]) == most)
-    for _ in range(2 * most):
-        ports.receive(4, b"other")
-    assert ports.counters().ports[2].tx_dropped == most
-    received = list(responses)
+    number, unread = 1000, bytes(1 << 15)  # more than gRPC stores for a client that does not read
+    with grpc.insecure_channel(ports._transport.address, SMALL_WINDOW) as channel:
+        requests = iter([packet(1, unread, tag) for tag in range(1, number + 1)])
+        responses = packet_stream(channel)(requests, timeout=PATIENCE_S)
+        wait_for(lambda: bool(queues) and len(queues[0]) == most)
+        for _ in range(2 * most):
+            ports.receive(4, b"other")
+        assert ports.counters().ports[2].tx_dropped == most
+        received = list(responses)
     assert [each.id for each in received if each.packet == unread] == list(range(1, number + 1))
     assert len(received) == number + most
     assert queues[0].longest == 2 * most

@@ -13,12 +13,10 @@ from finsy.proto import p4r
 
 from softswitch.p4runtime import service, sessions
 from softswitch.p4runtime.sessions import Sessions, Stream
-from switch_harness.p4runtime import DEVICE, Controller, Rig, asynchronous, rig
+from switch_harness.p4runtime import DEVICE, SMALL_WINDOW, Controller, Rig, asynchronous, rig
 
 MAX = 20
 LARGE = bytes(1 << 15)
-# gRPC stores a few of them for a client that does not read, if it does not measure the connection.
-SMALL_WINDOW = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 16)]
 
 
 class RecordingStream(Stream):

@@ -14,6 +14,7 @@ from grpc import StatusCode
 from softswitch.errors import SwitchError
 from softswitch.frames.dataplane import SERVICE, STATUS_DOWN, STATUS_UP, Empty, Packet, PortStatus
 from softswitch.frames.ports import FramePorts
+from softswitch.p4runtime.access import AccessCheck, AccessPolicy, CheckedHandlers, make_policy
 
 MAX_QUEUED_FRAMES = 4096
 """Frames that wait for a client; while there are more, the client's own frames are not read."""
@@ -62,12 +63,17 @@ class FrameQueue:
 
 
 class GrpcStream:
-    """Serve DataplaneInterface at HOST:PORT; `open` replaces port 0 in `address` by the actual one."""
+    """Serve DataplaneInterface at HOST:PORT; `open` replaces port 0 in `address` by the actual one.
+
+    `access` says who may call; the default is `make_policy()`.
+    """
 
     name = "gRPC"
 
-    def __init__(self, address: str, device_id: int) -> None:
+    def __init__(self, address: str, device_id: int, access: AccessPolicy | None = None) -> None:
         self.address, self._device_id = address, device_id
+        self._access = make_policy() if access is None else access
+        self._check: AccessCheck
         self._lock = threading.Lock()
         self._responses: FrameQueue | None = None  # to the client
         self._ports: FramePorts
@@ -84,14 +90,19 @@ class GrpcStream:
                 self._set_port_status, PortStatus.FromString, Empty.SerializeToString
             ),
         }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        self._check = AccessCheck(self._access)
+        service = grpc.method_handlers_generic_handler(SERVICE, handlers)
+        self._server.add_generic_rpc_handlers((CheckedHandlers(service, self._check, is_async=False),))
         try:
             port = self._server.add_insecure_port(self.address)
         except RuntimeError:  # gRPC gives no reason
+            self._check.close()
             raise SwitchError(
                 f"--dp-grpc-server-addr {self.address}: cannot listen there: expected a free HOST:PORT"
             ) from None
-        self.address = f"{self.address.rpartition(':')[0]}:{port}"
+        host = self.address.rpartition(":")[0]
+        self._check.listens_at(host, port)
+        self.address = f"{host}:{port}"
         self._server.start()
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
@@ -102,6 +113,7 @@ class GrpcStream:
 
     def close(self) -> None:
         self._server.stop(grace=None).wait()
+        self._check.close()
 
     def _stream(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         if not self._ports.started.is_set():
