@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from softswitch.datapath import SwitchPorts
-from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ir import Masked, Program
+from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, ControlPlane
 from softswitch.ports.offloads import Offloads, call_in_namespace
