@@ -39,7 +39,9 @@ _TX_CHECKSUM, _GRO = Feature("tx", 0x16, 0x17), Feature("gro", 0x2B, 0x2C)
 _VALUE = struct.Struct("II")  # struct ethtool_value: command, data
 _GET_DRIVER_INFO, _DRIVER_INFO = 3, struct.Struct("I32s160x")  # struct ethtool_drvinfo
 _CLONE_NEWNET = 0x40000000
-_VETH, _VIRTUAL_NIC = "veth", "virtio_net"
+_VETH = "veth"
+_VIRTUAL_NICS = frozenset({"virtio_net", "vif"})
+"""Drivers of KVM's and Xen's NICs, whose senders may be on the same machine."""
 
 
 class Change(NamedTuple):
@@ -76,7 +78,7 @@ class Offloads:
             kind = link.kind or _read_driver(self._control, name)
         except OSError as error:
             return f"the offloads of {name} cannot be turned off: {error.strerror or error}"
-        if link.kind or kind == _VIRTUAL_NIC:
+        if link.kind or kind in _VIRTUAL_NICS:
             return f"{name} ({kind}) may receive frames with unfinished checksums"
         return None
 
