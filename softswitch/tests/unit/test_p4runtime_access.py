@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 import pytest
+from finsy.proto import p4r, p4r_grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
 from softswitch.errors import SwitchError
@@ -31,7 +32,7 @@ from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.interface import SERVICE, Runtime
 from softswitch.runtime.service import METHODS, runtime_handlers
-from switch_harness.p4runtime import CONTROL, DEVICE
+from switch_harness.p4runtime import CONTROL, DEVICE, FakePorts, asynchronous
 from switch_harness.switch_runtime import DevicePorts
 from switch_harness.waiting import PATIENCE_S, wait_for
 
@@ -158,6 +159,27 @@ def test_no_service_is_without_the_check(monkeypatch: pytest.MonkeyPatch) -> Non
     inner = [handlers._handlers for handlers in added if isinstance(handlers, CheckedHandlers)]
     found = {method for handlers in inner for method in handlers._method_handlers}  # type: ignore[attr-defined]
     assert found == {method for methods in SERVICES.values() for method in methods}
+
+
+@pytest.mark.parametrize("listening", ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::]"])
+@asynchronous
+async def test_own_clients_are_served_wherever_the_switch_listens(listening: str) -> None:
+    """By each address of the loopback at which it can be reached."""
+    ports = FakePorts()
+    server = P4RuntimeServer[Any](DEVICE, ports, InterpretedPipeline)
+    port = await server.start(f"{listening}:0")
+    reached = 0
+    for connecting in ("127.0.0.1", "127.0.0.5", "[::1]", "localhost"):
+        with socket.socket(socket.AF_INET6 if "[" in connecting else socket.AF_INET) as probe:
+            if probe.connect_ex((connecting.strip("[]"), port)) != 0:
+                continue
+        async with grpc.aio.insecure_channel(f"{connecting}:{port}") as channel:
+            answer = await p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest())
+            assert answer.p4runtime_api_version
+            reached += 1
+    assert reached >= (1 if "1" in listening else 2)
+    await server.stop()
+    ports.close()
 
 
 # -- policies

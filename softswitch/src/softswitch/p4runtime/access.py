@@ -11,8 +11,7 @@ import ipaddress
 import logging
 import os
 import pwd
-import socket
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,6 +25,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 log = logging.getLogger(__name__)
 ROOT = 0
+_ANY: frozenset[Address] = frozenset({ipaddress.IPv4Address(0), ipaddress.IPv6Address(0)})
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class AccessCheck:
 
     def listens_at(self, host: str, port: int) -> None:
         """Add an address of the server, with the port that was assigned."""
-        self._servers += [Endpoint(address, port) for address in _resolve(host.strip("[]"))]
+        self._servers += [Endpoint(address, port) for address in _addresses(host.strip("[]"))]
 
     def denial(self, peer: str) -> str | None:
         """Return why a peer, by gRPC's name, may not call; None if it may."""
@@ -107,14 +107,13 @@ class AccessCheck:
         return text
 
 
-def _resolve(host: str) -> Collection[Address]:
+def _addresses(host: str) -> frozenset[Address]:
+    """Return the addresses that gRPC may listen at for a host; a name may have several."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:  # gRPC has its own names, such as *
-        return [ipaddress.IPv4Address(0), ipaddress.IPv6Address(0)]
-    addresses = {ipaddress.ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found}
-    # A socket at :: takes IPv4, too.
-    return addresses | {ipaddress.IPv4Address(0)} if ipaddress.IPv6Address(0) in addresses else addresses
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return _ANY
+    return _ANY if address.is_unspecified else frozenset({address})  # gRPC listens at both for one
 
 
 class CheckedHandlers(grpc.GenericRpcHandler):
