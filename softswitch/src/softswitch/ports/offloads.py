@@ -97,9 +97,11 @@ class Offloads:
     def describe(self) -> str | None:
         """Return what is turned off, as one line, or None if nothing is."""
         names: dict[str, list[str]] = {}
-        for changes in self._changes.values():
-            for change in changes:
-                names.setdefault(change.feature.name, []).append(change.interface)
+        for name, changes in self._changes.items():
+            for control, interface, feature in changes:
+                is_port = (control, interface) == (self._control, name)
+                text = interface if is_port else f"{interface} (other end of {name})"
+                names.setdefault(feature.name, []).append(text)
         if not names:
             return None
         parts = [f"{feature} of {', '.join(interfaces)}" for feature, interfaces in names.items()]
