@@ -13,13 +13,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import trustme
 from finsy.proto import p4r, p4r_grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
+from softswitch import cli
+from softswitch.bmv2.command import settings_of
+from softswitch.bmv2.options import GRPC, THRIFT, parse
 from softswitch.errors import SwitchError
 from softswitch.frames import dataplane
 from softswitch.frames.grpc_stream import GrpcStream
@@ -32,6 +37,7 @@ from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.interface import SERVICE, Runtime
 from softswitch.runtime.service import METHODS, runtime_handlers
+from softswitch.settings import Settings
 from switch_harness.p4runtime import CONTROL, DEVICE, FakePorts, asynchronous
 from switch_harness.switch_runtime import DevicePorts
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -342,3 +348,44 @@ def test_a_connection_that_has_ended_is_nobodys(users: PeerUsers, how: str) -> N
         connection = Connection(stack, *CONNECTIONS["IPv4"])
         CLOSED[how](connection)
         wait_for(lambda: users.find_uid(connection.endpoint, connection.servers) is None)
+
+
+# -- options
+
+OPTIONS: dict[str, tuple[list[str], AccessPolicy]] = {
+    "none": ([], make_policy()),
+    "a name and an ID": (["--allow-user", "nobody", "--allow-user", "7"], make_policy(["nobody", "7"])),
+    "everyone": (["--allow-everyone"], make_policy(is_open=True)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_of_each_command_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, expected = OPTIONS[name]
+    made: list[Settings] = []
+    monkeypatch.setattr(cli, "run", made.append)
+    cli.command.main(["--no-p4", *words], standalone_mode=False)
+    for program, arguments in ((GRPC, ["--no-p4", "--", *words]), (THRIFT, ["x.json", "--", *words])):
+        made.append(settings_of(program, parse(program, arguments)))
+    assert [settings.access for settings in made] == [expected] * 3
+
+
+def test_a_certificate_of_the_clients_replaces_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS without clients' certificates does not."""
+    authority, made = trustme.CA(), list[Settings]()
+    certificate = authority.issue_cert("127.0.0.1")
+    files = {name: str(tmp_path / f"{name}.pem") for name in ("cert", "key", "ca")}
+    Path(files["cert"]).write_bytes(certificate.cert_chain_pems[0].bytes())
+    Path(files["key"]).write_bytes(certificate.private_key_pem.bytes())
+    Path(files["ca"]).write_bytes(authority.cert_pem.bytes())
+    monkeypatch.setattr(cli, "run", made.append)
+    tls = ["--tls-cert", files["cert"], "--tls-key", files["key"]]
+    for more in ([], ["--tls-ca", files["ca"]]):
+        cli.command.main(["--no-p4", *tls, *more], standalone_mode=False)
+    grpc_tls = ["--grpc-server-ssl", "--grpc-server-cert", files["cert"], "--grpc-server-key", files["key"]]
+    grpc_ca = ["--grpc-server-cacert", files["ca"]]
+    for more in ([], grpc_ca, [*grpc_ca, "--grpc-server-with-client-auth"]):
+        made.append(settings_of(GRPC, parse(GRPC, ["--no-p4", "--", *grpc_tls, *more])))
+    assert [settings.access.is_open for settings in made] == [False, True, False, False, True]
