@@ -7,7 +7,7 @@ import fcntl
 import logging
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +23,7 @@ from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
-from softswitch.ports.host_use import describe_host_use
+from softswitch.ports.host_use import find_host_use
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
 from softswitch.ports.offloads import Offloads
@@ -139,10 +139,8 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
 
     def _find_host_use(self) -> str | None:
         """Return why the kernel must not take all frames of a port."""
-        for name in self._names.values():
-            if (use := describe_host_use(name)) is not None:
-                return f"{name} {use}, and the kernel's datapath would take its frames from this machine"
-        return None
+        use = find_host_use(self._names.values())
+        return use and f"{use}, and the kernel's datapath would take its frames from this machine"
 
     def _find_unfinished(self) -> str | None:
         """Return why only the sockets are sure to give programs finished checksums, unless requested."""
@@ -153,6 +151,11 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         """Return the interfaces which may go on receiving unfinished frames, with the reason."""
         reasons = {name: self._offloads.turn_off(name) for name in names.values()}
         return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def _restore_offloads(self, names: Iterable[str]) -> None:
+        for name in set(names) - set(self._names.values()):  # two ports may have one interface
+            self._offloads.restore(name)
+            self._unfinished.pop(name, None)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -271,18 +274,20 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         self._shapes = {number: shape for number, shape in self._shapes.items() if number != port}
         interface = self._names[port]
         self._change_ports({number: name for number, name in self._names.items() if number != port})
-        self._offloads.restore(interface)
-        self._unfinished.pop(interface, None)
+        self._restore_offloads([interface])
 
     def _change_ports(self, names: Mapping[int, str]) -> None:
         """Replace the ports; packets in queues are dropped."""
         old_loop = self._require_sockets("adding and removing ports")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
-        self._unfinished |= self._turn_off_offloads(
-            {number: name for number, name in names.items() if number not in self._names}
-        )
-        self._backpressure = _find_backpressure(names, self._impairments)
-        new_loop = self._make_loop(names, predecessor=old_loop)
+        added = {number: name for number, name in names.items() if number not in self._names}
+        self._unfinished |= self._turn_off_offloads(added)
+        try:
+            self._backpressure = _find_backpressure(names, self._impairments)
+            new_loop = self._make_loop(names, predecessor=old_loop)
+        except SwitchError:
+            self._restore_offloads(added.values())
+            raise
         old_loop.stop()
         self._replaced_counters = add_counters(self._replaced_counters, old_loop.counters())
         old_loop.close()

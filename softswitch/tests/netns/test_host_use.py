@@ -16,6 +16,7 @@ from softswitch.datapath import SwitchPorts
 from softswitch.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import AttachedPipeline
+from softswitch.ports.sockets import PortError
 from softswitch.settings import Datapath
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
@@ -100,11 +101,11 @@ def refuse_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datapaths, "AttachedPipeline", refuse)
 
 
-@pytest.mark.parametrize("how", ["added", "used later", "neither"])
+@pytest.mark.parametrize("how", ["added", "used later", "not added", "removed"])
 def test_the_next_program_is_the_sockets_if_a_port_is_in_use_by_then(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """The sockets run a program that the kernel refuses; then a port is added, or an address is."""
+    """The sockets run a program that the kernel refuses; then ports change, or an address is added."""
     net, program = Net(stack, range(1, 3)), compiled("wire")
     with SwitchPorts(net.names, requested_datapath=Datapath.AUTO) as ports:
         refuse_one(monkeypatch)
@@ -116,9 +117,16 @@ def test_the_next_program_is_the_sockets_if_a_port_is_in_use_by_then(
             ports.add(3, "lo")
         elif how == "used later":
             ip("addr", "add", "10.5.0.1/24", "dev", "s2")
+        elif how == "removed":
+            ip("link", "add", "br0", "type", "bridge")  # whose frames may be unfinished
+            ports.add(3, "br0")
+            ports.remove(3)
+        else:
+            with pytest.raises(PortError, match="there is no interface 'none' here"):
+                ports.add(3, "none")
         next_program = make(stack, ports, program)
         ports.stop()
-        assert isinstance(next_program, AttachedPipeline) == (how == "neither")
+        assert isinstance(next_program, AttachedPipeline) == (how in ("not added", "removed"))
         expected = {"added": "lo is the loopback", "used later": "s2 has the address 10.5.0.1"}
         assert (ports.sockets_reason or "").startswith(expected.get(how, ""))
 

@@ -180,12 +180,15 @@ def bid_message(election_id: int) -> p4r.MasterArbitrationUpdate:
     return message
 
 
+@pytest.mark.parametrize("limit", ["messages", "bytes"])
 @asynchronous
 async def test_a_controller_that_does_not_read_the_bids_of_others_is_told_and_closed(
-    streams: list[RecordingStream],
+    streams: list[RecordingStream], limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others go on, and it is no longer the primary of anything."""
     async with small_window() as switch:
+        if limit == "bytes":
+            monkeypatch.setattr(sessions, "MAX_QUEUED_BYTES", 4 * len(LARGE))
         role = "r" * len(LARGE)  # its name is in the updates
         quiet = switch.controller()
         await quiet.bid(5, role=role)
@@ -196,7 +199,7 @@ async def test_a_controller_that_does_not_read_the_bids_of_others_is_told_and_cl
                 break
             await noisy.bid(bid, role=role)  # it is primary, the other a backup, who is told so
         assert streams[0].is_closed
-        assert streams[0].max_messages <= 2 * MAX
+        assert streams[0].max_messages <= (2 * MAX if limit == "messages" else 8)
         assert await noisy.bid(0, role=role) == 0  # there is no other
         with pytest.raises(grpc.aio.AioRpcError) as ended:
             while await quiet.stream.read() is not grpc.aio.EOF:

@@ -58,7 +58,7 @@ class Stream:
     @property
     def has_unread_updates(self) -> bool:
         """Whether twice as many answers wait as the controller's own messages can cause."""
-        return self._answers.count >= 2 * MAX_QUEUED_MESSAGES
+        return self._answers.is_full(times=2)
 
     async def wait_for_room(self) -> None:
         """Wait until the controller has read enough answers, so that its next message may cause another."""
@@ -95,17 +95,18 @@ class _Backlog:
     """The number and the bytes of messages of one kind that wait."""
 
     def __init__(self) -> None:
-        self.count = self._bytes = 0
+        self._count = self._bytes = 0
 
-    def is_full(self) -> bool:
-        return self.count >= MAX_QUEUED_MESSAGES or self._bytes >= MAX_QUEUED_BYTES
+    def is_full(self, times: int = 1) -> bool:
+        """Return whether so many times the maximum wait."""
+        return self._count >= times * MAX_QUEUED_MESSAGES or self._bytes >= times * MAX_QUEUED_BYTES
 
     def add(self, response: p4r.StreamMessageResponse) -> None:
-        self.count += 1
+        self._count += 1
         self._bytes += response.ByteSize()
 
     def remove(self, response: p4r.StreamMessageResponse) -> None:
-        self.count -= 1
+        self._count -= 1
         self._bytes -= response.ByteSize()
 
 

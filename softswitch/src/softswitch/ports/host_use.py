@@ -9,7 +9,8 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from softswitch.ports.netlink import dump, parse_attributes
 
@@ -23,48 +24,67 @@ _ROUTE_INTERFACE, _ROUTE_MULTIPATH, _UNICAST = 4, 9, 1  # RTA_OIF, RTA_MULTIPATH
 _LOOPBACK_FLAG, _LINK_SCOPE = 0x8, 253
 
 
-def describe_host_use(name: str) -> str | None:
-    """Return how this machine uses an interface, as the rest of a sentence; None if it does not.
-
-    An interface that does not exist is not used.
-    """
-    try:
-        index = socket.if_nametoindex(name)
-    except OSError:
-        return None
-    return next(_uses(index), None)
+class _Link(NamedTuple):
+    number: int  # its index
+    name: str
+    is_loopback: bool
+    master: int
+    lower: int
+    """Index of the interface that carries this one, for example a VLAN's; 0 if there is none here."""
 
 
-def _uses(index: int) -> Iterator[str]:
-    links = [
-        (_LINK.unpack_from(message), _attributes(message, _LINK))
-        for _, message in dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0))
-    ]
-    names = {link[2]: _text(attributes[_LINK_NAME]) for link, attributes in links}
-    for (_, _, number, flags, _), attributes in links:
-        if number == index:
-            if flags & _LOOPBACK_FLAG:
-                yield "is the loopback"
-            if _LINK_MASTER in attributes:
-                master = names.get(_number(attributes[_LINK_MASTER]), "another interface")
-                yield f"is a part of {master}"
-        elif _number(attributes.get(_LINK_LOWER, b"")) == index and _LINK_NAMESPACE not in attributes:
-            kind = dict(parse_attributes(attributes.get(_LINK_INFO, b""))).get(_KIND, b"")
-            if _text(kind) != "veth":
-                yield f"carries {names[number]}"
-    for address in _addresses(index):
-        yield f"has the address {address}"
-    if index in set(_default_route_interfaces()):
-        yield "has the default route"
+def find_host_use(names: Iterable[str]) -> str | None:
+    """Return how this machine uses one of some interfaces, as "eth0 has the default route"; None if none."""
+    links = list(_links())
+    addresses = list(_addresses())
+    default_routes = set(_default_route_interfaces())
+    for name in names:
+        for link in links:
+            if link.name == name and (use := _find_use(link, links, addresses, default_routes)):
+                return f"{name} {use}"
+    return None
 
 
-def _addresses(index: int) -> Iterator[str]:
+def _find_use(
+    link: _Link, links: Sequence[_Link], addresses: Sequence[tuple[int, str]], default_routes: set[int]
+) -> str | None:
+    if link.is_loopback:
+        return "is the loopback"
+    for other in links:
+        if other.number == link.master:
+            return f"is a part of {other.name}"
+        if other.lower == link.number:
+            return f"carries {other.name}"
+    for index, address in addresses:
+        if index == link.number:
+            return f"has the address {address}"
+    return "has the default route" if link.number in default_routes else None
+
+
+def _links() -> Iterator[_Link]:
+    for _, message in dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0)):
+        _, _, index, flags, _ = _LINK.unpack_from(message)
+        attributes = _attributes(message, _LINK)
+        kind = dict(parse_attributes(attributes.get(_LINK_INFO, b""))).get(_KIND, b"")
+        # A veth names its other end so, which it does not carry.
+        is_carried = _LINK_LOWER in attributes and _LINK_NAMESPACE not in attributes and _text(kind) != "veth"
+        yield _Link(
+            number=index,
+            name=_text(attributes[_LINK_NAME]),
+            is_loopback=flags & _LOOPBACK_FLAG != 0,
+            master=_number(attributes[_LINK_MASTER]) if _LINK_MASTER in attributes else 0,
+            lower=_number(attributes[_LINK_LOWER]) if is_carried else 0,
+        )
+
+
+def _addresses() -> Iterator[tuple[int, str]]:
+    """Yield index of the interface and address, without those that IPv6 gives to each interface."""
     for _, message in dump(_GET_ADDRESS, _ADDRESS.pack(0, 0, 0, 0, 0)):
         family, _, _, scope, interface = _ADDRESS.unpack_from(message)
         attributes = _attributes(message, _ADDRESS)
-        is_automatic = family == socket.AF_INET6 and scope == _LINK_SCOPE  # every interface has one
-        if interface == index and not is_automatic and _LOCAL_ADDRESS.get(family) in attributes:
-            yield str(ipaddress.ip_address(attributes[_LOCAL_ADDRESS[family]]))
+        is_automatic = family == socket.AF_INET6 and scope == _LINK_SCOPE
+        if not is_automatic and _LOCAL_ADDRESS.get(family) in attributes:
+            yield interface, str(ipaddress.ip_address(attributes[_LOCAL_ADDRESS[family]]))
 
 
 def _default_route_interfaces() -> Iterator[int]:
@@ -87,7 +107,8 @@ def _attributes(message: bytes, header: struct.Struct) -> dict[int, bytes]:
 
 
 def _number(data: bytes) -> int:
-    return struct.unpack("i", data)[0] if data else 0
+    number: int = struct.unpack("i", data)[0]
+    return number
 
 
 def _text(data: bytes) -> str:
