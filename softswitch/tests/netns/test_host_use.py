@@ -16,6 +16,7 @@ from softswitch.datapath import SwitchPorts
 from softswitch.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import AttachedPipeline
+from softswitch.ports.host_use import find_host_use
 from softswitch.ports.sockets import PortError
 from softswitch.settings import Datapath
 from switch_harness import PROGRAMS
@@ -57,6 +58,15 @@ def make_use(use: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", USES)
+def test_what_an_interface_is_used_for(stack: ExitStack, name: str) -> None:
+    net = Net(stack, range(1, 3))
+    commands, use = USES[name]
+    make_use(commands)
+    assert find_host_use(net.names.values()) == (None if use is None else f"s1 {use}")
+    assert find_host_use(["s2", "none"]) is None
+
+
+@pytest.mark.parametrize("name", ["nothing", "IPv4 address"])
 def test_an_interface_in_use_is_the_sockets(stack: ExitStack, name: str) -> None:
     """Where the kernel is requested, it is refused; the hook does not matter."""
     net = Net(stack, range(1, 3))
@@ -65,7 +75,7 @@ def test_an_interface_in_use_is_the_sockets(stack: ExitStack, name: str) -> None
     reason = f"s1 {use}, and the kernel's datapath would take its frames from this machine"
     with SwitchPorts(net.names, requested_datapath=Datapath.AUTO) as ports:
         assert ports.sockets_reason == (None if use is None else reason)
-    for hook in (Hook.TCX, Hook.XDP_GENERIC) if name == "IPv4 address" else (Hook.TCX,):
+    for hook in (Hook.TCX, Hook.XDP_GENERIC):
         if use is None:
             SwitchPorts(net.names, requested_datapath=Datapath.KERNEL, hook=hook).close()
         else:
