@@ -231,6 +231,7 @@ def test_offloads_are_restored(stack: ExitStack, hosts: Hosts) -> None:
 KINDS = {
     "bridge": ("link add x0 type bridge", "x0 (bridge) may receive frames with unfinished checksums"),
     "TAP": ("tuntap add x0 mode tap", "x0 (tun) may receive frames with unfinished checksums"),
+    "loopback": ("link set lo name x0", "x0 has frames with unfinished checksums"),
     "veth": ("link add x0 type veth peer name x1", None),
 }
 
@@ -241,6 +242,8 @@ def test_senders_that_cannot_be_changed_are_named(stack: ExitStack, kind: str) -
     ip(*words.split())
     with closing(Offloads()) as offloads:
         assert offloads.turn_off("x0") == reason
+        if kind == "loopback":
+            assert offloads.describe() is None
         assert (
             offloads.turn_off("none")
             == "the offloads of none cannot be turned off: no interface with this name"

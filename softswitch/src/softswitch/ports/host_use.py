@@ -10,32 +10,21 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-from softswitch.ports.netlink import dump, parse_attributes
+from softswitch.ports.netlink import VETH, Link, dump, parse_attributes, read_links, to_number
 
-# linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h, linux/if.h
-_GET_LINK, _GET_ADDRESS, _GET_ROUTE = 18, 22, 26  # RTM_GET…
-_LINK, _ADDRESS, _ROUTE = struct.Struct("BxHiII"), struct.Struct("BBBBI"), struct.Struct("BBBBBBBBI")
+# linux/rtnetlink.h, linux/if_addr.h
+_GET_ADDRESS, _GET_ROUTE = 22, 26  # RTM_GET…
+_ADDRESS, _ROUTE = struct.Struct("BBBBI"), struct.Struct("BBBBBBBBI")  # struct ifaddrmsg, struct rtmsg
 _NEXT_HOP = struct.Struct("HBBi")  # struct rtnexthop: length, flags, hops, interface
-_LINK_NAME, _LINK_LOWER, _LINK_MASTER, _LINK_INFO, _LINK_NAMESPACE, _KIND = 3, 5, 10, 18, 37, 1  # IFLA_…
 _LOCAL_ADDRESS = {socket.AF_INET: 2, socket.AF_INET6: 1}  # IFA_LOCAL, IFA_ADDRESS
 _ROUTE_INTERFACE, _ROUTE_MULTIPATH, _UNICAST = 4, 9, 1  # RTA_OIF, RTA_MULTIPATH, RTN_UNICAST
-_LOOPBACK_FLAG, _LINK_SCOPE = 0x8, 253
-
-
-class _Link(NamedTuple):
-    number: int  # its index
-    name: str
-    is_loopback: bool
-    master: int
-    lower: int
-    """Index of the interface that carries this one, for example a VLAN's; 0 if there is none here."""
+_LINK_SCOPE = 253  # RT_SCOPE_LINK
 
 
 def find_host_use(names: Iterable[str]) -> str | None:
     """Return how this machine uses one of some interfaces, as "eth0 has the default route"; None if none."""
-    links = list(_links())
+    links = read_links()
     addresses = list(_addresses())
     default_routes = set(_default_route_interfaces())
     for name in names:
@@ -46,35 +35,20 @@ def find_host_use(names: Iterable[str]) -> str | None:
 
 
 def _find_use(
-    link: _Link, links: Sequence[_Link], addresses: Sequence[tuple[int, str]], default_routes: set[int]
+    link: Link, links: Sequence[Link], addresses: Sequence[tuple[int, str]], default_routes: set[int]
 ) -> str | None:
     if link.is_loopback:
         return "is the loopback"
     for other in links:
         if other.number == link.master:
             return f"is a part of {other.name}"
-        if other.lower == link.number:
+        is_carried = other.lower_namespace is None and other.kind != VETH  # whose other end is no carrier
+        if other.lower == link.number and is_carried:
             return f"carries {other.name}"
     for index, address in addresses:
         if index == link.number:
             return f"has the address {address}"
     return "has the default route" if link.number in default_routes else None
-
-
-def _links() -> Iterator[_Link]:
-    for _, message in dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0)):
-        _, _, index, flags, _ = _LINK.unpack_from(message)
-        attributes = _attributes(message, _LINK)
-        kind = dict(parse_attributes(attributes.get(_LINK_INFO, b""))).get(_KIND, b"")
-        # A veth names its other end so, which it does not carry.
-        is_carried = _LINK_LOWER in attributes and _LINK_NAMESPACE not in attributes and _text(kind) != "veth"
-        yield _Link(
-            number=index,
-            name=_text(attributes[_LINK_NAME]),
-            is_loopback=flags & _LOOPBACK_FLAG != 0,
-            master=_number(attributes[_LINK_MASTER]) if _LINK_MASTER in attributes else 0,
-            lower=_number(attributes[_LINK_LOWER]) if is_carried else 0,
-        )
 
 
 def _addresses() -> Iterator[tuple[int, str]]:
@@ -94,7 +68,7 @@ def _default_route_interfaces() -> Iterator[int]:
             continue
         attributes = _attributes(message, _ROUTE)
         if _ROUTE_INTERFACE in attributes:
-            yield _number(attributes[_ROUTE_INTERFACE])
+            yield to_number(attributes[_ROUTE_INTERFACE])
         hops = attributes.get(_ROUTE_MULTIPATH, b"")
         while hops:
             size, _, _, interface = _NEXT_HOP.unpack_from(hops)
@@ -104,12 +78,3 @@ def _default_route_interfaces() -> Iterator[int]:
 
 def _attributes(message: bytes, header: struct.Struct) -> dict[int, bytes]:
     return dict(parse_attributes(message[header.size :]))
-
-
-def _number(data: bytes) -> int:
-    number: int = struct.unpack("i", data)[0]
-    return number
-
-
-def _text(data: bytes) -> str:
-    return data.rstrip(b"\0").decode()

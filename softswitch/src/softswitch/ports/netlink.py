@@ -17,33 +17,50 @@ _ATTRIBUTE = struct.Struct("HH")  # struct rtattr: length, type
 _TYPE_MASK = 0x3FFF
 _MAX_ANSWER_BYTES = 1 << 16
 
-_GET_LINK, _LINK_MESSAGE = 18, struct.Struct("BxHiII")  # struct ifinfomsg
-_NAME, _LINK, _LINK_INFO, _LINK_NAMESPACE, _KIND = 3, 5, 18, 37, 1  # IFLA_…, IFLA_INFO_KIND
+_GET_LINK, _LINK_MESSAGE = 18, struct.Struct("BxHiII")  # RTM_GETLINK, struct ifinfomsg
+_NAME, _LOWER, _MASTER, _INFO, _LOWER_NAMESPACE, _KIND = 3, 5, 10, 18, 37, 1  # IFLA_…, IFLA_INFO_KIND
+_LOOPBACK_FLAG = 0x8  # IFF_LOOPBACK
 _GET_NAMESPACE_ID, _NAMESPACE_ID, _NAMESPACE_FD = 90, 1, 3  # RTM_GETNSID, NETNSA_NSID, NETNSA_FD
+VETH = "veth"
 
 
 class Link(NamedTuple):
-    """An interface's kind (empty for hardware), and a veth's other end.
+    """An interface: its index, name and kind (empty for hardware), and the indices of related ones, or 0.
 
-    `peer` is the index of the interface in the network namespace that `namespace_id` names here; None for
-    this one.
+    `lower` is the interface that carries this one, or a veth's other end; it is in the network namespace
+    that `lower_namespace` names here, or for None in this one. `master` is a bridge or a bond.
     """
 
+    number: int
+    name: str
     kind: str
-    peer: int
-    namespace_id: int | None
+    is_loopback: bool
+    lower: int
+    lower_namespace: int | None
+    master: int
 
 
 def read_link(name: str) -> Link:
-    body = _LINK_MESSAGE.pack(0, 0, socket.if_nametoindex(name), 0, 0)
-    message = request(_GET_LINK, body)
+    return _parse_link(request(_GET_LINK, _LINK_MESSAGE.pack(0, 0, socket.if_nametoindex(name), 0, 0)))
+
+
+def read_links() -> list[Link]:
+    return [_parse_link(message) for _, message in dump(_GET_LINK, _LINK_MESSAGE.pack(0, 0, 0, 0, 0))]
+
+
+def _parse_link(message: bytes) -> Link:
+    _, _, number, flags, _ = _LINK_MESSAGE.unpack_from(message)
     attributes = dict(parse_attributes(message[_LINK_MESSAGE.size :]))
-    info = dict(parse_attributes(attributes.get(_LINK_INFO, b"")))
-    namespace = attributes.get(_LINK_NAMESPACE)
+    info = dict(parse_attributes(attributes.get(_INFO, b"")))
+    lower_namespace = attributes.get(_LOWER_NAMESPACE)
     return Link(
-        kind=info.get(_KIND, b"").rstrip(b"\0").decode(),
-        peer=int.from_bytes(attributes.get(_LINK, b""), "little"),
-        namespace_id=None if namespace is None else struct.unpack("i", namespace)[0],
+        number=number,
+        name=_text(attributes[_NAME]),
+        kind=_text(info.get(_KIND, b"")),
+        is_loopback=flags & _LOOPBACK_FLAG != 0,
+        lower=to_number(attributes.get(_LOWER, bytes(4))),
+        lower_namespace=None if lower_namespace is None else to_number(lower_namespace),
+        master=to_number(attributes.get(_MASTER, bytes(4))),
     )
 
 
@@ -52,8 +69,7 @@ def find_namespace_id(path: Path) -> int:
     with path.open() as file:
         attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + 4, _NAMESPACE_FD) + struct.pack("I", file.fileno())
         message = request(_GET_NAMESPACE_ID, bytes(4) + attribute)  # struct rtgenmsg, padded
-    namespace_id: int = struct.unpack("i", dict(parse_attributes(message[4:]))[_NAMESPACE_ID])[0]
-    return namespace_id
+    return to_number(dict(parse_attributes(message[4:]))[_NAMESPACE_ID])
 
 
 def request(message_type: int, body: bytes) -> bytes:
@@ -87,6 +103,15 @@ def parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         size, attribute_type = _ATTRIBUTE.unpack_from(data)
         yield attribute_type & _TYPE_MASK, data[_ATTRIBUTE.size : size]
         data = data[_align(size) :]
+
+
+def to_number(data: bytes) -> int:
+    number: int = struct.unpack("i", data)[0]
+    return number
+
+
+def _text(data: bytes) -> str:
+    return data.rstrip(b"\0").decode()
 
 
 def _align(size: int) -> int:  # netlink pads to 4 bytes

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from softswitch.ports.netlink import Link, find_namespace_id, read_link
+from softswitch.ports.netlink import VETH, Link, find_namespace_id, read_link
 
 T = TypeVar("T")
 
@@ -39,7 +39,6 @@ _TX_CHECKSUM, _GRO = Feature("tx", 0x16, 0x17), Feature("gro", 0x2B, 0x2C)
 _VALUE = struct.Struct("II")  # struct ethtool_value: command, data
 _GET_DRIVER_INFO, _DRIVER_INFO = 3, struct.Struct("I32s160x")  # struct ethtool_drvinfo
 _CLONE_NEWNET = 0x40000000
-_VETH = "veth"
 _VIRTUAL_NICS = frozenset({"virtio_net", "vif"})
 """Drivers of KVM's and Xen's NICs, whose senders may be on the same machine."""
 
@@ -71,8 +70,10 @@ class Offloads:
         changes = self._changes.setdefault(name, [])
         try:
             link = read_link(name)
+            if link.is_loopback:  # its offloads are those of all local connections
+                return f"{name} has frames with unfinished checksums"
             self._turn_off(changes, self._control, name, _GRO)
-            if link.kind == _VETH:
+            if link.kind == VETH:
                 self._turn_off(changes, *self._find_peer(link), _TX_CHECKSUM)
                 return None
             kind = link.kind or _read_driver(self._control, name)
@@ -84,9 +85,9 @@ class Offloads:
 
     def _find_peer(self, link: Link) -> tuple[socket.socket, str]:
         control = self._control
-        if link.namespace_id is not None:
-            control = self._open_control(_find_namespace(link.namespace_id))
-        return control, _name_of(control, link.peer)
+        if link.lower_namespace is not None:
+            control = self._open_control(_find_namespace(link.lower_namespace))
+        return control, _name_of(control, link.lower)
 
     @staticmethod
     def _turn_off(changes: list[Change], control: socket.socket, interface: str, feature: Feature) -> None:
