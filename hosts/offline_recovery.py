@@ -25,7 +25,7 @@ from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core, JobEpochs
-from hosts.ps.durable import DurableFile
+from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.udp import BURST
 from hosts.unreplayed import KEYS_FILE, UNREPLAYED_FOLDER, has_agent_files
@@ -98,7 +98,16 @@ class CrashedRun:
         return [count for count in counts if count.keys]
 
     def recover(self) -> int:
-        """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers."""
+        """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers.
+
+        Raises `DataError`, and changes nothing, if the disk is full.
+        """
+        try:
+            return self._recover()
+        except DurabilityPaused as error:  # SQLite reports some full disks as I/O errors
+            raise DataError(f"{self.folder}: not changed: {error}; the disk may be full") from error
+
+    def _recover(self) -> int:
         with changed_copy(self.folder) as folder, ExitStack() as stack:
             servers = [
                 stack.enter_context(closing(_OfflineServer(config, self.space, folder)))
@@ -214,7 +223,11 @@ class _OfflineServer:
 def _replay(
     servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, file: Path
 ) -> None:
-        self.core: Core[str] = agents_of(design(config.design)).core(
+    log = ReplayLog.reopen(file, replay.NO_SWITCH)
+    used_epochs = set().union(*(server.used_epochs(job, config.number) for server in servers))
+    epoch = next(number for number in count(1) if number not in used_epochs)
+    caller = Caller(job, config.number, epoch)
+    make_client = agents_of(design(config.design)).client
     client: BaseClient = make_client(
         caller, config.n_ps, space, time.monotonic_ns, max_keys=log.capacity, log=log
     )
@@ -232,10 +245,4 @@ def _has_magic_number(file: Path) -> bool:
 
 
 def _load_configs(run: Path, files: str, model: type[M]) -> list[M]:
-    folder = run / _AGENT_CONFIGS
-    configs = [load_config(file, model) for file in sorted(folder.glob(files))]
-    if not configs:
-        raise AgentConfigError(
-            f"{folder}: expected the configurations {files} of the run's agents, found none"
-        )
-    return configs
+    return [load_config(file, model) for file in sorted((run / _AGENT_CONFIGS).glob(files))]

@@ -13,6 +13,7 @@ import grpc
 from softswitch import __version__
 from softswitch.errors import SwitchError
 from softswitch.kernel.pins import unpin as remove_pins
+from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
@@ -52,6 +53,14 @@ from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the gRPC port, for TLS.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Private key of the certificate.")
 @click.option("--tls-ca", type=click.Path(path_type=Path), help="Clients need a certificate of this CA.")
+@click.option(
+    "--allow-user",
+    "allowed_users",
+    multiple=True,
+    metavar="USER",
+    help="User of this machine who may call, besides root and the one who started the switch; repeat it.",
+)
+@click.option("--allow-everyone", is_flag=True, help="Serve every client that reaches the gRPC port.")
 @click.option(
     "--priority-queues",
     type=click.IntRange(1, MAX_PRIORITY_QUEUES),
@@ -155,6 +164,8 @@ def command(
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_ca: Path | None,
+    allowed_users: Sequence[str],
+    allow_everyone: bool,
     priority_queues: int,
     cpu_port: int | None,
     impairments: Sequence[str],
@@ -232,6 +243,7 @@ def command(
             device_id=device_id,
             addresses=(grpc_server_addr,),
             credentials=credentials,
+            access=make_policy(allowed_users, is_open=allow_everyone or tls_ca is not None),
             priority_queues=priority_queues,
             cpu_port=cpu_port,
             impairments=port_impairments,

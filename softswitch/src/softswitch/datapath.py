@@ -7,7 +7,7 @@ import fcntl
 import logging
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,8 +23,10 @@ from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
+from softswitch.ports.host_use import find_host_use
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
+from softswitch.ports.offloads import Offloads
 from softswitch.ports.qdiscs import DELAY_KIND, shaped_interfaces
 from softswitch.ports.report import SwitchCounters, add_counters
 from softswitch.ports.sockets import ControlSockets
@@ -87,10 +89,16 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         self._backpressure = (
             {} if self._requested_datapath is Datapath.KERNEL else _find_backpressure(ports, impairments)
         )
+        self._offloads = Offloads()
+        self._unfinished = self._turn_off_offloads(ports)
         # The obstacle concerns every program; `make` sets the reason if the kernel refuses one program.
         self._kernel_obstacle = self.sockets_reason = self._find_kernel_obstacle()
         if self._requested_datapath is Datapath.KERNEL and self.sockets_reason:
+            self._offloads.close()
             raise KernelError(f"the kernel cannot be the datapath: {self.sockets_reason}")
+        if self._requested_datapath is Datapath.KERNEL:
+            for reason in self._unfinished.values():
+                _LOG.warning("%s: programs may see them so", reason)
         self._pins: Pins | None = None
         self._control_sockets = ControlSockets()
         self.cpu_socket: socket.socket = self._control_sockets.cpu_socket
@@ -98,6 +106,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         self._kernel: KernelPorts | None = None
         self._sockets: PortLoop | None = None
         with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self._offloads.close)
             cleanup.callback(self._control_sockets.close)
             if pin is not None:
                 self._pins = cleanup.enter_context(contextlib.closing(Pins(pin)))
@@ -126,7 +135,27 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         if self._backpressure:
             name = self._names[min(self._backpressure)]
             return f"{name} is shaped (tc qdisc), and packets wait for it in the sockets' queues"
-        return probe(self._hook)
+        return self._find_host_use() or probe(self._hook) or self._find_unfinished()
+
+    def _find_host_use(self) -> str | None:
+        """Return why the kernel must not take all frames of a port."""
+        use = find_host_use(self._names.values())
+        return use and f"{use}, and the kernel's datapath would take its frames from this machine"
+
+    def _find_unfinished(self) -> str | None:
+        """Return why only the sockets are sure to give programs finished checksums, unless requested."""
+        is_decided = self._requested_datapath is not Datapath.AUTO
+        return None if is_decided else next(iter(self._unfinished.values()), None)
+
+    def _turn_off_offloads(self, names: Mapping[int, str]) -> dict[str, str]:
+        """Return the interfaces which may go on receiving unfinished frames, with the reason."""
+        reasons = {name: self._offloads.turn_off(name) for name in names.values()}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def _restore_offloads(self, names: Iterable[str]) -> None:
+        for name in set(names) - set(self._names.values()):  # two ports may have one interface
+            self._offloads.restore(name)
+            self._unfinished.pop(name, None)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -137,7 +166,12 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
 
     def make(self, program: ir.Program) -> LivePipeline:
         """Return a pipeline for the datapath. Raises KernelError if only the kernel is allowed and fails."""
-        if self._kernel_obstacle is not None:
+        if self._kernel_obstacle is None and self._requested_datapath is Datapath.AUTO:
+            # Ports may have changed, and what their interfaces are used for.
+            self.sockets_reason = self._find_host_use() or self._find_unfinished()
+            if self.sockets_reason is not None:
+                _LOG.warning("datapath sockets for this program: %s", self.sockets_reason)
+        if self._kernel_obstacle is not None or self.sockets_reason is not None:
             buffered = self._has_queues or bool(self._backpressure)
             if self._trace is not None:
                 from softswitch.explain.live import TracedPipeline  # imported only for tracing
@@ -238,14 +272,22 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         if any(number == port for number, _ in self._impairments):
             raise SwitchError(f"Error: port {port} is impaired, and cannot be removed")
         self._shapes = {number: shape for number, shape in self._shapes.items() if number != port}
+        interface = self._names[port]
         self._change_ports({number: name for number, name in self._names.items() if number != port})
+        self._restore_offloads([interface])
 
     def _change_ports(self, names: Mapping[int, str]) -> None:
         """Replace the ports; packets in queues are dropped."""
         old_loop = self._require_sockets("adding and removing ports")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
-        self._backpressure = _find_backpressure(names, self._impairments)
-        new_loop = self._make_loop(names, predecessor=old_loop)
+        added = {number: name for number, name in names.items() if number not in self._names}
+        self._unfinished |= self._turn_off_offloads(added)
+        try:
+            self._backpressure = _find_backpressure(names, self._impairments)
+            new_loop = self._make_loop(names, predecessor=old_loop)
+        except SwitchError:
+            self._restore_offloads(added.values())
+            raise
         old_loop.stop()
         self._replaced_counters = add_counters(self._replaced_counters, old_loop.counters())
         old_loop.close()
@@ -303,6 +345,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def close(self) -> None:
         self._active_ports.close()
         self._control_sockets.close()
+        self._offloads.close(restores=self._pins is None)
         if self._pins is not None:
             self._pins.close()
 
@@ -311,6 +354,9 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
 
     def counters(self) -> SwitchCounters:
         return add_counters(self._replaced_counters, self._active_ports.counters())
+
+    def describe_offloads(self) -> str | None:
+        return self._offloads.describe()
 
     def describe_datapath(self) -> str:
         if self._kernel is not None:

@@ -56,6 +56,8 @@ class Machine:
             self._resources = resources.pop_all()
         if settings.datapath is not Datapath.SOCKETS or settings.frames is not None:
             _print_status(self.ports.describe_datapath())
+        if isinstance(self.ports, SwitchPorts) and (offloads := self.ports.describe_offloads()):
+            _print_status(offloads)
 
     def counters(self) -> SwitchCounters:
         return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
@@ -170,7 +172,7 @@ class Machine:
 
 def _make_transport(frames: FrameTransport, settings: Settings) -> Transport:
     if frames.kind == "grpc":
-        return GrpcStream(frames.argument, settings.device_id)
+        return GrpcStream(frames.argument, settings.device_id, settings.access)
     if frames.kind == "nanomsg":
         return Nanomsg(frames.argument)
     return PcapFiles(settings.ports, delay_s=int(frames.argument))

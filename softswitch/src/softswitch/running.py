@@ -41,7 +41,7 @@ class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is import
 
 def run(settings: Settings) -> None:
     logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
-    server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id)
+    server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id, access=settings.access)
 
     def make_machine() -> RunningMachine:
         machine: RunningMachine = import_module("softswitch.machine").Machine(settings, server)

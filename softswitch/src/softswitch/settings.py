@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import grpc
 
 from softswitch.errors import SwitchError
+from softswitch.p4runtime.access import AccessPolicy, make_policy
 
 if TYPE_CHECKING:  # they import numpy, which would delay listening
     from softswitch.ports.impairment import Direction, Impairment
@@ -53,6 +54,7 @@ class Settings:
     device_id: int = 1
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)
     credentials: grpc.ServerCredentials | None = None
+    access: AccessPolicy = field(default_factory=make_policy)  # who may call the gRPC services
     priority_queues: int = 1
     cpu_port: int | None = None
     impairments: Mapping[tuple[int, Direction], Impairment] = field(default_factory=dict)

@@ -54,6 +54,10 @@ class Wire:
         stack.callback(self.ports.stop)
         self.ports.start(pipeline)
 
+    def turn_offloads_on(self, port: int) -> None:
+        """Turn on what the switch has turned off, as a user might."""
+        subprocess.run(["ethtool", "-K", f"h{port}", "tx", "on"], check=True, capture_output=True)
+
     def send(self, port: int, data: bytes) -> None:
         self.net.hosts[port].send(data)
 
@@ -148,18 +152,25 @@ def test_frames_up_to_the_mtu_cross_and_larger_ones_are_counted(wire: Callable[.
 
 
 @BOTH
-def test_segmentation_offload_is_dropped_and_named(
-    wire: Callable[..., Wire], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_on", [False, True])
+def test_segmentation_offload_is_off_or_dropped_and_named(
+    wire: Callable[..., Wire], caplog: pytest.LogCaptureFixture, is_on: bool
 ) -> None:
     """A UDP socket hands its interface four datagrams as one frame, larger than the MTU."""
     switch = wire(compiled("l2"), forwards_to_2)
+    if is_on:
+        switch.turn_offloads_on(1)
     ip("addr", "add", "10.9.0.1/24", "dev", "h1")
     ip("neigh", "add", "10.9.0.2", "lladdr", ETHERNET[:6].hex(":"), "dev", "h1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.setsockopt(socket.IPPROTO_UDP, 103, 1000)  # UDP_SEGMENT
         for _ in range(2):
             sender.sendto(bytes(4000), ("10.9.0.2", 5))
-    assert switch.crossed([]) == []
+    crossed = switch.crossed([])
+    if not is_on:
+        assert [len(data) for data in crossed] == [1000 + 42] * 8
+        return
+    assert crossed == []
     counters = switch.counters(3)
     assert (counters[1].rx_oversize, counters[2].tx) == (2, 1)
     [reported] = caplog.messages
@@ -171,6 +182,7 @@ def test_segmentation_offload_is_dropped_and_named(
 def test_tcp_segments_in_one_frame_below_the_mtu_are_dropped_too(wire: Callable[..., Wire]) -> None:
     """Three segments of 200 B, as a network stack hands them to an interface that cuts them apart."""
     switch = wire(compiled("l2"), forwards_to_2)
+    switch.turn_offloads_on(1)
     size = 600
     ip_header = struct.pack(">BBHHHBBH8s", 0x45, 0, 40 + size, 1, 0, 64, 6, 0, bytes(8))
     tcp = struct.pack(">HHIIBBHHH", 5, 6, 1, 1, 0x50, 0x10, 1000, 0, 0)

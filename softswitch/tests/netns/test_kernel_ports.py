@@ -109,6 +109,10 @@ def test_nothing_is_left_of_a_switch_that_is_killed(stack: ExitStack) -> None:
             assert switch.stderr is not None
             message = switch.stderr.readline()
             assert message == "softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces\n"
+            if datapath == "kernel":  # which is killed: the offloads stay off
+                ends = "h1 (other end of s1), h2 (other end of s2)"
+                offloads = f"offloads turned off while the switch runs: tx of {ends}"
+                assert switch.stderr.readline() == f"softswitch: {offloads}\n"
             assert switch.stderr.readline().startswith("softswitch: ready: 2 ports")
             assert [programs_at(name) for name in net.names.values()] == [1, 1]
             assert len(cpu_interfaces()) == 1

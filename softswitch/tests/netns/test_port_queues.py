@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -13,7 +15,7 @@ import pytest
 from softswitch import processes
 from softswitch.datapath import SwitchPorts
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
-from softswitch.queues.shape import Shape
+from softswitch.queues.shape import BYTE_UNITS, RATE_UNITS, Shape, parse_depth, parse_rate
 from softswitch.settings import Datapath
 from switch_harness import PROGRAMS, ecn
 from switch_harness.constructs import compiled
@@ -91,3 +93,24 @@ def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
             assert probe.departure >= probes[0].enq_timestamp + k * 10_000 - SLACK_US
     counters = json.loads(reported.read_text())["ports"]
     assert (counters["1"]["rx"], counters["2"]["tx"], counters["2"]["queue_dropped"]) == (4, 4, 0)
+
+
+@pytest.mark.parametrize("text", [f"{number}{unit}" for unit in BYTE_UNITS for number in (1, 3)])
+def test_sizes_are_tcs(stack: ExitStack, text: str) -> None:
+    """It equals what tc makes of the same text for a queue of bytes."""
+    Net(stack, range(1, 2))
+    tc("qdisc", "add", "dev", "s1", "root", "bfifo", "limit", text)
+    [qdisc] = json.loads(tc("-json", "qdisc", "show", "dev", "s1"))
+    assert int(re.sub("[^0-9]", "", str(qdisc["options"]["limit"]))) == parse_depth(text).bytes
+
+
+@pytest.mark.parametrize("text", [f"{n}{unit}" for unit in RATE_UNITS if unit != "pps" for n in (8, 24)])
+def test_rates_are_tcs(stack: ExitStack, text: str) -> None:
+    Net(stack, range(1, 2))
+    tc("qdisc", "add", "dev", "s1", "root", "tbf", "rate", text, "burst", "10mb", "latency", "1ms")
+    [qdisc] = json.loads(tc("-json", "qdisc", "show", "dev", "s1"))
+    assert 8 * qdisc["options"]["rate"] == parse_rate(text).bits_per_s
+
+
+def tc(*words: str) -> str:
+    return subprocess.run(["tc", *words], check=True, capture_output=True, text=True).stdout

@@ -33,6 +33,8 @@ SCHEMA = fy.P4Schema(P4INFO)
 P = ParamSpec("P")
 Control: TypeAlias = ControlledPipeline[Any]
 DEVICE = 7
+SMALL_WINDOW = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1 << 16)]
+"""Options of a channel that takes few messages before they are read."""
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 INVALID = "INVALID_ARGUMENT"
 EVERYTHING = [

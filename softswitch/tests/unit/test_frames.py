@@ -15,6 +15,7 @@ import pytest
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
+from softswitch.frames import grpc_stream
 from softswitch.frames.dataplane import (
     STATUS_DOWN,
     STATUS_UP,
@@ -23,13 +24,14 @@ from softswitch.frames.dataplane import (
     packet_stream,
     set_port_status,
 )
-from softswitch.frames.grpc_stream import GrpcStream
+from softswitch.frames.grpc_stream import FrameQueue, GrpcStream
 from softswitch.frames.nanomsg import PACKET_IN, PACKET_OUT, PORT_ADD, Nanomsg
 from softswitch.frames.pcap_files import PcapFiles, read_frames
 from softswitch.frames.ports import MAX_FRAME_BYTES, FramePorts
 from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, LogRecord
 from softswitch.ports.capture import file_header
 from switch_harness.constructs import compiled
+from switch_harness.p4runtime import SMALL_WINDOW
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 DEVICE, CPU, TAG = 3, 255, 2**63
@@ -187,6 +189,42 @@ def test_a_client_that_leaves_makes_room_for_another(stream: tuple[FramePorts, g
     while code(lambda: exchange(channel)) is grpc.StatusCode.RESOURCE_EXHAUSTED:
         pass
     assert exchange(channel, packet(1, b"second")) == [packet(2, b"second")]
+
+
+def test_frames_for_a_client_that_does_not_read_are_bounded(
+    stream: tuple[FramePorts, grpc.Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own frames wait and none is lost; those of others are dropped and counted."""
+    most = 50
+    monkeypatch.setattr(grpc_stream, "MAX_QUEUED_FRAMES", most)
+    queues: list[RecordingQueue] = []
+    monkeypatch.setattr(grpc_stream, "FrameQueue", lambda: RecordingQueue(queues))
+    ports, _ = stream
+    ports.start(pipeline("wire"))
+    number, unread = 1000, bytes(1 << 15)  # more than gRPC stores for a client that does not read
+    with grpc.insecure_channel(ports._transport.address, SMALL_WINDOW) as channel:
+        requests = iter([packet(1, unread, tag) for tag in range(1, number + 1)])
+        responses = packet_stream(channel)(requests, timeout=PATIENCE_S)
+        wait_for(lambda: bool(queues) and len(queues[0]) == most)
+        for _ in range(2 * most):
+            ports.receive(4, b"other")
+        assert ports.counters().ports[2].tx_dropped == most
+        received = list(responses)
+    assert [each.id for each in received if each.packet == unread] == list(range(1, number + 1))
+    assert len(received) == number + most
+    assert queues[0].longest == 2 * most
+
+
+class RecordingQueue(FrameQueue):
+    def __init__(self, queues: list[RecordingQueue]) -> None:
+        super().__init__()
+        self.longest = 0
+        queues.append(self)
+
+    def put(self, frame: Any) -> bool:
+        is_added = super().put(frame)
+        self.longest = max(self.longest, len(self))
+        return is_added
 
 
 def test_the_ports_close_while_a_client_has_a_stream() -> None:

@@ -78,7 +78,7 @@ def test_roles_have_own_primaries() -> None:
         ("", 4, "PERMISSION_DENIED", "not primary: election ID 4 is given, the primary has 5"),
         ("", None, "PERMISSION_DENIED", "not primary: no election ID is given, the primary has 5"),
         ("reader", 5, "PERMISSION_DENIED", "not primary: election ID 5 is given, the primary has 2"),
-        ("left", 1, "PERMISSION_DENIED", "not primary: election ID 1 is given, there is no primary"),
+        ("left", 1, "NOT_FOUND", "role 'left' has no controller"),
         ("new", 5, "NOT_FOUND", "role 'new' has no controller"),
     ],
 )
@@ -117,6 +117,20 @@ def test_bids_that_end_the_stream() -> None:
     with pytest.raises(Refusal, match="there are 16 controllers already"):
         arbiter.update("late", bid(1))
     arbiter.check_write("", 100 + MAX_CONTROLLERS - 1)
+
+
+def test_roles_without_controllers_are_forgotten() -> None:
+    """Names are any text, so those of roles that are gone must not take memory."""
+    arbiter = Arbiter[int](1)
+    for number in range(1000):
+        arbiter.update(number, bid(1, role=f"role {number}"))
+        arbiter.update(number + 1000, bid(0, role=f"role {number}"))
+        with pytest.raises(Refusal):  # leaves no role, either
+            arbiter.update(number, bid(1, role=f"other {number}"))
+        arbiter.leave(number)
+        arbiter.check_write(f"role {number}", 0)
+        arbiter.leave(number + 1000)
+    assert list(arbiter._roles) == [""]
 
 
 EVENTS = st.lists(

@@ -22,7 +22,7 @@ def bid(election_id: int, role: str = "") -> p4r.MasterArbitrationUpdate:
 
 def read(stream: Stream) -> list[bytes]:
     """The payloads of all that waits."""
-    return [stream.response_queue.get_nowait().packet.payload for _ in range(stream.response_queue.qsize())]
+    return [response.packet.payload for response in iter(stream.take, None)]
 
 
 def packet(number: int) -> p4r.StreamMessageResponse:
@@ -50,7 +50,7 @@ def test_lost_messages_are_counted_and_reported(
     assert (all_sessions.lost_messages, caplog.messages) == (2, [LOST])
     assert read(quick) == [b"\3", b"\4"]
     assert read(slow) == [b"\0", b"\1", b"\2"]
-    assert backup.response_queue.empty()
+    assert len(backup) == 0
     all_sessions.broadcast(packet(9))
     assert read(slow) == [b"\t"]
     for stream in (slow, quick, backup):

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
-from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Rate, Shape, packet_depth
+from softswitch.queues.shape import (
+    BYTE_UNITS,
+    DEFAULT_DEPTH,
+    RATE_UNITS,
+    UNLIMITED,
+    Rate,
+    Shape,
+    packet_depth,
+    parse_depth,
+    parse_rate,
+)
 
 PORTS = (1, 2, 3)
 FAST, SLOW = Rate(bits_per_s=10**9), Rate(packets_per_s=10)
@@ -34,3 +47,19 @@ def test_a_ports_own_goes_before_that_of_all() -> None:
         3: Shape(FAST, packet_depth(9)),
         255: Shape(FAST, packet_depth(1)),
     }
+
+
+def test_the_documented_units_are_those_of_the_options() -> None:
+    """The table of docs/softswitch.md has a number for each unit that is no 1."""
+    table = (Path(__file__).parents[2] / "docs" / "softswitch.md").read_text()
+    documented = {
+        unit: int(number.replace(",", ""))
+        for unit, number in re.findall(r"`([kmg]b(?:it)?)` of ([\d,]+)", table)
+    }
+    units = {**RATE_UNITS, **BYTE_UNITS}
+    assert documented == {unit: number for unit, number in units.items() if number > 1}
+    for unit, number in documented.items():
+        if unit in RATE_UNITS:
+            assert parse_rate(f"3{unit}").bits_per_s == 3 * number
+        else:
+            assert parse_depth(f"3{unit}").bytes == 3 * number

@@ -1,4 +1,4 @@
-"""The example of the README reads a register, as a PTF test does."""
+"""The README's example reads a register, as a PTF test does; a page explains each counter of lost frames."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 from finsy.proto import p4r
 
 from softswitch.p4runtime.messages import adopt
+from softswitch.ports.report import PortCounters, SwitchCounters
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import config, controlled, identity_in
 
-README = Path(__file__).parents[2] / "README.md"
+PROJECT = Path(__file__).parents[2]
+README = PROJECT / "README.md"
 REGISTERS = PROGRAMS / "registers"
 WRITE_ALL, INDEX, VALUE = 1, 2, 5
 
@@ -55,3 +57,17 @@ def test_a_ptf_test_reads_a_register() -> None:
     result = unittest.TestResult()
     test("runTest").run(result)
     assert (result.testsRun, result.errors, result.failures) == (1, [], [])
+
+
+def test_a_page_explains_each_counter_of_lost_frames() -> None:
+    """By the words that the switch prints; what is duplicated or reordered is not lost."""
+    page = (PROJECT / "docs" / "packets-vanish.md").read_text()
+    counters = PortCounters(
+        "s1", rx=0, tx=0, rx_dropped=7, tx_dropped=7, rx_oversize=7, tx_oversize=7, lost=7,
+        duplicated=0, reordered=0, queue_dropped=7,
+    )  # fmt: skip
+    port_line, missing_port_line = SwitchCounters({1: counters}, no_such_port=7, lost_notices=0).describe()
+    words = re.findall(r", ([^,(]+?)(?: \([^)]*\))? 7", port_line)
+    words.append(missing_port_line.removesuffix(": 7"))
+    assert len(words) == 7
+    assert [text for text in words if f"| `{text}` |" not in page] == []

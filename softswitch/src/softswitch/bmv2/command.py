@@ -13,6 +13,7 @@ from softswitch import __version__
 from softswitch.bmv2 import logs
 from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_PORT, parse
 from softswitch.errors import SwitchError
+from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
 from softswitch.settings import FrameTransport, Settings, parse_interface, parse_options_by_port
@@ -62,6 +63,9 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
         device_id=values.device_id or 0,
         addresses=_addresses(name, values),
         credentials=_credentials(values) if name == GRPC else None,
+        access=make_policy(
+            values.allow_user or (), is_open=values.allow_everyone or _needs_certificate(values)
+        ),
         priority_queues=min(values.priority_queues or 1, MAX_PRIORITY_QUEUES),
         cpu_port=cpu_port,
         pcap=_pcap_folder(values.pcap),
@@ -115,6 +119,13 @@ def _credentials(values: argparse.Namespace) -> grpc.ServerCredentials | None:
         raise SwitchError("--grpc-server-with-client-auth needs --grpc-server-cacert")
     clients_ca = Path(ca) if values.grpc_server_with_client_auth else None
     return load_credentials(Path(cert), Path(key), clients_ca)
+
+
+def _needs_certificate(values: argparse.Namespace) -> bool:
+    """Return whether clients need a certificate, which then decides who may call."""
+    return bool(
+        getattr(values, "grpc_server_ssl", False) and getattr(values, "grpc_server_with_client_auth", False)
+    )
 
 
 def _pcap_folder(pcap: str | None) -> Path | None:

@@ -88,10 +88,24 @@ _COMMON = (
     Option(("--max-l2-entries",), "N", warning=_REPLICA_WARNING, keywords={"type": int}),
     Option(("--load-modules",), "FILES", warning="modules are not loaded"),
 )
+_ACCESS = (  # softswitch's own
+    Option(
+        ("--allow-user",),
+        "USER",
+        "User of this machine who may call, besides root and the one who started the switch; repeat it.",
+        keywords={"action": "append"},
+    ),
+    Option(("--allow-everyone",), None, "Serve every client that reaches the gRPC port."),
+)
 TARGET_OPTIONS = {
-    THRIFT: (*_COMMON, Option(("--enable-swap",), None, warning="programs are swapped over P4Runtime")),
+    THRIFT: (
+        *_COMMON,
+        *_ACCESS,
+        Option(("--enable-swap",), None, warning="programs are swapped over P4Runtime"),
+    ),
     GRPC: (
         *_COMMON,
+        *_ACCESS,
         Option(("--disable-swap",), None, warning="programs can be swapped over P4Runtime"),
         Option(("--grpc-server-addr",), "HOST:PORT", f"Address of P4Runtime; {GRPC_ADDRESS} by default."),
         Option(("--grpc-server-ssl",), None, "Clients need TLS."),

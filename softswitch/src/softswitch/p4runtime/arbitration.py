@@ -59,10 +59,11 @@ class Arbiter(Generic[C]):
             raise Refusal(
                 StatusCode.FAILED_PRECONDITION, f"this stream's role is {current_role!r}, not {name!r}"
             )
-        role = self._roles.setdefault(name, _Role())
+        role = self._roles.get(name) or _Role()
         election_id = decode_uint128(message.election_id) if message.HasField("election_id") else None
         self._check_bid(role, controller, election_id)
         old_primary = role.primary
+        self._roles[name] = role
         role.controllers[controller] = election_id
         self._role_names[controller] = name
         must_notify_all = role.primary is not old_primary or role.primary is controller
@@ -75,7 +76,9 @@ class Arbiter(Generic[C]):
         role = self._roles[name]
         was_primary = role.primary is controller
         del role.controllers[controller]
-        return self._notices(name, list(role.controllers)) if was_primary else []
+        if name and not role.controllers:  # the name may be any text: do not collect them
+            del self._roles[name]
+        return self._notices(name, list(role.controllers)) if was_primary and role.controllers else []
 
     def check_write(self, role_name: str, election_id: int | None) -> None:
         role = self._roles.get(role_name)

@@ -63,7 +63,7 @@ def method_handlers(
     """Return the handlers of a gRPC server; `servicer` has a coroutine method for each RPC.
 
     `request_parsers` replace protobuf's deserializers of requests, by RPC. Bytes that cannot be parsed end
-    the call with INVALID_ARGUMENT.
+    the call with INVALID_ARGUMENT; in a stream of requests they raise DecodeError.
     """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
@@ -85,12 +85,15 @@ def _with_parser(method: Any, parse: Callable[[bytes], object], rpc: MethodDescr
         try:
             return parse(data)
         except DecodeError as error:
-            text = f"cannot parse the {rpc.name} request: {error}"
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _describe_malformed(rpc, error))
 
-    async def parse_requests(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[object]:
+    async def parse_requests(stream: AsyncIterator[bytes]) -> AsyncIterator[object]:
+        # The method ends the call, since it may be writing answers to earlier requests.
         async for data in stream:
-            yield await parse_request(data, context)
+            try:
+                yield parse(data)
+            except DecodeError as error:
+                raise DecodeError(_describe_malformed(rpc, error)) from None
 
     async def handle_unary(data: bytes, context: Context) -> object:
         return await method(await parse_request(data, context), context)
@@ -100,7 +103,7 @@ def _with_parser(method: Any, parse: Callable[[bytes], object], rpc: MethodDescr
             yield response
 
     async def handle_bidirectional_stream(stream: AsyncIterator[bytes], context: Context) -> None:
-        await method(parse_requests(stream, context), context)
+        await method(parse_requests(stream), context)
 
     handlers = {
         "unary_unary": handle_unary,
@@ -108,6 +111,10 @@ def _with_parser(method: Any, parse: Callable[[bytes], object], rpc: MethodDescr
         "stream_stream": handle_bidirectional_stream,
     }
     return handlers[_RPC_KINDS[rpc.client_streaming, rpc.server_streaming]]
+
+
+def _describe_malformed(rpc: MethodDescriptor, error: DecodeError) -> str:
+    return f"cannot parse the {rpc.name} request: {error}"
 
 
 def client_methods(channel: grpc.Channel) -> Any:  # a namespace of gRPC's callables

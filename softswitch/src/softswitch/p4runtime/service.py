@@ -6,14 +6,16 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Generic
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
+from softswitch.p4runtime.access import AccessCheck, AccessPolicy, CheckedHandlers, make_policy
 from softswitch.p4runtime.batch_status import abort_batch
 from softswitch.p4runtime.codecs.values import decode_uint128
 from softswitch.p4runtime.control import ControlledPipeline
@@ -44,7 +46,8 @@ class P4RuntimeServer(Generic[PL]):
     """A P4Runtime 1.6 server of one device, from `start` to `stop`.
 
     The server can listen before there are ports: call `start`, then `attach`, `pipelines.load` and `begin`.
-    Until `begin`, calls other than arbitration wait.
+    Until `begin`, calls other than arbitration wait. `access` says who may call, also the services of
+    `extra_handlers`; the default is `make_policy()`.
     """
 
     def __init__(
@@ -52,8 +55,10 @@ class P4RuntimeServer(Generic[PL]):
         device_id: int,
         ports: Ports[PL] | None = None,
         make_pipeline: MakePipeline[PL] | None = None,
+        access: AccessPolicy | None = None,
     ) -> None:
         self._device_id = device_id
+        self._access = make_policy() if access is None else access
         self._ports: Ports[PL]
         self.pipelines: Pipelines[PL]
         self._is_attached = False
@@ -66,6 +71,7 @@ class P4RuntimeServer(Generic[PL]):
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
         self._server: grpc.aio.Server | None = None
+        self._resources = ExitStack()
         if ports is not None and make_pipeline is not None:
             self.attach(ports, make_pipeline)
 
@@ -101,14 +107,21 @@ class P4RuntimeServer(Generic[PL]):
         self._loop = asyncio.get_running_loop()
         self._server = grpc.aio.server(options=options)
         handlers = method_handlers(self, {"Write": Request})
-        self._server.add_generic_rpc_handlers((handlers, *self.extra_handlers))
-        port, *_ = [
-            _listen(self._server, each_address, credentials) for each_address in (address, *more_addresses)
-        ]
-        await self._server.start()
+        with ExitStack() as resources:
+            check = AccessCheck(self._access)
+            resources.callback(check.close)
+            self._server.add_generic_rpc_handlers(
+                [CheckedHandlers(each_handlers, check) for each_handlers in (handlers, *self.extra_handlers)]
+            )
+            ports = []
+            for each_address in (address, *more_addresses):
+                ports.append(_listen(self._server, each_address, credentials))
+                check.listens_at(each_address.rpartition(":")[0], ports[-1])
+            await self._server.start()
+            self._resources = resources.pop_all()
         if self._is_attached:
             self.begin()
-        return port
+        return ports[0]
 
     def begin(self) -> None:
         """Serve all calls, after `attach` and `pipelines.load`; call this in the event loop's thread."""
@@ -136,6 +149,7 @@ class P4RuntimeServer(Generic[PL]):
         if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
+        self._resources.close()
 
     # ---- unary and server-streaming RPCs
 
@@ -206,15 +220,36 @@ class P4RuntimeServer(Generic[PL]):
         """Serve a controller: arbitration, packets, digests and notifications (P4Runtime 1.4 §16)."""
         stream = Stream()
         sender = asyncio.create_task(_send_responses(stream, context))
+        receiver = asyncio.create_task(self._receive_all(stream, requests))
         try:
-            async with _abort_on_refusal(context):
-                async for request in requests:
-                    if request.WhichOneof("update") != "arbitration":
-                        await self._has_begun.wait()
-                    self._receive(stream, request)
+            await asyncio.wait((sender, receiver), return_when=asyncio.FIRST_COMPLETED)
+            self._sessions.leave(stream)
+            # A stream whose last messages are being written must not end: gRPC would never answer.
+            stream.close()
+            await sender
+            if receiver.done():
+                receiver.result()
+            if stream.refusal is not None:
+                await context.abort(stream.refusal.code, str(stream.refusal))
         finally:
             sender.cancel()
+            receiver.cancel()
             self._sessions.leave(stream)
+
+    async def _receive_all(self, stream: Stream, requests: AsyncIterator[p4r.StreamMessageRequest]) -> None:
+        """Receive until the controller ends the stream, or a refusal does."""
+        try:
+            async for request in requests:
+                if request.WhichOneof("update") != "arbitration":
+                    await self._has_begun.wait()
+                if stream.is_closed:
+                    return
+                self._receive(stream, request)
+                await stream.wait_for_room()
+        except Refusal as refusal:
+            stream.refusal = refusal
+        except DecodeError as error:
+            stream.refusal = invalid(str(error))
 
     def _receive(self, stream: Stream, request: p4r.StreamMessageRequest) -> None:
         kind = request.WhichOneof("update")
@@ -305,8 +340,8 @@ def _check_address(address: str) -> None:
 
 
 async def _send_responses(stream: Stream, context: Context) -> None:
-    while True:
-        await context.write(await stream.response_queue.get())
+    while (response := await stream.next_response()) is not None:
+        await context.write(response)
 
 
 @asynccontextmanager

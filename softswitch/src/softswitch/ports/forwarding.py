@@ -28,6 +28,7 @@ from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.native import call_process, entry_point
 from softswitch.ports.backpressure import drop_pending, resume_departures, retry_pending
 from softswitch.ports.capture import NO_FILE, capture
+from softswitch.ports.checksums import finish_checksum
 from softswitch.ports.departures import dequeue, enqueue, is_due, read_length, set_timer
 from softswitch.ports.layout import (
     BURST,
@@ -130,6 +131,7 @@ def take_frames_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
             count_oversize(port, length)
             continue
         address = slot + header.tp_mac
+        finish_checksum(address, length)
         if status & TP_STATUS_VLAN_VALID:
             address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
             length += VLAN_TAG_BYTES
@@ -333,7 +335,7 @@ def clear_error(switch: Switch, p: int) -> None:
     """Clear a socket's pending error (its interface went down), so that epoll stops reporting it."""
     switch.error[1] = _INT_BYTES
     error = switch.error.ctypes.data
-    getsockopt(switch.ports[p].fd, _SOL_SOCKET, _SO_ERROR, error, error + _INT_BYTES)
+    getsockopt(switch.ports[p].receive_fd, _SOL_SOCKET, _SO_ERROR, error, error + _INT_BYTES)
 
 
 @entry_point

@@ -48,7 +48,8 @@ class Frame:
 
 class Port:
     number: int
-    fd: int
+    fd: int  # of the socket that sends
+    receive_fd: int  # of the socket that receives; the CPU port has one for both
     ring: int  # address of the first slot; 0 for the CPU port, which has no ring
     slots: int  # number of slots of the ring
     slot_size: int  # bytes

@@ -315,14 +315,14 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
         switch["messages"]["msg_iovlen"] = 1
         switch["index_of"] = NO_PORT
         switch["port_count"] = len(self._port_numbers)
-        fds = [
-            *(packet_socket.fileno() for packet_socket in self._sockets),
-            self._control.switch_end.fileno(),
-        ]
+        cpu_end = self._control.switch_end.fileno()
+        send_fds = [*(packet_socket.sender.fileno() for packet_socket in self._sockets), cpu_end]
+        receive_fds = [*(packet_socket.fileno() for packet_socket in self._sockets), cpu_end]
         for p, number in enumerate(self._port_numbers):
             switch["index_of"][number] = p
-            switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
-            watch(self._epoll.fileno(), fds[p], p)
+            port = switch["ports"][p]
+            port["number"], port["fd"], port["receive_fd"] = number, send_fds[p], receive_fds[p]
+            watch(self._epoll.fileno(), receive_fds[p], p)
         watch(self._epoll.fileno(), self._stop_event, STOP_EVENT)
         watch(self._epoll.fileno(), self._timer, TIMER)
         switch["timer"], switch["alarm"], switch["retry_at"] = self._timer, NEVER, NEVER
@@ -353,7 +353,7 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
             port = switch["ports"][p]
             port["backpressure"], port["pending_frame"] = 1, frame_memory.ctypes.data
             if is_small:
-                self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+                self._sockets[p].sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         switch["backpressure"] = len(has_small_buffer) > 0
         return frames
 

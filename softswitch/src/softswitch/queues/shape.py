@@ -11,8 +11,8 @@ MIN_FRAME_BYTES = 60
 """Length of the shortest Ethernet frame without checksum; it bounds the packets of a queue sized in bytes."""
 MAX_PACKETS = 1 << 16
 MAX_RATE = 10**12  # packets/s or bit/s
-_RATE_UNITS = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-_BYTE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
+RATE_UNITS = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+BYTE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
 
 
 class Rate(NamedTuple):
@@ -51,24 +51,24 @@ DEFAULT_DEPTH = packet_depth(64)
 
 def parse_rate(text: str) -> Rate:
     """Parse a rate such as `1000pps` or `10mbit`; raise SwitchError if it is malformed."""
-    number, unit = _split_unit(text, _RATE_UNITS)
-    value = number * _RATE_UNITS.get(unit, 0)
+    number, unit = _split_unit(text, RATE_UNITS)
+    value = number * RATE_UNITS.get(unit, 0)
     if not 1 <= value <= MAX_RATE:
         raise SwitchError(
-            f"rate {text!r}: expected a whole number with one of {', '.join(_RATE_UNITS)}, "
-            f"up to {MAX_RATE // _RATE_UNITS['gbit']}gbit, as 1000pps or 10mbit"
+            f"rate {text!r}: expected a whole number with one of {', '.join(RATE_UNITS)}, "
+            f"up to {MAX_RATE // RATE_UNITS['gbit']}gbit, as 1000pps or 10mbit"
         )
     return Rate(packets_per_s=value) if unit == "pps" else Rate(bits_per_s=value)
 
 
 def parse_depth(text: str) -> Depth:
     """Parse a depth such as `64` (packets) or `64kb`; raise SwitchError if it is malformed."""
-    number, unit = _split_unit(text, {"": 1, **_BYTE_UNITS})
-    depth = byte_depth(number * _BYTE_UNITS[unit]) if unit in _BYTE_UNITS else packet_depth(number)
+    number, unit = _split_unit(text, {"": 1, **BYTE_UNITS})
+    depth = byte_depth(number * BYTE_UNITS[unit]) if unit in BYTE_UNITS else packet_depth(number)
     if number < 1 or depth.packets > MAX_PACKETS:
         raise SwitchError(
             f"queue {text!r}: expected packets from 1 to {MAX_PACKETS}, or bytes with one of "
-            f"{', '.join(_BYTE_UNITS)}, up to {MAX_PACKETS * MIN_FRAME_BYTES >> 10}kb, as 64 or 64kb"
+            f"{', '.join(BYTE_UNITS)}, up to {MAX_PACKETS * MIN_FRAME_BYTES >> 10}kb, as 64 or 64kb"
         )
     return depth
 
