@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from softswitch import ir
+from softswitch.commands.names import Program as Names
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError
 from softswitch.interpreter import InterpretedPipeline
@@ -117,6 +118,11 @@ def test_interpreted_alike(name: str, omission: str) -> None:
         assert "expected one action" in str(error)
         return
     run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
+    assert names_in_commands(json.dumps(text)) == names_in_commands((PROGRAMS / f"{name}.json").read_text())
+
+
+def names_in_commands(text: str) -> dict[str, object]:
+    return {kind: getattr(names, "by_name", names) for kind, names in vars(Names(text)).items()}
 
 
 @pytest.mark.parametrize("name", ["replication", "profiles", "value_sets"])
@@ -214,6 +220,24 @@ def test_profiles_that_a_table_declares() -> None:
     table.pop("entries", None)
     profiles = load_program(json.dumps(text)).profiles
     assert profiles == (ir.ActionProfile("mine", table["max_size"], None),)
+    names = Names(json.dumps(text))
+    assert names.tables[table["name"]].profile is names.profiles["mine"]
+
+
+def test_an_alias_is_a_key_in_commands() -> None:
+    text = l3()
+    key = tables(text)[0]["key"][0]
+    text["field_aliases"].append(["short.name", key["target"]])
+    width = Names(json.dumps(text)).tables[tables(text)[0]["name"]].key[0].width
+    key.update(target=["short", "name"])
+    assert Names(json.dumps(text)).tables[tables(text)[0]["name"]].key[0].width == width == 32
+
+
+def test_an_action_call_is_no_table_in_commands() -> None:
+    text = l3()
+    text["pipelines"][0]["action_calls"] = [{"name": "call", "id": 0, "action_id": text["actions"][0]["id"]}]
+    assert "call" in load_program(json.dumps(text)).tables
+    assert Names(json.dumps(text)).tables.find("call") is None
 
 
 def test_an_unknown_next_state_accepts() -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
 from softswitch.load import load_program
 from switch_harness.older_json import PORT, RECIRCULATED, error_codes, program
 
-MAKERS = {"interpreted": InterpretedPipeline, "compiled": CompiledPipeline}
+Pipeline = InterpretedPipeline | CompiledPipeline
+MAKERS: dict[str, Callable[[Program], Pipeline]] = {
+    "interpreted": InterpretedPipeline,
+    "compiled": CompiledPipeline,
+}
 FIRST_CODES = (0, 1, 5)
 
 
 @cache
-def pipeline(maker: str, first_code: int) -> InterpretedPipeline | CompiledPipeline:
+def pipeline(maker: str, first_code: int) -> Pipeline:
     return MAKERS[maker](load_program(json.dumps(program(first_code))))
 
 

@@ -50,6 +50,8 @@ _BINARY_OPERATORS = {
     "shift_right": ">>",
 }  # fmt: skip
 _NEW_NAMES = {"modify_field": "assign", "copy_header": "assign_header"}
+ACTION_CALL = "is_action_call"
+"""Key of the tables that `modernize` makes of action calls, which the JSON does not have as tables."""
 _DEFAULT_SIZE = 1024  # capacity of action profiles and value sets that declare none; BMv2 limits neither
 
 
@@ -220,8 +222,8 @@ def _make_call_table(names: dict[int, str], call: Json) -> Json:
         raise ProgramError(f"action call {call['name']}: expected the ID of an action, got {action}")
     name, next_node = names[action], call.get("next_node")
     return {
-        "name": call["name"], "type": "simple", "match_type": "exact", "key": [], "max_size": 1,
-        "action_ids": [action], "actions": [name], "next_tables": {name: next_node},
+        ACTION_CALL: True, "name": call["name"], "type": "simple", "match_type": "exact", "key": [],
+        "max_size": 1, "action_ids": [action], "actions": [name], "next_tables": {name: next_node},
         "base_default_next": next_node,
         "default_entry": {
             "action_id": action, "action_const": True, "action_data": [], "action_entry_const": True,
