@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.load import load_program
+from softswitch.load.statements import PRIMITIVES
 from switch_harness import PROGRAMS
 
 TEXT: dict[str, Any] = json.loads((PROGRAMS / "l3.json").read_text())
@@ -136,3 +138,38 @@ def test_the_compiled_programs_are_of_these_sources() -> None:
         for path in PROGRAMS.parent.glob("*.p4")
     }
     assert sources == recorded
+
+
+def no_primitives() -> list[str]:
+    """Names that Python's objects have, that methods of the loader might have, and the near ones."""
+    internal = [name for value in (object, int, dict, type, len) for name in dir(value)]
+    loader = [f"_{name}" for name in PRIMITIVES] + [
+        "_load_copy",
+        "_load_drop",
+        "_scope",
+        "_location",
+        "_item",
+    ]
+    others = [
+        "clone",
+        "assert_condition",
+        "",
+        " assign",
+        "assign ",
+        "Assign",
+        "assign.__call__",
+        "self",
+        "mro",
+    ]
+    return sorted({*internal, *loader, *others} - PRIMITIVES.keys())
+
+
+def test_only_primitives_of_the_table_load() -> None:
+    names = no_primitives()
+    assert len(names) > 100
+    for name in names:
+        text = copy.deepcopy(TEXT)
+        for parameters in ([], primitive(text)["parameters"]):
+            primitive(text).update(op=name, parameters=parameters)
+            with pytest.raises(UnsupportedConstruct, match=re.escape(f"primitive `{name}` is not supported")):
+                load_program(json.dumps(text))
