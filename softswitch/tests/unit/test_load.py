@@ -167,9 +167,10 @@ def no_primitives() -> list[str]:
 def test_only_primitives_of_the_table_load() -> None:
     names = no_primitives()
     assert len(names) > 100
+    lists: list[list[Any]] = [[], primitive(TEXT)["parameters"]]
     for name in names:
         text = copy.deepcopy(TEXT)
-        for parameters in ([], primitive(text)["parameters"]):
+        for parameters in lists:
             primitive(text).update(op=name, parameters=parameters)
             with pytest.raises(UnsupportedConstruct, match=re.escape(f"primitive `{name}` is not supported")):
                 load_program(json.dumps(text))
