@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from softswitch.errors import ProgramError, UnsupportedConstruct
+from softswitch.hashing import ALGORITHMS
 from softswitch.load import load_program
 from softswitch.load.statements import PRIMITIVES
 from switch_harness import PROGRAMS
@@ -174,3 +175,10 @@ def test_only_primitives_of_the_table_load() -> None:
             primitive(text).update(op=name, parameters=parameters)
             with pytest.raises(UnsupportedConstruct, match=re.escape(f"primitive `{name}` is not supported")):
                 load_program(json.dumps(text))
+
+
+def test_all_hash_algorithms_load() -> None:
+    for name, algorithm in ALGORITHMS.items():
+        text = copy.deepcopy(TEXT)
+        text["calculations"][0]["algo"] = name
+        assert load_program(json.dumps(text)).calculations[0].function is algorithm
