@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from softswitch.kernel import bpf
 from softswitch.kernel.instructions import (
     EXIT,
     JUMP,
@@ -43,3 +44,12 @@ def test_jumps_back() -> None:
     groups = [[make_instruction(EXIT)], *[[NOTHING]] * 40_000, [Instruction(IF_EQUAL, 0, 0, 0, target=0)]]
     code = decode(encode(groups))
     assert landing(code, 40_001) == 0
+
+
+def test_a_program_that_the_verifier_gives_up_is_refused_with_its_reason() -> None:
+    """It runs through a loop as often as the program would, a million times."""
+    set_zero, add_one = make_instruction(0xB7), make_instruction(0x07, immediate=1)
+    jump_if_below = Instruction(0xA5, 0, 0, 1 << 20, target=1)
+    groups = [[set_zero], [add_one], [jump_if_below], [make_instruction(EXIT)]]
+    with pytest.raises(bpf.BpfError, match=r"loop: Argument list too long: [^;]*is too large\."):
+        bpf.load(bpf.SCHED_CLS, encode(groups), "loop")
