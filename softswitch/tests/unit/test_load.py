@@ -14,6 +14,7 @@ import pytest
 from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.hashing import ALGORITHMS
 from softswitch.load import load_program
+from softswitch.load.expressions import BINARY_OPS, CASTS, UNARY_OPS
 from softswitch.load.statements import PRIMITIVES
 from switch_harness import PROGRAMS
 
@@ -182,3 +183,25 @@ def test_all_hash_algorithms_load() -> None:
         text = copy.deepcopy(TEXT)
         text["calculations"][0]["algo"] = name
         assert load_program(json.dumps(text)).calculations[0].function is algorithm
+
+
+@pytest.mark.parametrize("op", [*BINARY_OPS, *UNARY_OPS, *CASTS, "?", "d2b", "b2d"])
+@pytest.mark.parametrize("depth", [40, 400, 4000])
+def test_nested_expressions_load_or_are_refused_as_too_deep(op: str, depth: int) -> None:
+    """Also where `json` gives up (4,000), and where `json` does not, but the loader's own stack ends."""
+    one = '{"type": "hexstr", "value": "0x1"}'
+    last, others = (
+        ("left", ("right",)) if op in CASTS else ("right", ("cond", "left"))
+    )  # a cast's width is right
+    operands = "".join(f'"{part}": {one}, ' for part in others)
+    nested = (
+        f'{{"type": "expression", "value": {{"op": "{op}", {operands}"{last}": ' * depth + one + "}}" * depth
+    )
+    text = copy.deepcopy(TEXT)
+    primitive(text)["parameters"][1] = "NESTED"
+    data = json.dumps(text).replace('"NESTED"', nested)
+    if depth == 40:
+        load_program(data)
+        return
+    with pytest.raises(ProgramError, match=r"nested too deep|at most 1000 nested values"):
+        load_program(data)
