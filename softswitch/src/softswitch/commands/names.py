@@ -131,10 +131,7 @@ class Program:
         headers = {declared["name"]: dict(types[declared["header_type"]]) for declared in program["headers"]}
         for alias, (header, field_name) in program["field_aliases"]:
             alias_header, _, alias_field = alias.partition(".")
-            headers[alias_header] = {
-                **headers.get(alias_header, {}),
-                alias_field: headers[header][field_name],
-            }
+            headers.setdefault(alias_header, {})[alias_field] = headers[header][field_name]
         tables = {
             item["name"]: _load_table(item, actions, profiles, headers)
             for pipeline in program["pipelines"]

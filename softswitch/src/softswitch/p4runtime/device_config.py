@@ -5,7 +5,6 @@ The message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, but 
 
 from __future__ import annotations
 
-import codecs
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -16,18 +15,17 @@ from google.protobuf.message_factory import GetMessageClass
 from softswitch.errors import ProgramError
 
 _MESSAGE_NAME = "p4.tmp.P4DeviceConfig"
-_JSON_STARTS = (b"{", b"/", codecs.BOM_UTF8)
-"""JSON begins with an object, a comment or a byte order mark; a message with a field's tag: 8, 18 or 26."""
+_JSON_START = b"{"  # a message begins with a field's tag, 0x08, 0x12 or 0x1A: neither this nor white space
 
 
 def extract_program(device_config: bytes) -> bytes:
     """Return the BMv2 JSON in `p4_device_config`; raises ProgramError for a message without it."""
-    if device_config.lstrip().startswith(_JSON_STARTS):
+    if device_config.lstrip().startswith(_JSON_START):
         return device_config
     try:
         message = _P4DeviceConfig.FromString(device_config)
     except DecodeError:
-        return device_config  # neither JSON nor the message: the JSON parser reports it
+        return device_config  # JSON that begins with a comment, or neither: the JSON parser reports it
     if not message.device_data:
         raise ProgramError(f"{_MESSAGE_NAME} has no device_data: the BMv2 JSON belongs there")
     data: bytes = message.device_data

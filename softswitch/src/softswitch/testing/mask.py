@@ -116,7 +116,7 @@ class Mask:
             value = built.getfieldval(field.name)
             # A field of bits has its width; the width of others is that of their bytes.
             width = getattr(field, "size", None)
-            width = 8 * len(field.addfield(built, b"", value)) if width is None else abs(width)
+            width = 8 * len(field.addfield(built, b"", value)) if width is None else width
             if field.name == field_name:
                 return offset, width
             offset += width
