@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -133,6 +133,97 @@ def test_compiled_alike(name: str) -> None:
         if omission != "action IDs":
             change(text)
     run_alike(name, InterpretedPipeline(complete), CompiledPipeline(load_program(json.dumps(text))))
+
+
+def objects(value: Any) -> Iterator[Json]:
+    """Yield all objects of a JSON, inner ones first."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from objects(inner)
+    if isinstance(value, dict):
+        yield value
+
+
+def wrap_expressions(text: Json) -> None:
+    """Put each expression into one more, as p4c did until 2019."""
+    for item in objects(text):
+        if item.get("type") == "expression":
+            item["value"] = {"type": "expression", "value": item["value"]}
+
+
+def write_numbers_without_prefix(text: Json) -> None:
+    for item in objects([text["actions"], text["pipelines"], text["parsers"]]):
+        if item.get("type") == "hexstr" and "next_state" not in item:
+            item["value"] = f"{int(item['value'], 16):x}"
+
+
+def write_numbers_of_errors(text: Json) -> None:
+    for state in states(text):
+        for operation in state["parser_ops"]:
+            if operation["op"] == "verify":
+                operation["parameters"][1] = int(operation["parameters"][1]["value"], 16)
+
+
+def omit_signs(text: Json) -> None:
+    for item in text["header_types"]:
+        item["fields"] = [field[:2] if field[2:] == [False] else field for field in item["fields"]]
+
+
+def write_drop(text: Json) -> None:
+    """Write the primitive without parameter, as p4c did until 2019."""
+    for item in objects(text["actions"]):
+        if item.get("op") == "mark_to_drop" and item["parameters"][0]["value"] == "standard_metadata":
+            item.update(op="drop", parameters=[])
+
+
+def add_what_is_not_read(text: Json) -> None:
+    """Add the keys of other versions that no switch needs."""
+    text.update(program="a.p4", enums=[{"name": "e", "entries": [["x", 0]]}], force_arith=[])
+    text["__meta__"] = {"version": [2, 0], "compiler": "p4c"}
+    for item in text["headers"] + text["actions"] + tables(text):
+        item.update(pragmas=["alias a b"], pi_omit=True)
+    for item in text["header_types"]:
+        item.setdefault("length_exp", None)
+
+
+GENERATIONS: dict[str, Callable[[Json], None]] = {
+    "expressions in expressions": wrap_expressions,
+    "numbers without prefix": write_numbers_without_prefix,
+    "errors as numbers": write_numbers_of_errors,
+    "fields without sign": omit_signs,
+    "keys that are not read": add_what_is_not_read,
+    "no version": lambda text: remove([text], ["__meta__", "program"]),
+    "nulls": lambda text: remove(tables(text), ["direct_meters", "entries"], None),
+    "drop": write_drop,
+}
+"""What p4c printed otherwise at some time, without another meaning."""
+
+
+def without_lines(name: str) -> Json:
+    """Return a program without source lines, which p4c printed from 2018 on."""
+    text: Json = json.loads((PROGRAMS / f"{name}.json").read_text())
+    remove(list(objects(text)), ["source_info"])
+    return text
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_programs_of_other_generations_are_the_same(generation: str) -> None:
+    """Not only for these frames: the loaded programs are equal, and so is the code that is made of them."""
+    changed = 0
+    for name in CONSTRUCTS:
+        text = without_lines(name)
+        before = json.dumps(text)
+        GENERATIONS[generation](text)
+        changed += json.dumps(text) != before
+        assert load_program(json.dumps(text)) == load_program(before), name
+    assert changed
+
+
+def test_source_lines_change_no_statement() -> None:
+    for name in CONSTRUCTS:
+        with_lines = load_program((PROGRAMS / f"{name}.json").read_bytes())
+        plain = load_program(json.dumps(without_lines(name)))
+        assert [a.body for a in plain.actions] == [a.body for a in with_lines.actions]
+        assert plain.parser == with_lines.parser
 
 
 def run_alike(name: str, *pipelines: InterpretedPipeline | CompiledPipeline) -> None:
