@@ -1,4 +1,4 @@
-"""A BMv2 JSON of the shape that p4c printed in 2018 (version 2.7), with errors numbered from any code on.
+"""A BMv2 JSON of the shape that an older p4c printed (version 2.7), with errors numbered from any code on.
 
 The parser extracts `h` and rejects a value of 10 or more. Ingress stores `parser_error` to `report`, a header
 that it adds. Egress recirculates a packet whose `h.value` is `RECIRCULATED`, with the value 3 and the old

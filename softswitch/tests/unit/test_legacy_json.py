@@ -144,7 +144,7 @@ def objects(value: Any) -> Iterator[Json]:
 
 
 def wrap_expressions(text: Json) -> None:
-    """Put each expression into one more, as p4c did until 2019."""
+    """Put each expression into one more."""
     for item in objects(text):
         if item.get("type") == "expression":
             item["value"] = {"type": "expression", "value": item["value"]}
@@ -169,7 +169,7 @@ def omit_signs(text: Json) -> None:
 
 
 def write_drop(text: Json) -> None:
-    """Write the primitive without parameter, as p4c did until 2019."""
+    """Write the primitive without parameter."""
     for item in objects(text["actions"]):
         if item.get("op") == "mark_to_drop" and item["parameters"][0]["value"] == "standard_metadata":
             item.update(op="drop", parameters=[])
@@ -199,7 +199,7 @@ GENERATIONS: dict[str, Callable[[Json], None]] = {
 
 
 def without_lines(name: str) -> Json:
-    """Return a program without source lines, which p4c printed from 2018 on."""
+    """Return a program without source lines."""
     text: Json = json.loads((PROGRAMS / f"{name}.json").read_text())
     remove(list(objects(text)), ["source_info"])
     return text

@@ -1,4 +1,4 @@
-"""`parser_error` has the program's own code of each error: NoError is 1 in what p4c printed until 2020."""
+"""`parser_error` has the program's own code of each error: older p4c numbered NoError 1, today's 0."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class _Reader:
                 containers.append(value)
                 keys.append("")
             is_first = bool(opening)
-            while brackets and self._ends_container(_CLOSING[brackets[-1]], is_first):
+            while brackets and self._take_closing(_CLOSING[brackets[-1]], is_first):
                 brackets.pop()
                 containers.pop()
                 keys.pop()
@@ -119,8 +119,8 @@ class _Reader:
             if brackets[-1] == "{":
                 keys[-1] = self._key()
 
-    def _ends_container(self, closing: str, is_first: bool) -> bool:
-        """Take the comma before the next element, unless it is the first; return whether none follows."""
+    def _take_closing(self, closing: str, is_first: bool) -> bool:
+        """Take the comma before the next element, unless it is the first, or the bracket behind the last."""
         self._skip_blanks()
         if is_first or self._take(","):
             self._skip_blanks()
