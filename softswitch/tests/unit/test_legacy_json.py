@@ -301,6 +301,7 @@ def test_valid_keys_are_exact_keys_on_validity() -> None:
     (part,) = load_program(json.dumps(text)).tables[table["name"]].key
     assert isinstance(part.source, ir.IsValid)
     assert (part.kind, part.width) == (ir.MatchKind.EXACT, 1)
+    assert Names(json.dumps(text)).tables[table["name"]].key == (("ipv4_valid", "valid", 1),)
 
 
 def test_profiles_that_a_table_declares() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from softswitch.errors import SwitchError
 from softswitch.load.document import malformed_refused, read_document
-from softswitch.load.legacy import ACTION_CALL
+from softswitch.load.legacy import ACTION_CALL, DECLARED_MATCH_TYPE
 from softswitch.load.scope import VALIDITY_FIELD
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def wrong_name(kind: str, name: str) -> CommandError:
 
 
 class KeyField(NamedTuple):
-    """A match field; `kind` is BMv2's: exact, lpm, ternary or range."""
+    """A match field; `kind` is BMv2's: exact, lpm, ternary, range or valid."""
 
     name: str
     kind: str
@@ -199,7 +199,7 @@ def _load_table(
 
 
 def _load_field(part: Json, headers: Mapping[str, Json]) -> KeyField:
-    target, kind = part["target"], part["match_type"]
+    target, kind = part["target"], part.get(DECLARED_MATCH_TYPE, part["match_type"])
     if target[1] == VALIDITY_FIELD:
         return KeyField(f"{target[0]}_valid", kind, width=1)
     return KeyField(".".join(target), kind, headers[target[0]][target[1]])

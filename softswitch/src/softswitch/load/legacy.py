@@ -52,6 +52,8 @@ _BINARY_OPERATORS = {
 _NEW_NAMES = {"modify_field": "assign", "copy_header": "assign_header"}
 ACTION_CALL = "is_action_call"
 """Key of the tables that `modernize` makes of action calls, which the JSON does not have as tables."""
+DECLARED_MATCH_TYPE = "declared_match_type"
+"""Key of match fields whose type `modernize` changes, with the type that the JSON has."""
 _DEFAULT_SIZE = 1024  # capacity of action profiles and value sets that declare none; BMv2 limits neither
 
 
@@ -276,7 +278,7 @@ def _modernize_valid_key(table: Json, position: int, part: Json) -> None:
     """Turn a `valid` key into an exact key on `$valid$`, also in the constant entries."""
     header = part["target"]
     _set_defaults(part, name=header)
-    part.update(match_type="exact", target=[header, VALIDITY_FIELD])
+    part.update({"match_type": "exact", "target": [header, VALIDITY_FIELD], DECLARED_MATCH_TYPE: "valid"})
     for entry in table.get("entries", []):
         # A slice, because an entry may have too few matches, which `load.tables` reports.
         for match_item in entry["match_key"][position : position + 1]:
