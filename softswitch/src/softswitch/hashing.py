@@ -1,7 +1,7 @@
 """Hash functions of P4 programs by BMv2's names, and the mixing functions of table indices and `random`.
 
 The Python code is the reference; `codegen.hashes` emits the same functions. BMv2:
-src/bm_sim/calculations.cpp.
+src/bm_sim/calculations.cpp, targets/simple_switch/simple_switch.cpp.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ XXH_PRIMES = (
     0x85EBCA77C2B2AE63,
     0x27D4EB2F165667C5,
 )
-_WORD_MASK = (1 << 64) - 1
+_WORD_MASK, _HALF_WORD_MASK = (1 << 64) - 1, (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,29 @@ def _xxh_round(accumulator: int, word: int) -> int:
     return _rotate_left(accumulator + word * XXH_PRIMES[1], 31) * XXH_PRIMES[0] & _WORD_MASK
 
 
-Algorithm = Xxh64 | Crc | InternetChecksum | Xor | Identity | Toeplitz
+FNV_PRIME, FNV_OFFSET_BASIS = 0x01000193, 0x811C9DC5
+FNV_MIXING_STEPS = (("shl", 13), ("lshr", 7), ("shl", 3), ("lshr", 17), ("shl", 5))
+"""Shifts after the last byte, as LLVM's instructions: left, the value is added; right, it is XORed."""
+
+
+@dataclass(frozen=True)
+class MixedFnv:
+    """FNV-1a of 32 bits, mixed: simple_switch's `hash_ex`, whose bytes are signed, as `char` of x86."""
+
+    def __call__(self, data: bytes) -> int:
+        result = FNV_OFFSET_BASIS
+        for byte in data:
+            signed_byte = byte - (byte >> 7 << 8)
+            result = (result ^ signed_byte) * FNV_PRIME & _HALF_WORD_MASK
+        for shift, count in FNV_MIXING_STEPS:
+            if shift == "shl":
+                result = result + (result << count) & _HALF_WORD_MASK
+            else:
+                result ^= result >> count
+        return result
+
+
+Algorithm = Xxh64 | MixedFnv | Crc | InternetChecksum | Xor | Identity | Toeplitz
 
 
 def reflect(value: int, width: int) -> int:
@@ -171,5 +193,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "identity": Identity(),
     "toeplitz": Toeplitz(),
     "xxh64": Xxh64(),
+    "bmv2_hash": Xxh64(),
+    "hash_ex": MixedFnv(),
 }
 """Algorithms by BMv2's names; custom CRCs have BMv2's initial parameters."""

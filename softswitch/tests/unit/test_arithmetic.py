@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +11,16 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from softswitch import ir
+from softswitch.codegen.pipeline import build_module
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.memory.layout import make_layout
 from switch_harness.effort import examples
 
 WIDTHS = (8, 32, 48, 64, 120, 512, 9, 7)
 SIGNED = (8, 33, 64, 15)
 FIELDS = tuple(ir.FieldType(f"f{i}", width, i >= len(WIDTHS)) for i, width in enumerate(WIDTHS + SIGNED))
-TARGET = ir.FieldRef(1, len(FIELDS))
 STANDARD = (
     ("ingress_port", 9),
     ("egress_spec", 9),
@@ -44,13 +47,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def program(expression: ir.Expression, target_width: int) -> ir.Program:
+def program(
+    expression: ir.Expression, target_width: int, fields: tuple[ir.FieldType, ...] = FIELDS
+) -> ir.Program:
     """Parse one header, assign the expression to its last field, send it out of port 0."""
-    pad = -(sum(f.width for f in FIELDS) + target_width) % 8
-    data = ir.Header("data", (*FIELDS, ir.FieldType("target", target_width), ir.FieldType("pad", pad or 8)))
+    pad = -(sum(f.width for f in fields) + target_width) % 8
+    data = ir.Header("data", (*fields, ir.FieldType("target", target_width), ir.FieldType("pad", pad or 8)))
     standard = ir.Header("standard_metadata", tuple(ir.FieldType(*f) for f in STANDARD), metadata=True)
     headers = (standard, data)
-    action = ir.Action("act", (), (ir.Assign(TARGET, expression),))
+    action = ir.Action("act", (), (ir.Assign(ir.FieldRef(1, len(fields)), expression),))
     table = ir.Table(
         "t", (), (0,), ir.Invocation(0, ()), True, (), 1, False, {0: None}, None, None, False
     )  # fmt: skip
@@ -126,6 +131,76 @@ def test_compiled_arithmetic_is_exact(expression: ir.Expression, width: int, dat
     size = declared.headers[1].bits // 8
     for frame in data.draw(st.lists(st.binary(min_size=size, max_size=size), min_size=1, max_size=5)):
         assert compiled.process(1, frame, 0, 0) == oracle.process(1, frame, 0, 0)
+
+
+UNARY_OPS = (ir.Op.COMPLEMENT, ir.Op.NOT)
+LEAVES_OF_8_BITS = (ir.FieldType("unsigned", 8), ir.FieldType("signed", 8, True))
+UNSIGNED_LEAF, SIGNED_LEAF = ir.FieldRef(1, 0), ir.FieldRef(1, 1)
+Nest = Callable[[ir.Expression, ir.Expression], ir.Expression]
+
+
+def nests() -> dict[str, Nest]:
+    """Return, for each operator and operand, a function that puts an expression there; others are a leaf."""
+    found: dict[str, Nest] = {
+        "x ? leaf : leaf": lambda x, leaf: ir.Ternary(x, leaf, leaf),
+        "leaf ? x : leaf": lambda x, leaf: ir.Ternary(leaf, x, leaf),
+        "leaf ? leaf : x": lambda x, leaf: ir.Ternary(leaf, leaf, x),
+        "stack[x]": lambda x, _: ir.ElementField(ir.Element(0, x), 0),
+    }
+    for op in ir.Op:
+        found |= unary_nest(op) if op in UNARY_OPS else binary_nests(op)
+    for fit in ir.Fit:
+        found |= cast_nest(fit)
+    return found
+
+
+def unary_nest(op: ir.Op) -> dict[str, Nest]:
+    return {op.value: lambda x, _: ir.Unary(op, x)}
+
+
+def binary_nests(op: ir.Op) -> dict[str, Nest]:
+    return {
+        f"x {op.value} leaf": lambda x, leaf: ir.Binary(op, x, small(op, leaf)),
+        f"leaf {op.value} x": lambda x, leaf: ir.Binary(op, leaf, small(op, x)),
+    }
+
+
+def cast_nest(fit: ir.Fit) -> dict[str, Nest]:
+    return {fit.value: lambda x, _: ir.Cast(fit, ir.Unary(ir.Op.COMPLEMENT, x), 8)}
+
+
+NESTS = nests()
+
+
+def small(op: ir.Op, operand: ir.Expression) -> ir.Expression:
+    """Bound the amount of a left shift, whose result would else be too wide."""
+    return ir.Binary(ir.Op.AND, operand, ir.Constant(3)) if op is ir.Op.SHL else operand
+
+
+@pytest.mark.parametrize("leaf", [UNSIGNED_LEAF, SIGNED_LEAF], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("nest", NESTS)
+def test_code_grows_linearly_with_the_depth_of(nest: str, leaf: ir.FieldRef) -> None:
+    sizes = []
+    for depth in (4, 8, 12):
+        expression: ir.Expression = leaf
+        for _ in range(depth):
+            expression = NESTS[nest](expression, leaf)
+        declared = with_stack(program(expression, 8, LEAVES_OF_8_BITS))
+        if leaf == SIGNED_LEAF and {"/", "%"} & set(nest.split()):
+            with pytest.raises(UnsupportedConstruct, match="may be negative"):
+                build_module(declared, make_layout(declared))
+            return
+        module, _ = build_module(declared, make_layout(declared))
+        sizes.append(sum(len(block.instructions) for f in module.functions for block in f.blocks))
+    first, second = sizes[1] - sizes[0], sizes[2] - sizes[1]
+    assert second <= first + 4, sizes
+
+
+def with_stack(declared: ir.Program) -> ir.Program:
+    """Add a stack of two headers of one signed field of 8 bits."""
+    element = (ir.FieldType("index", 8, True),)
+    headers = (*declared.headers, ir.Header("s[0]", element), ir.Header("s[1]", element))
+    return replace(declared, headers=headers, stacks=(ir.Stack("s", (2, 3), 0),))
 
 
 def test_a_negative_number_shifted_left_by_0_is_within_its_bounds() -> None:

@@ -94,7 +94,8 @@ def next_line(switch: subprocess.Popen[str]) -> str:
         (["nothing.json"], "nothing.json: No such file or directory"),
         (
             [str(P4INFO)],
-            f"{P4INFO}: the BMv2 JSON is not JSON: Expecting value: line 1 column 1 (char 0)",
+            f"{P4INFO}: the BMv2 JSON is not JSON: line 1, column 1: expected a value, "
+            "got '# proto-file: p4/con'",
         ),
         ([str(PROGRAM), "--p4info", "nothing.txtpb"], "nothing.txtpb: No such file or directory"),
         (

@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from softswitch.hashing import Crc
 from softswitch.p4runtime.messages import p4r
 from switch_harness import PROGRAMS
+from switch_harness.bmv2_client import varint
 from switch_harness.p4runtime import CONTROL, ENTITIES, Control
 from switch_harness.switch_runtime import ShellSwitch, shells
 
@@ -36,6 +37,30 @@ def test_an_invalid_swap_is_refused(switch: ShellSwitch, tmp_path: Path) -> None
     switch.does(f"load_new_config_file {ENTITIES}.json")
     refused = switch.refuses(f"load_new_config_file {ENTITIES}.json")
     assert refused.startswith("Invalid swap operation (ONGOING_SWAP): ")
+
+
+@pytest.mark.parametrize(
+    ("form", "loaded_by"),
+    [("plain", "switch"), ("comment", "switch"), ("wrapped", "switch"), ("comment", "command")],
+)
+def test_commands_read_what_the_switch_runs(form: str, loaded_by: str, tmp_path: Path) -> None:
+    """Also a program that is not UTF-8, as BMv2 takes it, and one in the message of the tutorials."""
+    data = CONTROL.with_suffix(".json").read_bytes()
+    if form == "comment":
+        data = b"// \xe4\n" + data
+    elif form == "wrapped":
+        data = b"\x1a" + varint(len(data)) + data
+    program = tmp_path / "program"
+    program.with_suffix(".json").write_bytes(data)
+    if loaded_by == "switch":
+        p4info = CONTROL.with_suffix(".p4info.txtpb")
+        program.with_suffix(".p4info.txtpb").write_bytes(p4info.read_bytes())
+        with ShellSwitch(program, p4info=form == "wrapped") as switch:
+            switch.does("table_add forward forward_to 1 => 2")
+    else:
+        with ShellSwitch(ENTITIES) as switch:
+            switch.does(f"load_new_config_file {program}.json", "swap_configs")
+            switch.does("table_add forward forward_to 1 => 2")
 
 
 @pytest.mark.parametrize("p4info", [False, True])

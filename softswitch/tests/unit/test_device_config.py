@@ -35,7 +35,7 @@ def test_whatever_is_inside(data: bytes) -> None:
     assert extract_program(config(data)) == data
 
 
-@pytest.mark.parametrize("space", [b"", b"\n", b"\r\n\t "])
+@pytest.mark.parametrize("space", [b"", b"\n", b"\r\n\t ", b"// p4c\n", b"\n/* p4c */", b"\xef\xbb\xbf"])
 def test_plain_json_stays_as_it_is(space: bytes) -> None:
     assert extract_program(space + PROGRAM) == space + PROGRAM
 

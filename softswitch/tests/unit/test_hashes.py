@@ -16,7 +16,7 @@ from softswitch.hashing import ALGORITHMS
 from softswitch.llvmir import I64, POINTER
 
 CHECK = {
-    # of "123456789"; CRCs as in the catalogue of parametrised CRC algorithms, with equal init and xorout
+    # Of "123456789"; CRCs as in the catalogue of parametrised CRC algorithms, with equal init and xorout.
     "crc16": 0xBB3D,
     "crc32": 0xCBF43926,
     "crcCCITT": 0x29B1,
@@ -25,12 +25,31 @@ CHECK = {
     "identity": int.from_bytes(b"12345678", "big"),
     "xxh64": 0x8CB841DB40E6AE83,
     "csum16": 0xF62A,
+    "cksum16": 0xF62A,
+    "crc16_custom": 0xBB3D,
+    "crc32_custom": 0xCBF43926,
+    # Worked out by hand: 0x3132 ^ 0x3334 ^ 0x3536 ^ 0x3738 ^ 0x3900, 0x31323334 ^ 0x35363738 ^ 0x39000000.
+    "xor16": 0x3908,
+    "xor32": 0x3D04040C,
+    "toeplitz": 0,
+    "bmv2_hash": 0x8CB841DB40E6AE83,
+    # Printed by simple_switch.cpp's `hash_ex`, compiled by itself with GCC for x86-64.
+    "hash_ex": 0xAF67FB84,
 }
+HASH_EX = {b"": 0x5902879E, bytes.fromhex("80ff007f"): 0xAD70AB39, b"\xff": 0x7E54F6CA}
 
 
 @pytest.mark.parametrize("name", CHECK)
 def test_check_values(name: str) -> None:
     assert ALGORITHMS[name](b"123456789") == CHECK[name]
+
+
+def test_each_algorithm_has_a_check_value() -> None:
+    assert CHECK.keys() == ALGORITHMS.keys()
+
+
+def test_bytes_of_hash_ex_are_signed() -> None:
+    assert {data: ALGORITHMS["hash_ex"](data) for data in HASH_EX} == HASH_EX
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
 from softswitch import ir
+from softswitch.commands.names import Program as Names
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError
 from softswitch.interpreter import InterpretedPipeline
@@ -117,6 +118,11 @@ def test_interpreted_alike(name: str, omission: str) -> None:
         assert "expected one action" in str(error)
         return
     run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
+    assert names_in_commands(json.dumps(text)) == names_in_commands((PROGRAMS / f"{name}.json").read_text())
+
+
+def names_in_commands(text: str) -> dict[str, object]:
+    return {kind: getattr(names, "by_name", names) for kind, names in vars(Names(text)).items()}
 
 
 @pytest.mark.parametrize("name", ["replication", "profiles", "value_sets"])
@@ -127,6 +133,97 @@ def test_compiled_alike(name: str) -> None:
         if omission != "action IDs":
             change(text)
     run_alike(name, InterpretedPipeline(complete), CompiledPipeline(load_program(json.dumps(text))))
+
+
+def objects(value: Any) -> Iterator[Json]:
+    """Yield all objects of a JSON, inner ones first."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from objects(inner)
+    if isinstance(value, dict):
+        yield value
+
+
+def wrap_expressions(text: Json) -> None:
+    """Put each expression into one more."""
+    for item in objects(text):
+        if item.get("type") == "expression":
+            item["value"] = {"type": "expression", "value": item["value"]}
+
+
+def write_numbers_without_prefix(text: Json) -> None:
+    for item in objects([text["actions"], text["pipelines"], text["parsers"]]):
+        if item.get("type") == "hexstr" and "next_state" not in item:
+            item["value"] = f"{int(item['value'], 16):x}"
+
+
+def write_numbers_of_errors(text: Json) -> None:
+    for state in states(text):
+        for operation in state["parser_ops"]:
+            if operation["op"] == "verify":
+                operation["parameters"][1] = int(operation["parameters"][1]["value"], 16)
+
+
+def omit_signs(text: Json) -> None:
+    for item in text["header_types"]:
+        item["fields"] = [field[:2] if field[2:] == [False] else field for field in item["fields"]]
+
+
+def write_drop(text: Json) -> None:
+    """Write the primitive without parameter."""
+    for item in objects(text["actions"]):
+        if item.get("op") == "mark_to_drop" and item["parameters"][0]["value"] == "standard_metadata":
+            item.update(op="drop", parameters=[])
+
+
+def add_what_is_not_read(text: Json) -> None:
+    """Add the keys of other versions that no switch needs."""
+    text.update(program="a.p4", enums=[{"name": "e", "entries": [["x", 0]]}], force_arith=[])
+    text["__meta__"] = {"version": [2, 0], "compiler": "p4c"}
+    for item in text["headers"] + text["actions"] + tables(text):
+        item.update(pragmas=["alias a b"], pi_omit=True)
+    for item in text["header_types"]:
+        item.setdefault("length_exp", None)
+
+
+GENERATIONS: dict[str, Callable[[Json], None]] = {
+    "expressions in expressions": wrap_expressions,
+    "numbers without prefix": write_numbers_without_prefix,
+    "errors as numbers": write_numbers_of_errors,
+    "fields without sign": omit_signs,
+    "keys that are not read": add_what_is_not_read,
+    "no version": lambda text: remove([text], ["__meta__", "program"]),
+    "nulls": lambda text: remove(tables(text), ["direct_meters", "entries"], None),
+    "drop": write_drop,
+}
+"""What p4c printed otherwise at some time, without another meaning."""
+
+
+def without_lines(name: str) -> Json:
+    """Return a program without source lines."""
+    text: Json = json.loads((PROGRAMS / f"{name}.json").read_text())
+    remove(list(objects(text)), ["source_info"])
+    return text
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_programs_of_other_generations_are_the_same(generation: str) -> None:
+    """Not only for these frames: the loaded programs are equal, and so is the code that is made of them."""
+    changed = 0
+    for name in CONSTRUCTS:
+        text = without_lines(name)
+        before = json.dumps(text)
+        GENERATIONS[generation](text)
+        changed += json.dumps(text) != before
+        assert load_program(json.dumps(text)) == load_program(before), name
+    assert changed
+
+
+def test_source_lines_change_no_statement() -> None:
+    for name in CONSTRUCTS:
+        with_lines = load_program((PROGRAMS / f"{name}.json").read_bytes())
+        plain = load_program(json.dumps(without_lines(name)))
+        assert [a.body for a in plain.actions] == [a.body for a in with_lines.actions]
+        assert plain.parser == with_lines.parser
 
 
 def run_alike(name: str, *pipelines: InterpretedPipeline | CompiledPipeline) -> None:
@@ -204,6 +301,7 @@ def test_valid_keys_are_exact_keys_on_validity() -> None:
     (part,) = load_program(json.dumps(text)).tables[table["name"]].key
     assert isinstance(part.source, ir.IsValid)
     assert (part.kind, part.width) == (ir.MatchKind.EXACT, 1)
+    assert Names(json.dumps(text)).tables[table["name"]].key == (("ipv4_valid", "valid", 1),)
 
 
 def test_profiles_that_a_table_declares() -> None:
@@ -214,6 +312,24 @@ def test_profiles_that_a_table_declares() -> None:
     table.pop("entries", None)
     profiles = load_program(json.dumps(text)).profiles
     assert profiles == (ir.ActionProfile("mine", table["max_size"], None),)
+    names = Names(json.dumps(text))
+    assert names.tables[table["name"]].profile is names.profiles["mine"]
+
+
+def test_an_alias_is_a_key_in_commands() -> None:
+    text = l3()
+    key = tables(text)[0]["key"][0]
+    text["field_aliases"].append(["short.name", key["target"]])
+    width = Names(json.dumps(text)).tables[tables(text)[0]["name"]].key[0].width
+    key.update(target=["short", "name"])
+    assert Names(json.dumps(text)).tables[tables(text)[0]["name"]].key[0].width == width == 32
+
+
+def test_an_action_call_is_no_table_in_commands() -> None:
+    text = l3()
+    text["pipelines"][0]["action_calls"] = [{"name": "call", "id": 0, "action_id": text["actions"][0]["id"]}]
+    assert "call" in load_program(json.dumps(text)).tables
+    assert Names(json.dumps(text)).tables.find("call") is None
 
 
 def test_an_unknown_next_state_accepts() -> None:

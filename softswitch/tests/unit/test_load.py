@@ -5,13 +5,17 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from softswitch.errors import ProgramError, UnsupportedConstruct
+from softswitch.hashing import ALGORITHMS
 from softswitch.load import load_program
+from softswitch.load.expressions import BINARY_OPS, CASTS, UNARY_OPS
+from softswitch.load.statements import PRIMITIVES
 from switch_harness import PROGRAMS
 
 TEXT: dict[str, Any] = json.loads((PROGRAMS / "l3.json").read_text())
@@ -136,3 +140,68 @@ def test_the_compiled_programs_are_of_these_sources() -> None:
         for path in PROGRAMS.parent.glob("*.p4")
     }
     assert sources == recorded
+
+
+def no_primitives() -> list[str]:
+    """Names that Python's objects have, that methods of the loader might have, and the near ones."""
+    internal = [name for value in (object, int, dict, type, len) for name in dir(value)]
+    loader = [f"_{name}" for name in PRIMITIVES] + [
+        "_load_copy",
+        "_load_drop",
+        "_scope",
+        "_location",
+        "_item",
+    ]
+    others = [
+        "clone",
+        "assert_condition",
+        "",
+        " assign",
+        "assign ",
+        "Assign",
+        "assign.__call__",
+        "self",
+        "mro",
+    ]
+    return sorted({*internal, *loader, *others} - PRIMITIVES.keys())
+
+
+def test_only_primitives_of_the_table_load() -> None:
+    names = no_primitives()
+    assert len(names) > 100
+    lists: list[list[Any]] = [[], primitive(TEXT)["parameters"]]
+    for name in names:
+        text = copy.deepcopy(TEXT)
+        for parameters in lists:
+            primitive(text).update(op=name, parameters=parameters)
+            with pytest.raises(UnsupportedConstruct, match=re.escape(f"primitive `{name}` is not supported")):
+                load_program(json.dumps(text))
+
+
+def test_all_hash_algorithms_load() -> None:
+    for name, algorithm in ALGORITHMS.items():
+        text = copy.deepcopy(TEXT)
+        text["calculations"][0]["algo"] = name
+        assert load_program(json.dumps(text)).calculations[0].function is algorithm
+
+
+@pytest.mark.parametrize("op", [*BINARY_OPS, *UNARY_OPS, *CASTS, "?", "d2b", "b2d"])
+@pytest.mark.parametrize("depth", [40, 400, 4000])
+def test_nested_expressions_load_or_are_refused_as_too_deep(op: str, depth: int) -> None:
+    """Also where `json` gives up (4,000), and where `json` does not, but the loader's own stack ends."""
+    one = '{"type": "hexstr", "value": "0x1"}'
+    last, others = (
+        ("left", ("right",)) if op in CASTS else ("right", ("cond", "left"))
+    )  # a cast's width is right
+    operands = "".join(f'"{part}": {one}, ' for part in others)
+    nested = (
+        f'{{"type": "expression", "value": {{"op": "{op}", {operands}"{last}": ' * depth + one + "}}" * depth
+    )
+    text = copy.deepcopy(TEXT)
+    primitive(text)["parameters"][1] = "NESTED"
+    data = json.dumps(text).replace('"NESTED"', nested)
+    if depth == 40:
+        load_program(data)
+        return
+    with pytest.raises(ProgramError, match=r"nested too deep|at most 1000 nested values"):
+        load_program(data)

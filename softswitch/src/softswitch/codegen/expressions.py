@@ -238,7 +238,7 @@ class Arithmetic:
         amount = (resize if amount_interval.low >= 0 else sign_extend)(b, amount, working_width)
         limit = integer(working_width, working_width - 1)  # the largest shift that LLVM defines
         if interval.low < 0:
-            wide = self._extend(left, interval, working_width)
+            wide = sign_extend(b, value, working_width)
             clamped = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
             shifted = target_of(b.module).shift(b, "ashr", wide, clamped)
             return (

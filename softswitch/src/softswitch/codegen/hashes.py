@@ -8,8 +8,21 @@ from contextlib import contextmanager
 from llvmlite import ir as llvm
 
 from softswitch.codegen.xxh64 import emit_xxh64
-from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, Xxh64, reflect
-from softswitch.llvmir import I8, I64, byte_offset, integer, resize
+from softswitch.hashing import (
+    FNV_MIXING_STEPS,
+    FNV_OFFSET_BASIS,
+    FNV_PRIME,
+    Algorithm,
+    Crc,
+    Identity,
+    InternetChecksum,
+    MixedFnv,
+    Toeplitz,
+    Xor,
+    Xxh64,
+    reflect,
+)
+from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
 from softswitch.target import target_of
 
 CARRY_FOLDS = 3  # additions of the carries: enough for all 16-bit words that a calculation can have
@@ -37,6 +50,8 @@ def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
             b.ret(integer(64, 0))  # BMv2's key is 0
         case Xxh64():
             b.ret(emit_xxh64(b, data, size))
+        case MixedFnv():
+            b.ret(_emit_mixed_fnv(b, data, size))
     return function
 
 
@@ -136,3 +151,16 @@ def _emit_identity(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llv
     with _for_each_byte(b, data, size, integer(64, 0)) as loop:
         loop.result = b.or_(b.shl(loop.accumulator, integer(64, 8)), resize(b, loop.byte, 64))
     return loop.result
+
+
+def _emit_mixed_fnv(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    with _for_each_byte(b, data, size, integer(32, FNV_OFFSET_BASIS)) as loop:
+        signed_byte = b.sext(loop.byte, I32)
+        loop.result = b.mul(b.xor(loop.accumulator, signed_byte), integer(32, FNV_PRIME))
+    result = loop.result
+    for shift, count in FNV_MIXING_STEPS:
+        if shift == "shl":
+            result = b.add(result, b.shl(result, integer(32, count)))
+        else:
+            result = b.xor(result, b.lshr(result, integer(32, count)))
+    return resize(b, result, 64)

@@ -28,11 +28,19 @@ class _ParserEmitter:
         self.packet, self.b = actions.packet, actions.b
         self.program = self.packet.program
         self.end_block = self.b.append_basic_block("parsed")
+        self.accept_block = self.b.append_basic_block("accept")
         self.error_block = self.b.append_basic_block("parser_error")
+        no_error = integer(32, self.program.errors[CoreError.NO_ERROR.value])
+        with self.b.goto_block(self.accept_block):
+            self._end(no_error)
         with self.b.goto_block(self.error_block):
             self.error_code = self.b.phi(I32, name="error_code")
-            self.packet.store_standard(Standard.PARSER_ERROR, self.error_code)
-            self.b.branch(self.end_block)
+            self._end(self.error_code)
+
+    def _end(self, error_code: llvm.Value) -> None:
+        # Each pass stores a code, also that of NoError: it is not 0 in every program.
+        self.packet.store_standard(Standard.PARSER_ERROR, error_code)
+        self.b.branch(self.end_block)
 
     def emit(self) -> None:
         b = self.b
@@ -56,7 +64,7 @@ class _ParserEmitter:
         target_of(b.module).loop_guard(b)
         count = b.add(steps.get(), integer(32, 1))
         steps.set(count)
-        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.end_block)
+        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.accept_block)
 
     def _append_failure_block(self, error: CoreError) -> llvm.Block:
         return self._append_stop_block(integer(32, self.program.errors[error.value]))
@@ -148,7 +156,7 @@ class _ParserEmitter:
         bits = sum(width for _, width in parts)
         key = join(b, parts) if parts else None
         for case in state.cases:
-            target = self.end_block if case.state is None else blocks[case.state]
+            target = self.accept_block if case.state is None else blocks[case.state]
             if key is None or (case.mask == 0 and case.value_set is None):
                 b.branch(target)
                 return
@@ -160,7 +168,7 @@ class _ParserEmitter:
             otherwise = b.append_basic_block()
             b.cbranch(matches, target, otherwise)
             b.position_at_end(otherwise)
-        b.branch(self.end_block)
+        b.branch(self.accept_block)
 
     def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
         """Return a part of the key, and its width padded to whole bytes as in BMv2."""

@@ -150,7 +150,7 @@ class _Graph:
             return set()
         actions = (self._program.actions[index] for index in node.actions)
         return {
-            field for action in actions for statement in action.body for field in _target_fields(statement)
+            field for action in actions for statement in action.body for field in ir.target_fields(statement)
         }
 
 
@@ -173,11 +173,3 @@ def _lookup_before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup
             case _:
                 return None
     return lookup
-
-
-def _target_fields(statement: ir.Statement) -> Iterator[ir.FieldRef]:
-    if isinstance(statement, ir.If):
-        yield from (*_target_fields(statement.then), *_target_fields(statement.otherwise))
-    target = getattr(statement, "target", None)
-    if isinstance(target, ir.FieldRef):
-        yield target

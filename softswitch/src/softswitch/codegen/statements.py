@@ -53,6 +53,9 @@ class ActionEmitter:
                     case ir.JumpIfZero(condition, target):
                         is_true = self.packet.arithmetic.truth(condition)
                         self.b.cbranch(is_true, blocks[position + 1], blocks[target])
+                    case ir.CountLoop(message):
+                        self._count_iteration(message)
+                        self._hide_assigned(_loop_body(action.body, position))
                     case _:
                         self.emit_statement(statement)
         self._enter_block(blocks.get(len(action.body)))
@@ -63,6 +66,23 @@ class ActionEmitter:
             if not self.b.block.is_terminated:
                 self.b.branch(block)
             self.b.position_at_end(block)
+
+    def _count_iteration(self, message: int) -> None:
+        target_of(self.b.module).loop_guard(self.b)
+        self._loop_count.set(self.b.add(self._loop_count.get(), integer(32, 1)))
+        is_at_limit = self.b.icmp_unsigned("==", self._loop_count.get(), integer(32, MAX_BACKWARD_JUMPS))
+        self._fail_if(is_at_limit, message)
+
+    def _hide_assigned(self, body: Sequence[ir.Statement]) -> None:
+        """Hide the values that a loop assigns from the kernel's verifier.
+
+        Otherwise it explores the values of the loop's variable one by one, in nested loops all pairs.
+        """
+        packet, target = self.packet, target_of(self.b.module)
+        for ref in dict.fromkeys(field for statement in body for field in ir.target_fields(statement)):
+            declared = packet.type_of(ref)
+            if declared.width and not declared.varbit:
+                packet.store(ref, target.black_box(self.b, packet.load_stored(ref)))
 
     def emit_statement(self, statement: ir.Statement) -> None:
         packet, arithmetic, externs = self.packet, self.packet.arithmetic, self.externs
@@ -104,13 +124,6 @@ class ActionEmitter:
                         self.emit_statement(otherwise)
             case ir.Exit():
                 self._has_exited.set(integer(1, 1))
-            case ir.CountLoop(message):
-                target_of(self.b.module).loop_guard(self.b)
-                self._loop_count.set(self.b.add(self._loop_count.get(), integer(32, 1)))
-                is_at_limit = self.b.icmp_unsigned(
-                    "==", self._loop_count.get(), integer(32, MAX_BACKWARD_JUMPS)
-                )
-                self._fail_if(is_at_limit, message)
             case other:
                 self._emit_forwarding_statement(other)
 
@@ -152,6 +165,13 @@ class ActionEmitter:
         value = resize(self.b, value, width)
         smaller = self.b.select(self.b.icmp_unsigned("<", value, limit), value, limit)
         self.packet.set("truncated_length", resize(self.b, smaller, 32))
+
+
+def _loop_body(body: Sequence[ir.Statement], position: int) -> Sequence[ir.Statement]:
+    """Return the statements that the backward jump behind `position` repeats."""
+    jump = body[position + 1]
+    assert isinstance(jump, ir.Jump | ir.JumpIfZero)
+    return body[jump.target_position : position]
 
 
 def _append_jump_blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:

@@ -13,6 +13,8 @@ import click
 
 from softswitch.commands.shell import INTRO, PROMPT, FileError, Shell
 from softswitch.errors import SwitchError
+from softswitch.load.json_text import decode_text
+from softswitch.p4runtime.loaded_config import read_file
 from softswitch.runtime.client import connect
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
@@ -51,7 +53,7 @@ def command(
     with connect(_switch_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
         if program is not None:
-            shell.set_program(_read_text(program))
+            shell.set_program(decode_text(read_file(program)))
         policy = _ErrorPolicy(keep_going)
         if files:
             for file in files:

@@ -7,6 +7,7 @@ from pathlib import Path
 from softswitch.commands.base import CommandGroup, exact_words, min_words
 from softswitch.commands.names import CommandError, wrong_name
 from softswitch.commands.values import parse_int
+from softswitch.load.json_text import decode_text
 from softswitch.runtime.interface import Crc
 
 _TRUE, _FALSE = ("true", "True"), ("false", "False")
@@ -19,8 +20,8 @@ class DeviceCommands(CommandGroup):
         """Load new json config: load_new_config_file <path to .json file>"""
         (name,) = exact_words(line, 1)
         try:
-            text = Path(name).read_text()
-        except (OSError, UnicodeDecodeError):
+            text = decode_text(Path(name).read_bytes())
+        except OSError:
             raise CommandError("Error: Not a valid filename", name) from None
         self.say("Loading new Json config")
         self.switch.load_config(text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from softswitch.errors import NESTED_TOO_DEEPLY, ProgramError, SwitchError
+from softswitch.errors import SwitchError
+from softswitch.load.document import malformed_refused, read_document
+from softswitch.load.legacy import ACTION_CALL, DECLARED_MATCH_TYPE
+from softswitch.load.scope import VALIDITY_FIELD
 
 T = TypeVar("T")
 Json: TypeAlias = Mapping[str, Any]  # the type of a value depends on its key
@@ -111,31 +113,36 @@ class Program:
     """All names of a program; raises ProgramError if the text is not BMv2 JSON."""
 
     def __init__(self, text: str) -> None:
-        try:
-            self._load(json.loads(text))
-        except (KeyError, TypeError, ValueError, StopIteration) as error:
-            raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from None
-        except RecursionError:
-            raise ProgramError(f"the BMv2 JSON cannot be parsed: {NESTED_TOO_DEEPLY}") from None
+        document = read_document(text)
+        with malformed_refused():
+            self._load(document)
 
     def _load(self, program: Json) -> None:
-        actions = {item["name"]: _load_action(item) for item in program["actions"]}
+        actions = {item["id"]: _load_action(item) for item in program["actions"]}
         profiles = {
             item["name"]: Profile(item["name"], has_selector="selector" in item)
             for pipeline in program["pipelines"]
-            for item in pipeline.get("action_profiles", [])
+            for item in pipeline["action_profiles"]
         }
         # A field is a list: name, width in bits, whether it is signed.
         types = {
             declared["name"]: {f[0]: f[1] for f in declared["fields"]} for declared in program["header_types"]
         }
-        headers = {declared["name"]: types[declared["header_type"]] for declared in program["headers"]}
+        headers = {declared["name"]: dict(types[declared["header_type"]]) for declared in program["headers"]}
+        for alias, (header, field_name) in program["field_aliases"]:
+            alias_header, _, alias_field = alias.partition(".")
+            headers.setdefault(alias_header, {})[alias_field] = headers[header][field_name]
         tables = {
             item["name"]: _load_table(item, actions, profiles, headers)
             for pipeline in program["pipelines"]
             for item in pipeline["tables"]
+            if not item.get(ACTION_CALL)
         }
-        self.actions = Names("action", actions)
+        # For direct calls p4c prints copies of actions without data, and tables without a key that run them.
+        by_name = {action.name: action for action in actions.values()}
+        for table in sorted(tables.values(), key=lambda table: bool(table.key)):
+            by_name.update(table.actions)
+        self.actions = Names("action", by_name)
         self.profiles = Names("action profile", profiles)
         self.tables = Names("table", tables)
         self.counters = Names("counter", _load_arrays(program["counter_arrays"]))
@@ -145,7 +152,7 @@ class Program:
             "parser value set",
             {
                 item["name"]: ValueSet(item["name"], item["compressed_bitwidth"])
-                for item in program.get("parse_vsets", [])
+                for item in program["parse_vsets"]
             },
         )
         self.crcs = {
@@ -155,8 +162,9 @@ class Program:
         }
 
     def action_of(self, candidates: Mapping[str, Action], name: str, owner: str) -> Action:
-        action = self.actions.find(name)
-        if action is None or action.name not in candidates:
+        known = self.actions.find(name)
+        action = candidates.get(known.name) if known else None
+        if action is None:
             action = Names("action", candidates).find(name)
         if action is None:
             raise CommandError(f"Error: {owner} has no action {name}", name)
@@ -173,10 +181,10 @@ def _load_action(item: Json) -> Action:
 
 
 def _load_table(
-    item: Json, actions: Mapping[str, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Json]
+    item: Json, actions: Mapping[int, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Json]
 ) -> Table:
     profile = profiles[item["action_profile"]] if item["type"] != "simple" else None
-    table_actions = {name: actions[name] for name in item["actions"]}
+    table_actions = {actions[number].name: actions[number] for number in item["action_ids"]}
     if profile is not None:
         profile.actions.update(table_actions)
         profile.table_count += 1
@@ -191,10 +199,8 @@ def _load_table(
 
 
 def _load_field(part: Json, headers: Mapping[str, Json]) -> KeyField:
-    target, kind = part["target"], part["match_type"]
-    if kind == "valid":
-        return KeyField(f"{target}_valid", kind, width=1)
-    if target[1] == "$valid$":
+    target, kind = part["target"], part.get(DECLARED_MATCH_TYPE, part["match_type"])
+    if target[1] == VALIDITY_FIELD:
         return KeyField(f"{target[0]}_valid", kind, width=1)
     return KeyField(".".join(target), kind, headers[target[0]][target[1]])
 

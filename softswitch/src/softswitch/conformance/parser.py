@@ -89,10 +89,10 @@ def _parse_add(tokens: Tokens) -> stf.Add:
     table = tokens.qualified_name("a table")
     priority = tokens.integer() if tokens.kind == "decimal" else None
     key = []
-    name = tokens.qualified_name("a match field or an action")
+    name = tokens.key_name("a match field or an action")
     while tokens.skip_sign(":"):
         key.append((name, _parse_match(tokens)))
-        name = tokens.qualified_name("an action")
+        name = tokens.key_name("an action")
     call = _parse_arguments(tokens, name)
     handle = tokens.word("a handle") if tokens.skip_sign("=") else None
     return stf.Add(table, priority, tuple(key), call, handle)

@@ -14,7 +14,7 @@ _TOKEN = re.compile(
   | (?P<binary>0[bB][01*]+)
   | (?P<decimal>[0-9]+)
   | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
-  | (?P<sign>&&&|->|==|!=|<=|>=|[:,.()\[\]=<>/])
+  | (?P<sign>&&&|&|->|==|!=|<=|>=|[:,.()\[\]=<>/])
   | (?P<space>\s+)
     """,
     re.VERBOSE,
@@ -72,16 +72,34 @@ class Tokens:
         return self._take(expected, "name", "quoted").strip('"')
 
     def qualified_name(self, expected: str = "a name") -> str:
-        """Read a name with dots and indices, such as `ingress.t` or `hdr.stack[0].f`."""
+        """Read a name with dots, indices and slices, such as `hdr.stack[0].f` or `meta.bits[7:4]`."""
         name = self.word(expected)
         while True:
             if self.skip_sign("."):
                 name += "." + self.word()
             elif self.skip_sign("["):
-                name += f"[{self.integer('an index')}]"
+                name += f"[{self._operand('an index')}"
+                if self.skip_sign(":"):
+                    name += f":{self._operand('the last bit of a slice')}"
                 self.take_sign("]")
+                name += "]"
             else:
                 return name
+
+    def key_name(self, expected: str) -> str:
+        """Read the name of a match field, which p4c makes of a key: also `hdr.h.f & 0x0f`."""
+        name = self.qualified_name(expected)
+        while self.skip_sign("&"):
+            name += f" & {self._operand('a mask')}"
+        return name
+
+    def _operand(self, expected: str) -> str:
+        """Read a number, as it is written, or a name."""
+        if self.kind in ("hex", "binary", "decimal"):
+            text = self.text
+            self.integer(expected)
+            return text
+        return self.qualified_name(f"{expected}, a number or a name")
 
     def number(self, expected: str = "a number") -> Number:
         """Read a number in hexadecimal or binary, which may have `*` digits, or in decimal."""

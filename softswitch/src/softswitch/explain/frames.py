@@ -28,20 +28,20 @@ class Frame(NamedTuple):
     data: bytes
 
 
-def parse_packet(text: str) -> bytes:
-    """Parse `0800 45 00`, `08:00:45:00` or `0x08004500`; raises SwitchError."""
+def parse_packet(text: str, name: str = "--packet") -> bytes:
+    """Parse `0800 45 00`, `08:00:45:00` or `0x08004500`; raises SwitchError, which begins with `name`."""
     digits = re.sub(r"[\s:]", "", text).removeprefix("0x")
     quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else text[:_MAX_QUOTED_CHARACTERS] + "…"
     invalid = re.search(r"[^0-9a-fA-F]", digits)
     if invalid:
         place = f"{invalid[0]!r} is digit {invalid.start() + 1}"
-        raise SwitchError(f"--packet {quoted}: {place}: hexadecimal digits expected, two a byte")
+        raise SwitchError(f"{name} {quoted}: {place}: hexadecimal digits expected, two a byte")
     if len(digits) % 2 or not digits:
         count = pluralize(len(digits), "hexadecimal digit")
-        raise SwitchError(f"--packet {quoted!r}: {count}: two a byte expected, for at least one byte")
+        raise SwitchError(f"{name} {quoted!r}: {count}: two a byte expected, for at least one byte")
     data = bytes.fromhex(digits)
     if len(data) > MAX_FRAME_BYTES:
-        raise SwitchError(f"--packet {quoted}: {len(data)} bytes: a frame has {MAX_FRAME_BYTES} at most")
+        raise SwitchError(f"{name} {quoted}: {len(data)} bytes: a frame has {MAX_FRAME_BYTES} at most")
     return data
 
 

@@ -73,6 +73,7 @@ from softswitch.ir.statements import (
     Shift,
     Statement,
     Truncate,
+    target_fields,
 )
 from softswitch.ir.tables import (
     ActionProfile,
@@ -169,4 +170,5 @@ __all__ = [
     "WholeHeader",
     "join_key",
     "padded_width",
+    "target_fields",
 ]

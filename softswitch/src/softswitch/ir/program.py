@@ -131,6 +131,20 @@ class Program:
         return self.type_of(ref).width
 
     @cached_property
+    def entry_actions(self) -> dict[str, Action]:
+        """Actions by name, as controllers name them.
+
+        For a direct call p4c prints a copy of the action, in which the call's arguments replace its data, and
+        for some calls a table without a key that runs the copy. So actions of tables with a key come first.
+        """
+        tables = sorted(self.tables.values(), key=lambda table: not table.key)
+        of_tables = [self.actions[index] for table in tables for index in table.actions]
+        actions: dict[str, Action] = {}
+        for action in (*of_tables, *self.actions):
+            actions.setdefault(action.name, action)
+        return actions
+
+    @cached_property
     def profile_actions(self) -> tuple[dict[str, int], ...]:
         """For each profile, its actions' indices by name; p4c declares an action once for each table."""
         return tuple(

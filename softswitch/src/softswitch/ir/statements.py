@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from softswitch.ir.expressions import Expression, FieldRef, HeaderRef, LValue
@@ -241,6 +242,15 @@ Statement = (
     | JumpIfZero
     | CountLoop
 )
+
+
+def target_fields(statement: Statement) -> Iterator[FieldRef]:
+    """Yield the fields that a statement assigns to, except those of elements at computed positions."""
+    if isinstance(statement, If):
+        yield from (*target_fields(statement.then), *target_fields(statement.otherwise))
+    target = getattr(statement, "target", None)
+    if isinstance(target, FieldRef):
+        yield target
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import re
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +47,8 @@ _LOG_BYTES = 1 << 20
 _SKB_CONTEXT_BYTES, _XDP_CONTEXT_BYTES = 192, 24  # struct __sk_buff, struct xdp_md
 _PROGRAM_NAME_BYTES = 16
 _LOG_LINES = 3  # of the verifier's log that an error shows
+_LIMIT_LINE = re.compile("is too large|is too complex")
+"""The verifier's line, among states of registers, if it gives up: E2BIG, "Argument list too long"."""
 _FRAME_BUFFER_BYTES = 1 << 16
 _LINK_INFO_BYTES = 64
 
@@ -78,7 +81,7 @@ def create_map(
 
 
 def load(program_type: int, code: bytes, name: str) -> int:
-    """Load a program and return its file descriptor; raises BpfError with the end of the verifier's log."""
+    """Load a program and return its file descriptor; raises BpfError with the verifier's reason."""
     try:
         return _load(program_type, code, name, b"")
     except BpfError as error:
@@ -87,9 +90,10 @@ def load(program_type: int, code: bytes, name: str) -> int:
             return _load(program_type, code, name, log)
         except BpfError:
             lines = log.split(b"\0", 1)[0].decode(errors="replace").strip().splitlines()
+            limits = [line for line in lines if _LIMIT_LINE.search(line)]
             # The log's last line is statistics.
-            log_tail = "; ".join(lines[-_LOG_LINES - 1 : -1] or lines)
-            raise BpfError(f"{error}{': ' if log_tail else ''}{log_tail}") from None
+            reason = "; ".join(limits[-1:] or lines[-_LOG_LINES - 1 : -1] or lines)
+            raise BpfError(f"{error}{': ' if reason else ''}{reason}") from None
 
 
 def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes) -> int:

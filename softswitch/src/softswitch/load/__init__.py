@@ -5,15 +5,11 @@ behavioral-model's docs/JSON_format.md (version 2.23) describes the format.
 
 from __future__ import annotations
 
-import json
-
 from softswitch import ir
-from softswitch.errors import NESTED_TOO_DEEPLY, ProgramError, UnsupportedConstruct
+from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.load.calculations import load_calculation, load_checksum, load_field_list
-from softswitch.load.legacy import modernize
+from softswitch.load.document import malformed_refused, read_document
 from softswitch.load.parser import load_parser, load_value_sets
-from softswitch.load.program_shape import PROGRAM
-from softswitch.load.schema import check
 from softswitch.load.scope import Json, Names, Scope, source_line
 from softswitch.load.statements import load_action, load_statement
 from softswitch.load.tables import load_control
@@ -22,22 +18,9 @@ __all__ = ["load_program"]
 
 
 def load_program(data: bytes | str) -> ir.Program:
-    try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise ProgramError(f"the BMv2 JSON is not JSON: {error}") from None
-    except RecursionError:
-        raise ProgramError(f"the BMv2 JSON cannot be parsed: {NESTED_TOO_DEEPLY}") from None
-    if not isinstance(document, dict) or "header_types" not in document or "pipelines" not in document:
-        raise ProgramError("not a BMv2 program: `header_types` and `pipelines` expected at the top")
-    try:
-        check(document, PROGRAM, "")
-        modernize(document)
+    document = read_document(data)
+    with malformed_refused():
         return _build_program(document)
-    except (KeyError, IndexError, TypeError, ValueError, StopIteration, AssertionError) as error:
-        raise ProgramError(f"not a BMv2 program as p4c prints it: {type(error).__name__} {error}") from error
-    except RecursionError:
-        raise ProgramError(f"the program cannot be loaded: {NESTED_TOO_DEEPLY}") from None
 
 
 def _build_program(document: Json) -> ir.Program:

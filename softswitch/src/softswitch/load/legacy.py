@@ -50,6 +50,10 @@ _BINARY_OPERATORS = {
     "shift_right": ">>",
 }  # fmt: skip
 _NEW_NAMES = {"modify_field": "assign", "copy_header": "assign_header"}
+ACTION_CALL = "is_action_call"
+"""Key of the tables that `modernize` makes of action calls, which the JSON does not have as tables."""
+DECLARED_MATCH_TYPE = "declared_match_type"
+"""Key of match fields whose type `modernize` changes, with the type that the JSON has."""
 _DEFAULT_SIZE = 1024  # capacity of action profiles and value sets that declare none; BMv2 limits neither
 
 
@@ -220,8 +224,8 @@ def _make_call_table(names: dict[int, str], call: Json) -> Json:
         raise ProgramError(f"action call {call['name']}: expected the ID of an action, got {action}")
     name, next_node = names[action], call.get("next_node")
     return {
-        "name": call["name"], "type": "simple", "match_type": "exact", "key": [], "max_size": 1,
-        "action_ids": [action], "actions": [name], "next_tables": {name: next_node},
+        ACTION_CALL: True, "name": call["name"], "type": "simple", "match_type": "exact", "key": [],
+        "max_size": 1, "action_ids": [action], "actions": [name], "next_tables": {name: next_node},
         "base_default_next": next_node,
         "default_entry": {
             "action_id": action, "action_const": True, "action_data": [], "action_entry_const": True,
@@ -274,7 +278,7 @@ def _modernize_valid_key(table: Json, position: int, part: Json) -> None:
     """Turn a `valid` key into an exact key on `$valid$`, also in the constant entries."""
     header = part["target"]
     _set_defaults(part, name=header)
-    part.update(match_type="exact", target=[header, VALIDITY_FIELD])
+    part.update({"match_type": "exact", "target": [header, VALIDITY_FIELD], DECLARED_MATCH_TYPE: "valid"})
     for entry in table.get("entries", []):
         # A slice, because an entry may have too few matches, which `load.tables` reports.
         for match_item in entry["match_key"][position : position + 1]:

@@ -67,24 +67,23 @@ def _resolve_target(statement: ir.Statement, starts: list[int]) -> ir.Statement:
 def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: str = "") -> list[ir.Statement]:
     """Load one primitive; `fallback` is its location if p4c recorded no source line."""
     location = source_line(item) or fallback
-    load_primitive = getattr(_Primitives(scope, item, parameters, location), item["op"], None)
+    load_primitive = PRIMITIVES.get(item["op"])
     if load_primitive is None:
         raise UnsupportedConstruct(f"primitive `{item['op']}`", location)
+    arguments = (_Primitives(scope, location, parameters), *item["parameters"])
     try:
-        inspect.signature(load_primitive).bind(*item["parameters"])
+        inspect.signature(load_primitive).bind(*arguments)
     except TypeError as error:
         raise ProgramError(f"{location}: primitive `{item['op']}`: {error}") from None
     with add_location(location):
-        statements: list[ir.Statement] = load_primitive(*item["parameters"])
-    return statements
+        return load_primitive(*arguments)
 
 
 class _Primitives:
-    """Loader with one method for each primitive of BMv2, of the same name."""
+    """Loaders of BMv2's primitives, which `PRIMITIVES` lists by name."""
 
-    def __init__(self, scope: Scope, item: Json, parameters: list[int], location: str) -> None:
+    def __init__(self, scope: Scope, location: str, parameters: list[int]) -> None:
         self._scope = scope
-        self._item = item
         self._location = location
         self._expressions = Expressions(scope, location, parameters)
 
@@ -250,10 +249,8 @@ class _Primitives:
             raise ProgramError(f"expected a header with the field `{field.value}`, got `{header}`")
         return ref
 
-    def clone_ingress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
+    def clone(self, session: Json, fields: Json) -> list[ir.Statement]:
         return [ir.Clone(self._expressions.value(session), self._field_list(fields))]
-
-    clone_egress_pkt_to_egress = clone_ingress_pkt_to_egress
 
     def resubmit(self, fields: Json) -> list[ir.Statement]:
         return [ir.Resubmit(self._field_list(fields))]
@@ -287,11 +284,42 @@ class _Primitives:
     def assume(self, condition: Json) -> list[ir.Statement]:
         return self._load_assertion("assume", condition)
 
-    def __getattr__(self, name: str) -> Callable[[Json], list[ir.Statement]]:
-        # A method cannot be called `assert`.
-        if name == "assert":
-            return lambda condition: self._load_assertion("assert", condition)
-        raise AttributeError(name)
+    def assert_condition(self, condition: Json) -> list[ir.Statement]:
+        return self._load_assertion("assert", condition)
+
+
+PRIMITIVES: dict[str, Callable[..., list[ir.Statement]]] = {
+    "no_op": _Primitives.no_op,
+    "exit": _Primitives.exit,
+    "assign": _Primitives.assign,
+    "assign_VL": _Primitives.assign_VL,
+    "assign_header": _Primitives.assign_header,
+    "assign_union": _Primitives.assign_union,
+    "assign_header_stack": _Primitives.assign_header_stack,
+    "assign_union_stack": _Primitives.assign_union_stack,
+    "add_header": _Primitives.add_header,
+    "remove_header": _Primitives.remove_header,
+    "push": _Primitives.push,
+    "pop": _Primitives.pop,
+    "count": _Primitives.count,
+    "execute_meter": _Primitives.execute_meter,
+    "register_read": _Primitives.register_read,
+    "register_write": _Primitives.register_write,
+    "modify_field_with_hash_based_offset": _Primitives.modify_field_with_hash_based_offset,
+    "modify_field_rng_uniform": _Primitives.modify_field_rng_uniform,
+    "mark_to_drop": _Primitives.mark_to_drop,
+    "drop": _Primitives.drop,
+    "clone_ingress_pkt_to_egress": _Primitives.clone,
+    "clone_egress_pkt_to_egress": _Primitives.clone,
+    "resubmit": _Primitives.resubmit,
+    "recirculate": _Primitives.recirculate,
+    "generate_digest": _Primitives.generate_digest,
+    "truncate": _Primitives.truncate,
+    "log_msg": _Primitives.log_msg,
+    "assume": _Primitives.assume,
+    "assert": _Primitives.assert_condition,
+}
+"""Loader of each primitive, by BMv2's name; jumps are loaded with their action."""
 
 
 def _shift_sources(size: int, count: int) -> tuple[int, ...]:

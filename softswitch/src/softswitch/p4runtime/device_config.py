@@ -25,7 +25,7 @@ def extract_program(device_config: bytes) -> bytes:
     try:
         message = _P4DeviceConfig.FromString(device_config)
     except DecodeError:
-        return device_config  # neither JSON nor the message: the JSON parser reports it
+        return device_config  # JSON that begins with a comment, or neither: the JSON parser reports it
     if not message.device_data:
         raise ProgramError(f"{_MESSAGE_NAME} has no device_data: the BMv2 JSON belongs there")
     data: bytes = message.device_data

@@ -29,12 +29,8 @@ def fit_to_program(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
             types, table.match_fields, [part.width for part in program_table.key] if program_table else ()
         )
     for action in fitted_p4info.actions:
-        widths = (
-            action_definition.parameters
-            for action_definition in program.actions
-            if action_definition.name == action.preamble.name
-        )
-        _set_widths(types, action.params, next(widths, ()), is_key=False)
+        program_action = program.entry_actions.get(action.preamble.name)
+        _set_widths(types, action.params, program_action.parameters if program_action else (), is_key=False)
     for header in fitted_p4info.controller_packet_metadata:
         _set_widths(types, header.metadata, _header_widths(header, program), is_key=False)
     _rename_digests(fitted_p4info, program)

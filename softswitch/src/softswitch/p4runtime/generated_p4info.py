@@ -5,12 +5,11 @@ All actions of a table are allowed in entries and as its default, as in BMv2.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TypeVar
 
 from softswitch.errors import ProgramError
-from softswitch.ir import Program
+from softswitch.ir import Action, Program, Table
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import MATCH_KINDS
 
@@ -23,41 +22,45 @@ _MATCH_TYPES = {kind: match_type for match_type, kind in MATCH_KINDS.items()}
 
 
 def generate_config(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:
-    try:
-        parameter_names = {
-            action["name"]: [parameter["name"] for parameter in action["runtime_data"]]
-            for action in json.loads(data)["actions"]
-        }
-    except (KeyError, TypeError) as error:
-        raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from error
-    return p4r.ForwardingPipelineConfig(
-        p4info=_P4InfoBuilder(program, parameter_names).message, p4_device_config=data
-    )
+    return p4r.ForwardingPipelineConfig(p4info=_P4InfoBuilder(program).message, p4_device_config=data)
 
 
 class _P4InfoBuilder:
-    def __init__(self, program: Program, parameter_names: dict[str, list[str]]) -> None:
+    def __init__(self, program: Program) -> None:
         self.message = p4i.P4Info()
         self._program = program
-        self._parameter_names = parameter_names
         self._action_ids = {
             action.name: _ACTION << _TYPE_SHIFT | i for i, action in enumerate(program.actions, 1)
         }
-        self._table_ids = {name: _TABLE << _TYPE_SHIFT | i for i, name in enumerate(program.tables, 1)}
-        for name, object_id in self._action_ids.items():
-            self._add_action(name, object_id)
-        for name in program.tables:
+        self._table_ids = {
+            name: _TABLE << _TYPE_SHIFT | i
+            for i, (name, table) in enumerate(program.tables.items(), 1)
+            if not self._is_hidden(table)
+        }
+        for name, action in program.entry_actions.items():
+            self._add_action(name, action)
+        for name in self._table_ids:
             self._add_table(name)
         self._add_profiles()
         self._add_cells()
 
-    def _add_action(self, name: str, object_id: int) -> None:
-        action = next(action for action in self._program.actions if action.name == name)
+    def _add_action(self, name: str, action: Action) -> None:
         message = self.message.actions.add()
-        _fill_preamble(message.preamble, object_id, name)
-        parameters = zip(action.parameters, self._parameter_names[name], strict=True)
+        _fill_preamble(message.preamble, self._action_ids[name], name)
+        parameters = zip(action.parameters, action.parameter_names, strict=True)
         for i, (width, parameter) in enumerate(parameters, 1):
             message.params.add(id=i, name=parameter, bitwidth=width)
+
+    def _is_hidden(self, table: Table) -> bool:
+        """Return whether p4c made the table for a direct call of an action that other tables have, too."""
+        called = [self._program.actions[index] for index in table.actions]
+        entry_actions = self._program.entry_actions
+        different = [a.name for a in called if a.parameters != entry_actions[a.name].parameters]
+        if different and table.key:
+            raise ProgramError(
+                f"table {table.name}: expected the parameters that action {different[0]} has in other tables"
+            )
+        return bool(different)
 
     def _add_table(self, name: str) -> None:
         table, message = self._program.tables[name], self.message.tables.add()
@@ -85,7 +88,9 @@ class _P4InfoBuilder:
             )
             _fill_preamble(message.preamble, _PROFILE << _TYPE_SHIFT | i + 1, profile.name)
             table_ids = [
-                self._table_ids[name] for name, table in self._program.tables.items() if table.profile == i
+                table_id
+                for name, table_id in self._table_ids.items()
+                if self._program.tables[name].profile == i
             ]
             message.table_ids.extend(table_ids)
 

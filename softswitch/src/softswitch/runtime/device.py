@@ -10,6 +10,8 @@ from google.protobuf import text_format
 from softswitch import __version__
 from softswitch.errors import SwitchError
 from softswitch.hashing import Crc as CrcFunction
+from softswitch.load.json_text import decode_text
+from softswitch.p4runtime.device_config import extract_program
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.reconcile import ENTITIES
@@ -54,7 +56,7 @@ class Device(RuntimeCalls[PL]):
         return Info(device_id=self._device_id, version=__version__, has_p4info=has_p4info)
 
     def config(self) -> str:
-        return self.control().config.p4_device_config.decode()
+        return decode_text(extract_program(self.control().config.p4_device_config))
 
     def load_config(self, config: str) -> None:
         if self._loaded_pipeline is not None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import click
 from google.protobuf import text_format
 
 from softswitch import ir
@@ -21,6 +22,8 @@ from softswitch.pipeline import Notice
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.no_ports import NoPorts
 from softswitch.testing.coverage import Coverage, CoverageRecorder
+from softswitch.testing.mask import FrameLike, to_bytes
+from softswitch.testing.outputs import ExpectedOutput, are_alike, describe, read_expected
 
 _PACKET_GAP_US = 1000
 
@@ -87,30 +90,32 @@ class Switch(AbstractContextManager["Switch"]):
             if refusal is not None:
                 raise refusal
 
-    def process(self, port: int, frame: bytes, time: int | None = None) -> list[tuple[int, bytes]]:
-        """Process a frame, by default 1 ms after the last one; return the output frames with their ports."""
+    def process(self, port: int, frame: FrameLike, time: int | None = None) -> list[tuple[int, bytes]]:
+        """Process a frame, by default 1 ms after the last one; return the output frames with their ports.
+
+        A frame is bytes, hexadecimal text, or a packet of Scapy.
+        """
+        data = to_bytes(frame)
         self._recorder.take()
         self._now = self._now + _PACKET_GAP_US if time is None else time
-        return [(out.port, out.frame) for out in self.pipeline.process(port, frame, self._now, self._now)]
+        return [(out.port, out.frame) for out in self.pipeline.process(port, data, self._now, self._now)]
 
     def notices(self) -> Sequence[Notice]:
         """Return digests and log messages since the last call."""
         return self.pipeline.take_notices()
 
     def explain(self) -> str:
-        """Return the trace of the last frame, as `softswitch explain` prints it."""
-        return "\n".join(draw(make_tree(self._recorder.take())))
+        """Return the trace of the last frame, as `softswitch explain` prints it into a file."""
+        return click.unstyle("\n".join(draw(make_tree(self._recorder.take()))))
 
-    def expect(self, port: int, frame: bytes, *expected: tuple[int, bytes], time: int | None = None) -> None:
+    def expect(self, port: int, frame: FrameLike, *expected: ExpectedOutput, time: int | None = None) -> None:
         """Process a frame; raise `AssertionError` with its trace unless exactly these frames are output.
 
-        Without `expected`, the frame has to be dropped. The frames' order is not compared.
+        Each expected output is a port and a frame, or a `Mask` of it. Without any, the frame has to be
+        dropped. The frames' order is not compared.
         """
+        patterns = read_expected(expected)
         outputs = self.process(port, frame, time)
-        if sorted(outputs) != sorted(expected):
-            text = f"expected {_describe(expected)}, got {_describe(outputs)}"
+        if not are_alike(outputs, patterns):
+            text = f"expected {describe(patterns)}, got {describe(outputs)}"
             raise AssertionError(f"{text}\n{self.explain()}")
-
-
-def _describe(outputs: Sequence[tuple[int, bytes]]) -> str:
-    return " and ".join(f"{frame.hex()} from port {port}" for port, frame in outputs) or "no frame"
