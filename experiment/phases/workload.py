@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from experiment.config import Config
-from experiment.designs import PREPARATION
 from experiment.errors import PreflightError
 from experiment.hotset import steps_to_profile
 from experiment.progress import Reporter
@@ -134,7 +133,7 @@ def _with_profile(config: Config, trace: Trace) -> Trace:
 
 
 def _has_profile(config: Config) -> bool:
-    return PREPARATION.find(find_design(config.design)) is not None
+    return find_design(config.design).preparation is not None
 
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:

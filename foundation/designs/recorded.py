@@ -35,7 +35,7 @@ class RecordedArm(Strict):
     def of(cls, arm: Arm) -> RecordedArm:
         shared = {"aggregates": arm.settings.aggregates, "proxies": arm.settings.proxies}
         fields = {name: getattr(arm, name) for name in cls.model_fields if name not in shared}
-        return cls(**fields, **shared)
+        return cls.model_validate({**fields, **shared})
 
     def arm(self) -> Arm:
         fields = self.model_dump(exclude={"aggregates", "proxies"})

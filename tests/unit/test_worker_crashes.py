@@ -26,7 +26,6 @@ from hosts.worker import ledger, machine, replay
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED, plain_machine
 from hosts.worker.replay import ReplayLog
-from hotline_allreduce.ring import AGENTS as RING
 from nativekit.plain import plain
 from switch_harness.effort import seeds
 from tests.harness import wire
@@ -433,26 +432,3 @@ def test_a_worker_without_a_switch_marks_only_what_its_server_has(tmp_path: Path
         sums = ledger.read(left)
         assert (sums.lanes_sent, sums.lanes_unknown) == (len(positions) + n, len(positions) - n)
         assert (sums.sent + sums.unknown)[positions].tolist() == (2 * deltas).tolist()
-
-
-def test_a_dense_worker_marks_its_vector_after_it_has_the_sum(tmp_path: Path) -> None:
-    path, left = tmp_path / "ledger", tmp_path / "left"
-    space, positions = KeySpace(6), np.arange(6)
-    book = Ledger(JOB, 1, 6, 6, path)
-    client = RING.client(Caller(JOB, 1, 1), 0, space, lambda: 0, max_keys=6)
-    client.state.header.workers = 1  # which has the sum at once
-    deltas = np.arange(1, 7, dtype=np.uint32)
-
-    def open_push() -> Callable[[], None]:
-        return partial(client.push, 1, positions, deltas, book.open(positions, deltas))
-
-    open_push()()  # so that the function is compiled
-    book.close()
-    functions = [cast(Any, COMPILED.start).entry_point_for(client.state)]
-    states = machine_states(functions, open_push(), [path])
-    assert len(states) > 1
-    for (content,) in states:
-        left.write_bytes(content)
-        sums = ledger.read(left)
-        assert (sums.sent + sums.unknown).tolist() == (2 * deltas).tolist()
-    assert not sums.lanes_unknown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from switch_harness.p4runtime import asynchronous, config, controlled_by, rig
 
 DEPTHS = [100, 400, 3_000, 100_000]
 FORMS = {"lists": ("[", "]"), "objects": ('{"a":', "}")}
-TOO_DEEP = "it is nested too deeply"
+TOO_DEEP = re.compile("it is nested too deeply|at most 1000 nested values")
 
 
 def one_line(error: pytest.ExceptionInfo[SwitchError]) -> str:
@@ -42,7 +43,7 @@ def test_json(load: Callable[[str], object], depth: int, form: str) -> None:
         with pytest.raises(SwitchError) as error:
             load(text)
         if depth == max(DEPTHS):
-            assert "at most 1000 nested values" in one_line(error)
+            assert TOO_DEEP.search(one_line(error))
 
 
 def nested_expression(depth: int) -> bytes:
@@ -73,7 +74,7 @@ def test_expressions_of_a_program(make: Any, depth: int) -> None:
     try:
         controlled_by(request, make)
     except SwitchError as error:
-        assert TOO_DEEP in str(error)
+        assert TOO_DEEP.search(str(error))
     else:
         assert depth < 1_000
 
@@ -109,7 +110,7 @@ def test_types_of_p4info(spoil: Callable[[p4r.ForwardingPipelineConfig], None]) 
     spoil(request)
     with pytest.raises(SwitchError) as error:
         controlled_by(request)
-    assert one_line(error) == f"the pipeline config cannot be loaded: {TOO_DEEP}"
+    assert TOO_DEEP.search(one_line(error))
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -139,7 +140,7 @@ def test_p4info_and_requests_in_text(depth: int, tmp_path: Path) -> None:
             else:
                 with pytest.raises(SwitchError) as error:
                     parse()
-                assert TOO_DEEP in one_line(error)
+                assert TOO_DEEP.search(one_line(error))
 
 
 @asynchronous
@@ -153,7 +154,7 @@ async def test_over_grpc() -> None:
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await controller.set_config("VERIFY", request)
             assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-            assert TOO_DEEP in (error.value.details() or "")
+            assert TOO_DEEP.search(error.value.details() or "")
         change = p4r.Update(type=p4r.Update.MODIFY)
         data = change.entity.register_entry.data
         for _ in range(40):

@@ -1,0 +1,42 @@
+"""A lockstep worker that is killed between two stores into its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from foundation.protocol.codec import Caller
+from hosts.keys import KeySpace
+from hosts.worker import ledger
+from hosts.worker.ledger import Ledger
+from hosts.worker.machine import COMPILED
+from hotline_allreduce.ring.agents import AGENTS as RING
+from tests.harness.crashing_worker import JOB
+from tests.harness.single_step import machine_states
+
+
+def test_a_dense_worker_marks_its_vector_after_it_has_the_sum(tmp_path: Path) -> None:
+    path, left = tmp_path / "ledger", tmp_path / "left"
+    space, positions = KeySpace(6), np.arange(6)
+    book = Ledger(JOB, 1, 6, 6, path)
+    client = RING.client(Caller(JOB, 1, 1), 0, space, lambda: 0, max_keys=6)
+    client.state.header.workers = 1  # which has the sum at once
+    deltas = np.arange(1, 7, dtype=np.uint32)
+
+    def open_push() -> Callable[[], None]:
+        return partial(client.push, 1, positions, deltas, book.open(positions, deltas))
+
+    open_push()()  # so that the function is compiled
+    book.close()
+    functions = [cast(Any, COMPILED.start).entry_point_for(client.state)]
+    states = machine_states(functions, open_push(), [path])
+    assert len(states) > 1
+    for (content,) in states:
+        left.write_bytes(content)
+        sums = ledger.read(left)
+        assert (sums.sent + sums.unknown).tolist() == (2 * deltas).tolist()
+    assert not sums.lanes_unknown
