@@ -73,7 +73,8 @@ class Curve:
 
     @property
     def advice(self) -> str:
-        share = f"{self.chosen_top_k:,} keys take {self.coverage.share(self.chosen_top_k):.1%} of the updates"
+        keys = pluralize(self.chosen_top_k, "key takes", "keys take")
+        share = f"{keys} {self.coverage.share(self.chosen_top_k):.1%} of the updates"
         if self.chosen_top_k > self.coverage.limit:
             per_job = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
             return f"{share}, but the tables hold {self.coverage.limit:,}{per_job}"
