@@ -16,20 +16,17 @@ import asyncio
 import json
 import logging
 import os
-import socket
-import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import HotlineError
-from foundation.text import show
 from topologies.embedding_tables import Tables, parse_declaration
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import MAX_LINE_BYTES, Message, read_lines, send_line
+from topologies.requests import RequestRefused, check_metrics, check_owner, check_rank
 
 log = logging.getLogger(__name__)
 
@@ -39,17 +36,12 @@ SOCKET_VARIABLE = "HOTLINE_CONNECT"
 RANK_VARIABLE = "HOTLINE_RANK"
 NOTE_S = 5.0
 """Time after which a worker that waits for others gets a note with their names, in s."""
-_CREDENTIALS = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 _MAX_SHOWN_BYTES = 80  # of a request that is not understood
 
 
 def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
     """Return the path of a rendezvous's socket: `connect`, or HOTLINE_CONNECT, or that of `hotline up`."""
     return Path(connect or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
-
-
-class RequestRefused(HotlineError):
-    """A request that is refused; the worker may send other requests."""
 
 
 class SessionOver(HotlineError):
@@ -185,7 +177,7 @@ class Rendezvous:
                 await asyncio.shield(self._end_task)
             session = self._session
             if session is None:
-                _check_rank(rank, taken_ranks=set(), size=self._backend.size)
+                check_rank(rank, taken_ranks=set(), size=self._backend.size)
                 session = _Session(tables, await self._backend.begin(tables))
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
@@ -197,7 +189,7 @@ class Rendezvous:
                     f"a session is under way that cannot go on ({reason}): end all of its workers first"
                 )
             else:
-                _check_rank(rank, session.taken_ranks, self._backend.size)
+                check_rank(rank, session.taken_ranks, self._backend.size)
             if rank is None:
                 rank = min(set(range(self._backend.size)) - session.taken_ranks)
             session.taken_ranks.add(rank)
@@ -310,7 +302,7 @@ class Rendezvous:
             session.set_events[name].set_result(None)
 
     def report(self, worker: JoinedWorker, metrics: object) -> None:
-        self._on_report({"rank": worker.rank, "report": worker.reports, "metrics": _check_metrics(metrics)})
+        self._on_report({"rank": worker.rank, "report": worker.reports, "metrics": check_metrics(metrics)})
         worker.reports += 1
 
     def terms_for(self, worker: JoinedWorker) -> Message:
@@ -384,7 +376,7 @@ class _ConnectionHandler:
         if command == "who":
             return {"pid": os.getpid(), "workers": rendezvous.workers}
         if command == "down":
-            _check_owner(self._writer)
+            check_owner(self._writer)
             rendezvous.end_requested.set()
             return {
                 "pid": os.getpid(),
@@ -424,37 +416,3 @@ class _ConnectionHandler:
         else:
             raise RequestRefused(f"{command!r} is not a known request")
         return {}
-
-
-def _check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
-    if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
-        raise RequestRefused(
-            f"rank = {show(rank)}: expected one of 0..{size - 1} in this session; `workers` sets how many"
-        )
-    if rank in taken_ranks:
-        raise RequestRefused(
-            f"rank = {rank}: another worker has it, or had it; ranks are given once in a session"
-        )
-    if len(taken_ranks) == size:
-        raise RequestRefused(
-            f"all {size} ranks of this session are given; wait until its workers have left, or set `workers`"
-        )
-
-
-def _check_metrics(metrics: object) -> Message:
-    if not isinstance(metrics, dict) or "loss" not in metrics:
-        raise RequestRefused(f"report: expected metrics by name, with a loss, got {metrics!r}")
-    for name, value in metrics.items():
-        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
-            raise RequestRefused(f"report: expected a finite number as {name}, got {value!r}")
-    return metrics
-
-
-def _check_owner(writer: asyncio.StreamWriter) -> None:
-    """Raise `RequestRefused` unless the client is root or the user that started this process."""
-    sock = writer.get_extra_info("socket")
-    _, user, _ = _CREDENTIALS.unpack(
-        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
-    if user not in (0, os.getuid()):
-        raise RequestRefused("expected the user root, who started `hotline up`: run `sudo ./hotline down`")
