@@ -330,3 +330,7 @@ def test_a_collected_key_with_many_updates_stays_the_switchs() -> None:
         bench.run(100)
         assert bench.switch.pending[MINE[0]] == 0
         assert bench.store._value_cells.updates[place][0] == NOT_OWNED | updates
+    # A gradient that is applied to a key of the server is not counted again either.
+    bench.store._value_cells.updates[place] = UPDATE_COUNT_MASK
+    bench.store.absorb(place, np.array([5], np.uint32))
+    assert bench.store._value_cells.updates[place][0] == UPDATE_COUNT_MASK
