@@ -25,7 +25,7 @@ from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core, JobEpochs
-from hosts.ps.durable import DurableFile
+from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.udp import BURST
 from hosts.unreplayed import KEYS_FILE, UNREPLAYED_FOLDER, has_agent_files
@@ -98,7 +98,16 @@ class CrashedRun:
         return [count for count in counts if count.keys]
 
     def recover(self) -> int:
-        """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers."""
+        """Replay all unreplayed updates; return the number of keys whose sums differ from the ledgers.
+
+        Raises `DataError`, and changes nothing, if the disk is full.
+        """
+        try:
+            return self._recover()
+        except DurabilityPaused as error:  # SQLite reports some full disks as I/O errors
+            raise DataError(f"{self.folder}: not changed: {error}; the disk may be full") from error
+
+    def _recover(self) -> int:
         with changed_copy(self.folder) as folder, ExitStack() as stack:
             servers = [
                 stack.enter_context(closing(_OfflineServer(config, self.space, folder)))
