@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -16,6 +17,8 @@ import pytest
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import wait_for
 from tests.harness.agents import Agent
+from tests.harness.cli import invoke
+from tests.harness.crashed_run import CrashedRunFolder
 from tests.mininet.run_topo import record_of, run_topo, small_disk
 from tests.mininet.test_kills import RECOVERY, SERVERS
 from tests.unit.test_agent_processes import SIZE, held, ps_config, worker_config
@@ -93,6 +96,27 @@ def test_agents_whose_logs_fill_the_disk_wait_until_there_is_room(tmp_path: Path
         logs = {file.name.partition("-")[0]: pl.read_parquet(file).height for file in disk.glob("*.parquet")}
         assert logs["operations"] >= 60 and logs["rpc"] > 60 and logs["updates"] > 0
         assert {"connections", "operations", "rpc", "updates"} == set(logs) and (disk / "dump.npz").exists()
+
+
+def test_a_recovery_without_room_changes_nothing(tmp_path: Path) -> None:
+    """Leave room for nothing, for a part of the copy, and for all of it, but not for what is added to it."""
+    with small_disk(tmp_path / "disk", "16m") as disk:
+        run = CrashedRunFolder(disk / "run")
+        before, n_bytes = run.held().tolist(), sum(file.stat().st_size for file in run.files.iterdir())
+        failures = 0
+        for free in range(0, 2 * n_bytes, max(n_bytes // 5, 1)):
+            (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free - free))
+            ran = invoke("recover", disk / "run", "--apply")
+            (disk / "filler").unlink()
+            if ran.exit_code == 0:
+                break
+            assert ran.exit_code == 1 and ran.output.count("\n") == 1 and len(ran.output) < 300, ran.output
+            assert "full" in ran.output or "No space left" in ran.output
+            assert run.held().tolist() == before
+            failures += 1
+        assert failures >= 4
+        assert invoke("recover", disk / "run", "--apply").exit_code == 0
+        assert run.held().tolist() == run.pushed.tolist()
 
 
 @pytest.mark.soak

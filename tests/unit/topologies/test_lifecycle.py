@@ -17,11 +17,12 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 import pytest
 from rich.console import Console
 
-from analysis.record import read_record
+from analysis.record import Accounting, read_record
 from experiment.config import Config, Faults
 from experiment.errors import AgentFailed, RunFailed
 from experiment.folder import create_run_folder, finish_run_folder
 from foundation.errors import DataError
+from hosts.unreplayed import UNREPLAYED_FOLDER
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.children import child
 from tests.harness.records import a_record
@@ -93,6 +94,56 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
     assert trace.size() == 0
     # The logs are in there still.
     assert (run / "parts").is_dir() and not (run / "trace").exists()
+
+
+def durable_run(runs: Path) -> Path:
+    """Return the folder of a run with a durable server and sparse keys."""
+    run = create_run_folder(runs, "softswitch")
+    (run / "trace").mkdir()
+    for name in ("parts/ps-0.db", "parts/replay-worker-1-job-1.bin", "trace/keys.npy"):
+        (run / name).write_text(name)
+    return run
+
+
+def preserved_files(run: Path) -> list[str]:
+    return sorted(file.name for file in (run / UNREPLAYED_FOLDER).iterdir())
+
+
+PRESERVED = ["keys.npy", "ps-0.db", "replay-worker-1-job-1.bin"]
+
+
+def test_a_run_that_ends_early_preserves_what_its_agents_have(tmp_path: Path) -> None:
+    experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
+    run = durable_run(tmp_path)
+    with pytest.raises(RuntimeError), experiment._write_results_at_end(run, a_record(), quiet()):
+        raise RuntimeError
+    assert preserved_files(run) == PRESERVED
+    assert not (run / "parts").exists() and not (run / "trace").exists()
+
+
+def test_what_cannot_be_preserved_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
+    run = durable_run(tmp_path)
+    monkeypatch.setattr(experiment, "preserve_unaccounted_updates", Mock(side_effect=FULL))
+    with pytest.raises(RuntimeError), experiment._write_results_at_end(run, a_record(), quiet()):
+        raise RuntimeError
+    assert (run / "parts" / "ps-0.db").exists() and (run / "trace" / "keys.npy").exists()
+
+
+def test_an_accounted_run_preserves_nothing(tmp_path: Path) -> None:
+    experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
+    run = durable_run(tmp_path)
+    account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
+    with experiment._write_results_at_end(run, a_record(accounting=account), quiet()):
+        pass
+    assert not (run / "parts").exists() and not (run / UNREPLAYED_FOLDER).exists()
+
+
+def test_a_second_signal_preserves_what_agents_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = durable_run(tmp_path)
+    monkeypatch.setattr(lifecycle, "remove_killed_run", Mock())
+    lifecycle._clean_up(Config(runs=tmp_path), run)
+    assert preserved_files(run) == PRESERVED and not (run / "trace").exists()
 
 
 def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
