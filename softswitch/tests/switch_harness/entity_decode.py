@@ -95,8 +95,8 @@ def _decode_entry(entry: p4r.TableEntry) -> tuple[Key, Any] | None:
             action = ("member", entry.action.action_profile_member_id)
             return (table, _number(entry.match[0].exact.value)), action
         case "seen":
-            value = ("learn", entry.idle_timeout_ns, entry.metadata)
-            return (table, _number(entry.match[0].exact.value)), value
+            learn = ("learn", entry.idle_timeout_ns, entry.metadata)
+            return (table, _number(entry.match[0].exact.value)), learn
     return (table, _number(entry.match[0].exact.value)), ACTIONS[entry.action.action.action_id]
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from finsy.proto import p4r
 
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.loaded_config import LoadedConfig
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.status import Refusal
@@ -21,7 +23,7 @@ from switch_harness.entity_dataplane import check_dataplane
 from switch_harness.entity_decode import decode, flaws, model_of
 from switch_harness.entity_model import P4INFO, EntityModel, entity
 from switch_harness.faults import FUNCTIONS, WRITES, Fault, faulty
-from switch_harness.p4runtime import DELETE, ENTITIES, INSERT, MODIFY, Control, controlled_by, start_read
+from switch_harness.p4runtime import DELETE, ENTITIES, INSERT, MODIFY, Clock, Control, start_read
 from switch_harness.p4runtime import config as pipeline_config
 from switch_harness.p4runtime_draws import EVERYTHING, draw, serialized
 from switch_harness.p4runtime_mutation import Mutator
@@ -29,7 +31,7 @@ from switch_harness.p4runtime_mutation import Mutator
 CONTINUE = p4r.WriteRequest.CONTINUE_ON_ERROR
 FAULTS = (Fault.BEFORE, Fault.AFTER, Fault.WITHIN)
 MAX_UPDATES = 8
-_CONFIG = pipeline_config(program=ENTITIES)
+_CONFIG = LoadedConfig(adopt(pipeline_config(program=ENTITIES)))
 
 
 class Fuzzer:
@@ -45,7 +47,7 @@ class Fuzzer:
 
     def _restart(self) -> None:
         self.restarts += 1
-        self.control: Control = controlled_by(_CONFIG, self._make)
+        self.control: Control = ControlledPipeline(_CONFIG, self._make, Clock())
         self.model = EntityModel()
 
     def run_batch(self) -> None:

@@ -46,7 +46,8 @@ class Mutator:
 
     def _set_a_field(self, message: Message) -> None:
         """Set any field of the type, also one that excludes another."""
-        self._set(message, self._random.choice(message.DESCRIPTOR.fields))
+        fields: Any = message.DESCRIPTOR.fields  # the type hints have only `object`
+        self._set(message, self._random.choice(fields))
 
     def _change_a_field(self, message: Message) -> None:
         self._set(message, self._random.choice(_fields(message)))

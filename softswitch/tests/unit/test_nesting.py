@@ -138,9 +138,9 @@ def test_p4info_and_requests_in_text(depth: int, tmp_path: Path) -> None:
                 except SwitchError as error:
                     assert str(error).isprintable()
             else:
-                with pytest.raises(SwitchError) as error:
+                with pytest.raises(SwitchError) as refused:
                     parse()
-                assert TOO_DEEP.search(one_line(error))
+                assert TOO_DEEP.search(one_line(refused))
 
 
 @asynchronous

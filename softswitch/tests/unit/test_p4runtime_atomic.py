@@ -93,7 +93,12 @@ def test_the_kernel_gets_all_changes_in_one_call(
     before = arena.copy()
     seen = at_each_write(control.pipeline, lambda: (arena == before).all(), monkeypatch)
     batch = updates()
-    monkeypatch.setattr(memory, "_run", lambda frame: calls.append(int(memory._mailbox[0])) or run(frame))
+
+    def counted_run(frame: bytes) -> object:
+        calls.append(int(memory._mailbox[0]))  # the number of changes
+        return run(frame)
+
+    monkeypatch.setattr(memory, "_run", counted_run)
     assert not any(write(control, *batch, atomicity=ATOMIC))
     assert len(seen) >= len(batch) - 4 and all(seen)
     assert len([changes for changes in calls if changes]) == 1
@@ -130,9 +135,12 @@ def test_a_whole_array_is_one_store(
     control = controlled(ENTITIES, CompiledPipeline)
     memory, stores = control.pipeline._memory, []
     store = memory.store_cells
-    monkeypatch.setattr(
-        memory, "store_cells", lambda *args: (stores.append(is_locked(control.pipeline)), store(*args))
-    )
+
+    def watched_store(*args: Any) -> None:
+        stores.append(is_locked(control.pipeline))
+        store(*args)
+
+    monkeypatch.setattr(memory, "store_cells", watched_store)
     change = p4r.Update(type=MODIFY, entity=entity((kind, None), value))
     assert write(control, change, atomicity=atomicity) == [None]
     assert stores == [True]

@@ -106,7 +106,7 @@ def prepared(make: Any, state: dict[Key, Any]) -> tuple[Control, EntityModel]:
 
 def message(change: Change) -> p4r.Update:
     kind, key, value = change
-    return p4r.Update(type=kind, entity=entity(key, value))
+    return p4r.Update(type=kind, entity=entity(key, value))  # type: ignore[arg-type]  # an enum's value
 
 
 def check(control: Control, model: EntityModel) -> None:

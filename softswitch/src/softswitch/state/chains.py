@@ -86,7 +86,7 @@ class Chains:
     def _insert(self, key: MatchWords, number: int) -> int:
         chain = self._chains.setdefault(self._chain_key(key), [])
         rank = key[2 * self._layout.field_words]
-        position = bisect_right(chain, (-rank, _LAST))  # type: ignore[arg-type]  # a prefix of an element
+        position = bisect_right(chain, (-rank, _LAST))  # a prefix of an element
         self._arrivals += 1
         place = self._places[key] = _Place(number, self._arrivals)
         chain.insert(position, (-rank, self._arrivals, place))
@@ -95,7 +95,7 @@ class Chains:
     def _remove(self, key: MatchWords, place: _Place) -> int:
         chain = self._chains[self._chain_key(key)]
         rank = key[2 * self._layout.field_words]
-        position = bisect_left(chain, (-rank, place.arrival))  # type: ignore[arg-type]  # a prefix of an element
+        position = bisect_left(chain, (-rank, place.arrival))  # a prefix of an element
         predecessor = chain[position - 1][2].number if position else 0
         del chain[position], self._places[key]
         if not chain:
