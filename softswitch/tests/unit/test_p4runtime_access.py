@@ -321,6 +321,34 @@ def is_exact_only(users: PeerUsers) -> bool:
     return "_search_proc" in vars(users)
 
 
+def test_an_answer_to_an_earlier_question_is_not_taken() -> None:
+    """As after a timeout: it could be about a connection of root's."""
+    with ExitStack() as stack:
+        users = PeerUsers()
+        stack.callback(users.close)
+        first, second = (Connection(stack, *CONNECTIONS["IPv4"]) for _ in range(2))
+        assert users._netlink is not None
+        receive, users._requests = users._netlink, 2**32 - 2
+        skipped = NoAnswer(receive)
+        users._netlink = skipped  # type: ignore[assignment]
+        assert users._ask_kernel(first.endpoint, first.servers[0]) is None
+        users._netlink = receive
+        second.client.close()
+        assert users._ask_kernel(second.endpoint, second.servers[0]) is None  # not the user of the first
+        assert users._ask_kernel(first.endpoint, first.servers[0]) == USER
+
+
+class NoAnswer:
+    """A socket whose answers come too late."""
+
+    def __init__(self, netlink: socket.socket) -> None:
+        self.send = netlink.send
+        self.close = netlink.close
+
+    def recv(self, _size: int) -> bytes:
+        raise TimeoutError
+
+
 CLOSED: dict[str, Callable[[Connection], None]] = {
     "closed by the client": lambda connection: connection.client.close(),
     "reset": lambda connection: reset(connection.client),

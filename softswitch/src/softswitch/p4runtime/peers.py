@@ -60,6 +60,7 @@ class PeerUsers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._requests = 0
         self._netlink: socket.socket | None = None
         with contextlib.suppress(OSError):  # a kernel without it: /proc/net/tcp has the same
             self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
@@ -92,18 +93,27 @@ class PeerUsers:
         body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES)
         body += _PORTS.pack(client.port, server.port)
         body += _ADDRESSES.pack(client.address.packed, server.address.packed, 0, _NO_COOKIE, _NO_COOKIE)
-        request = _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0) + body
-        try:
-            with self._lock:
-                self._netlink.send(request)
-                answer = self._netlink.recv(_MAX_ANSWER_BYTES)
-        except OSError:
-            return None
+        with self._lock:
+            try:
+                answer = self._exchange(self._netlink, body)
+            except OSError:
+                return None
         _, answer_type, *_ = _HEADER.unpack_from(answer)
         if answer_type != _SOCK_DIAG_BY_FAMILY:  # an error: there is no such socket, or no inet_diag
             return None
         _, state, _, _, _, _, _, uid, inode = _ANSWER.unpack_from(answer, _HEADER.size)
         return uid if _is_open(state, inode) else None
+
+    def _exchange(self, netlink: socket.socket, body: bytes) -> bytes:
+        """Send a request, and return its own answer: never that of one whose wait has timed out."""
+        self._requests = (self._requests + 1) % (1 << 32)
+        size = _HEADER.size + len(body)
+        netlink.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, self._requests, 0) + body)
+        while True:
+            answer = netlink.recv(_MAX_ANSWER_BYTES)
+            _, _, _, number, _ = _HEADER.unpack_from(answer)
+            if number == self._requests:
+                return answer
 
     def _search_proc(self, client: Endpoint, servers: Iterable[Endpoint]) -> int | None:
         for found_client, found_server, uid in self._proc_sockets():

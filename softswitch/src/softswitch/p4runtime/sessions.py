@@ -98,7 +98,7 @@ class _Backlog:
         self._count = self._bytes = 0
 
     def is_full(self, times: int = 1) -> bool:
-        """Return whether so many times the maximum wait."""
+        """Return whether `times` the maximum number or bytes of messages wait."""
         return self._count >= times * MAX_QUEUED_MESSAGES or self._bytes >= times * MAX_QUEUED_BYTES
 
     def add(self, response: p4r.StreamMessageResponse) -> None:
