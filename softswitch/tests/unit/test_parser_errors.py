@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from random import Random
 
 import pytest
 
@@ -12,6 +13,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
+from switch_harness.corpus import compare
 from switch_harness.older_json import PORT, RECIRCULATED, error_codes, program
 
 Pipeline = InterpretedPipeline | CompiledPipeline
@@ -48,3 +50,8 @@ def test_each_error_has_the_code_of_the_program(
 ) -> None:
     expected = header + word(error_codes(first_code)[error]) + payload
     assert pipeline(maker, first_code).process(1, frame, 0, 0) == [(PORT, expected)]
+
+
+@pytest.mark.parametrize("first_code", FIRST_CODES)
+def test_random_frames_are_alike(first_code: int) -> None:
+    assert compare(load_program(json.dumps(program(first_code))), 100, Random(first_code)) == "alike"
