@@ -1,7 +1,7 @@
 """Compile the code that a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
-run needs (`hotline_dense`, designs other than the default) are compiled when they are first used.
+run needs (packages, designs other than the default) are compiled when they are first used.
 """
 
 from __future__ import annotations

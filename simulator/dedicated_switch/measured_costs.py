@@ -9,7 +9,7 @@
 - The remaining CPU time of a step is for sending, at the servers, and for beginning operations, at the
   workers: one simulation shows how much remains (`correct_costs`).
 
-`hotline_answers.prediction.fit` fits more costs, within minutes.
+`hotline answer fit` fits more costs, within minutes.
 """
 
 from __future__ import annotations

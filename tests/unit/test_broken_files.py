@@ -20,12 +20,14 @@ from tests.harness.broken_files import BROKEN, PathArgument, path_arguments
 
 ARGUMENTS = list(path_arguments(hotline))
 INPUTS = [argument for argument in ARGUMENTS if not argument.is_output]
-TOML = {("answer", "hosts_file"), ("predict", "hosts_file"), ("simulate", "config"), ("sweep", "config"),
-        ("up", "file")}  # fmt: skip
+TOML = {
+    ("answer", "cluster", "hosts_file"), ("answer", "predict", "hosts_file"), ("simulate", "config"),
+    ("answer", "sweep", "config"), ("up", "file"),
+}  # fmt: skip
 """Arguments that are settings, all of which have defaults: an empty file is a valid one."""
 COMPANIONS: dict[tuple[str, ...], list[str]] = {
-    ("predict", "run"): ["--from", "."],
-    ("sweep", "config"): ["--vary", "top_k=1,2"],
+    ("answer", "predict", "run"): ["--from", "."],
+    ("answer", "sweep", "config"): ["--vary", "top_k=1,2"],
 }
 """Further options that these arguments need, which Click cannot require."""
 TINY_RUN = """
@@ -105,11 +107,11 @@ def test_all_commands_with_paths_are_found() -> None:
     """The commands of the issue are among those that the command tree has."""
     commands = {" ".join(argument.command) for argument in ARGUMENTS}
     assert {
-        "answer",
+        "answer cluster",
         "hotset curve",
         "hotset build",
         "report",
-        "fit",
+        "answer fit",
         "figures",
         "recover",
         "load",
@@ -142,7 +144,7 @@ def test_a_broken_file_is_one_error_that_names_it(
         assert not (tmp_path / "output.csv").exists()
 
 
-READERS = (["report"], ["compare"], ["logs", "check"], ["fit"], ["predict", "--from"])
+READERS = (["report"], ["compare"], ["logs", "check"], ["answer", "fit"], ["answer", "predict", "--from"])
 PARQUET_KINDS = ("folder", "symlink loop", "empty", "wrong magic", "Parquet without its end",
                  "Parquet with a corrupt footer", "JSON that lacks fields")  # fmt: skip
 
@@ -158,8 +160,7 @@ def test_a_run_with_a_broken_log_is_one_error_that_names_the_run(
         BROKEN[kind](folder / f"{name}.parquet")
         for command in READERS:
             arguments = [*command, str(folder)]
-            arguments += [str(run)] if command == ["compare"] else [str(folder)] * (len(command) > 1)
-            arguments = arguments[:-1] if command == ["logs", "check"] else arguments
+            arguments += [str(run)] if command == ["compare"] else [str(folder)] * ("--from" in command)
             result = invoke(arguments)
             if result.exit_code == 0:
                 # Not every command reads connections, and a run may have none.

@@ -54,7 +54,7 @@ def test_all_forms_are_the_same_frame(l2: Switch, sent: str, expected: str, pair
     l2.expect(1, FORMS[sent], pair([2, FORMS[expected]]))
 
 
-@pytest.mark.parametrize("value", NOT_FRAMES, ids=repr)
+@pytest.mark.parametrize("value", NOT_FRAMES, ids=[f"{at}" for at in range(len(NOT_FRAMES))])
 def test_what_is_no_frame_is_refused_with_its_value(l2: Switch, value: Any) -> None:
     for use in (lambda: l2.process(1, value), lambda: Mask(value), lambda: l2.expect(1, FRAME, (2, value))):
         with pytest.raises(SwitchError, match=r"^(frame|expected output)( |: )") as refused:

@@ -11,8 +11,6 @@ from analysis.claims import answer, group_claims
 from analysis.metrics import METRICS, Metric, find_widest, goals, widths
 from analysis.record import Block
 from analysis.summary import Summary
-from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
-from hotline_answers.cluster_answer.sentences import differences
 from tests.harness.cli import invoke
 from tests.harness.summaries import coloured, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -95,30 +93,6 @@ def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) 
     found = json.loads(invoke("compare", *runs, "--json").output)
     of_hot = next(iter(found.values()))["differences"]["0.5"]["offload"]
     assert of_hot["lanes_and_served"]["ratio"] == pytest.approx(0.5) and of_hot["pace"]["ratio"] < 0
-
-
-def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> None:
-    assert summary.arms
-    busy = Utilization(workers=0.5, servers=0.5)
-    side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
-
-    def reported(ratio: float) -> tuple[str, ...]:
-        found = {
-            "lanes_and_served": of_ratio(ratio, ratio - 0.1, ratio + 0.1),
-            "ps_packets_per_step": of_ratio(-0.2, -0.25, -0.15),
-        }
-        return tuple(
-            differences(
-                OffloadComparison(
-                    top_k=20_000, rate=50, rounds=10, baseline=side, offload=side, differences=found
-                )
-            )
-        )
-
-    (packets, gained), (same, lost) = reported(0.5), reported(-0.5)
-    assert packets == same and "-20 %" in packets
-    assert "+50 %" in gained and "-50 %" in lost
-    assert gained.partition(":")[0] != lost.partition(":")[0] != packets.partition(":")[0]
 
 
 def test_the_widest_interval_is_the_one_farthest_from_its_goal() -> None:

@@ -19,8 +19,6 @@ from analysis.report import (
 )
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import sentence_text, texts
-from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
-from hotline_answers.cluster_answer.sentences import differences
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -141,13 +139,6 @@ def shown() -> Iterator[str]:
     for of in (worse, a_summary({"closed loop": a_load(differences={"offload": {PULL: NOT_KNOWN}})})):
         yield from (sentence_text(line) for name in of.loads for line in worse_metrics(of, name))
         yield from texts("nothing_worse", summary=of)
-    yield "\n# a cluster"
-    busy = Utilization(workers=0.5, servers=0.5)
-    side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
-    of_hot = {PULL: MORE, PUSH: LESS, CPU: OPEN, PACKETS: LESS, "rpcs_per_step": OPEN, "push_p99": LESS}
-    yield from differences(
-        OffloadComparison(top_k=20_000, rate=50, rounds=10, baseline=side, offload=side, differences=of_hot)
-    )
 
 
 def test_all_sentences() -> None:
