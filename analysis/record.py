@@ -332,14 +332,13 @@ def read_record(run: Path) -> RunRecord:
 
 def _describe(error: ValidationError) -> str:
     errors = error.errors()
-    old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
-    if old_name := next(filter(None, old_names), None):
-        return old_name
-    missing = [".".join(map(str, each["loc"])) for each in errors if each["type"] == "missing"]
+    missing = [str(each["loc"][0]) for each in errors if each["type"] == "missing" and len(each["loc"]) == 1]
     if missing:
         return f"expected the record of a run, got JSON without {', '.join(missing)}"
+    old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
+    message = next(filter(None, old_names), errors[0]["msg"])
     place = ".".join(map(str, errors[0]["loc"]))
-    return f"expected the record of a run, got {f'{place}: ' if place else ''}{errors[0]['msg']}"
+    return f"{place}: {message}" if place else f"expected the record of a run, got {message}"
 
 
 def open_log(run: Path, log: str) -> pl.LazyFrame:

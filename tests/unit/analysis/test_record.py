@@ -41,6 +41,7 @@ def test_servers_that_have_done_nothing() -> None:
     ("change", "why"),
     [
         ({"target": 3}, "target: Input should be a valid string"),
+        ({"target": ...}, "expected the record of a run, got JSON without target"),
         ({"blocks": [{"round": 1}]}, "blocks.0.load: Field required"),
         ({"more": 1}, "more: Extra inputs are not permitted"),
         ({"accounting": {"sent": "x"}}, "accounting.sent: Input should be a valid integer"),
@@ -48,7 +49,9 @@ def test_servers_that_have_done_nothing() -> None:
 )
 def test_a_record_that_is_none_of_ours(tmp_path: Path, change: dict[str, object], why: str) -> None:
     file = tmp_path / "run.json"
-    file.write_text(json.dumps({**MINIMAL_RECORD, **change}))
+    changed = {**MINIMAL_RECORD, **change}
+    # An ellipsis leaves a field out.
+    file.write_text(json.dumps({name: value for name, value in changed.items() if value is not ...}))
     with pytest.raises(AnalysisError) as refusal:
         read_record(tmp_path)
     assert str(refusal.value).startswith(f"{file}: {why}")

@@ -99,7 +99,8 @@ def test_every_answer_has_the_same_share(kind: Callable[[int], Log], steps: int,
 
 def test_the_simulated_hot_set_serves_nothing_of_a_log_whose_keys_are_exchanged(tmp_path: Path) -> None:
     """The simulation loads the keys of the first half, as `policies` does, and the headline says so."""
-    made = answer(workers=2, servers=2, data=write(exchanged(40), tmp_path / "log"), top_k=20)
+    log = [list(range(20))] * 20 + [list(range(100, 120))] * 20
+    made = answer(workers=2, servers=2, data=write(log, tmp_path / "log"), top_k=20)
     assert [size.served for size in made.sizes] == [0] * len(made.sizes)
     packets = made.sides.differences["ps_packets_per_step"]
     assert packets.ratio == pytest.approx(0, abs=0.01)
