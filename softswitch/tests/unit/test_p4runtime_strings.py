@@ -33,6 +33,7 @@ from switch_harness.p4runtime import (
 NAMES = PROGRAMS / "names"
 P4INFO = config(program=NAMES).p4info
 PORTS = [b"a", b"b", b"c", b"12", b"510", b"300", b"long name"]
+NONE: dict[str, set[bytes]] = {"port_t": set(), "vrf_t": set()}
 VRFS = [b"blue", b"red", b"7", b'vrf "b"', b"13"]
 EVERYTHING = [
     p4r.Entity(table_entry=p4r.TableEntry()),
@@ -183,16 +184,18 @@ def test_600_refused_writes_reads_and_packets_leave_all_numbers_free() -> None:
     for number in range(600):
         (refused,) = write(control, p4r.Update(type=MODIFY, entity=group(1, b"refused %d" % number)))
         assert refused is not None and refused.code.name == "NOT_FOUND"
+        assert numbered(control) == NONE
         query = p4r.Entity()
         query.table_entry.table_id = identity_in(P4INFO, "classify")
         query.table_entry.match.add(field_id=1).exact.value = b"read %d" % number
         query.table_entry.priority = 1
         assert read(control, query) == []
+        assert numbered(control) == NONE
         packet = p4r.PacketOut()
         packet.metadata.add(metadata_id=1, value=b"sent %d" % number)
         packet.metadata.add(metadata_id=2, value=b"\0")
         control.packet_out.make_frame(adopt(packet))
-    assert numbered(control) == {"port_t": set(), "vrf_t": set()}
+        assert numbered(control) == NONE
 
 
 def test_numbers_are_returned_with_the_last_use_and_given_again() -> None:
