@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
 
+from scripts import p4
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.prefetch_plan import plan_prefetches
@@ -14,16 +14,29 @@ from softswitch.memory.layout import make_layout
 from tests.harness import testnet
 
 
-@pytest.mark.parametrize("compiled", [testnet.COMPILED, testnet.FOR_64_LANES.parent])
-def test_the_artefacts_are_of_these_sources(compiled: Path) -> None:
-    """`make p4` writes the digest of the sources."""
-    lines = (compiled / "sources.sha256").read_text().splitlines()
-    recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
-    sources = {
-        f"./{p.relative_to(compiled.parent)}": hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in compiled.parent.rglob("*.p4")
-    }
-    assert sources == recorded
+@pytest.mark.parametrize("tree", [*p4.trees()], ids=lambda tree: str(tree.relative_to(p4.ROOT)))
+def test_the_compiled_programs_are_of_these_sources(tree: Path) -> None:
+    """`make p4` compiles what has changed, and writes the digests of the sources."""
+    assert p4.sources_of(tree) == p4.recorded_sources(tree) != {}
+    for program in p4.programs_of(tree):
+        assert program.output.with_suffix(".json").is_file(), program
+        assert program.output.with_suffix(".p4info.txtpb").is_file(), program
+
+
+def test_a_change_compiles_the_programs_that_include_it_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    programs = [program for tree in p4.trees() for program in p4.programs_of(tree)]
+    assert not any(p4.needs_compiling(program, p4.changed_sources()) for program in programs)
+
+    def compiled_after(changed: str) -> set[str]:
+        return {each.source.stem for each in programs if p4.needs_compiling(each, {p4.ROOT / changed})}
+
+    everywhere = compiled_after("p4src/common/headers.p4")
+    assert everywhere >= {"hotset", "collect", "none", "atp", "switchml", "hotline_16", "tofino_32"}
+    assert compiled_after("packages/allreduce/p4src/atp/claim.p4") == {"atp"}
+    assert compiled_after("p4src/hotset/lane_lookup.p4") == {"hotset", "collect", "hotline_16", "hotline_64"}
+    assert compiled_after("softswitch/tests/programs/l3.p4") == {"l3"}
 
 
 def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None:

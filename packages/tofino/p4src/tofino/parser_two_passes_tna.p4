@@ -1,6 +1,6 @@
 // The chip's parser for two passes, which two_passes.p4 explains. Each field is written once: what a pass knows from its
 // port is set in states of its own. Bytes after what a pass parses are its payload, and lanes of answers are not parsed.
-// No chip was found to have room for the program (packages/tofino/README.md).
+// No chip was found to have room for the program (README.md).
 #include "chain.p4"
 
 parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,

@@ -1,6 +1,6 @@
 // The hot set for the Tofino Native Architecture (TNA): the protocol of p4src/hotset, redesigned for a switch chip.
 // With V1MODEL defined it is the twin that softswitch runs. 4, 8 and 16 lanes were compiled for Tofino 1 and 2, and 16
-// ran on the open model of a Tofino 1; TWO_PASSES does not fit that chip (packages/tofino/README.md). Nothing ran on a chip.
+// ran on the open model of a Tofino 1; TWO_PASSES does not fit that chip (README.md). Nothing ran on a chip.
 #ifdef V1MODEL
 #include "v1model.p4"
 #else
