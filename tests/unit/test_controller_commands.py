@@ -307,8 +307,8 @@ def test_a_wrong_switch_address() -> None:
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
     shown = output_of("hotset", "show", hot_set).splitlines()
     assert shown[0] == (
-        f"{hot_set}: 2 keys with 100.0% of the updates that they were chosen from; 0 to 1 keys in each of the "
-        "32 lanes"
+        f"{hot_set}: 2 keys with 100.0% of the updates that they were chosen from; 0 to 1 keys in each of "
+        "the 32 lanes"
     )
     assert shown[1].strip() == "the first 2"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
