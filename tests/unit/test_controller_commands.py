@@ -246,7 +246,8 @@ def log(tmp_path: Path) -> Path:
 def test_build_and_show(tmp_path: Path, log: Path) -> None:
     file = str(tmp_path / "hot.parquet")
     assert output_of("hotset", "build", str(log), "--top-k", "2", "-o", file) == (
-        f"{file}: 2 keys with 90.0% of all updates; 0 to 1 keys in each of the 32 lanes\n"
+        f"{file}: 2 keys with 90.0% of the updates that they were chosen from; 0 to 1 keys in each of the "
+        "32 lanes\n"
     )
     assert "60.0000%" in output_of("hotset", "show", file)
     summary = json_output("hotset", "show", file)
@@ -305,7 +306,10 @@ def test_a_wrong_switch_address() -> None:
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
     shown = output_of("hotset", "show", hot_set).splitlines()
-    assert shown[0] == f"{hot_set}: 2 keys with 100.0% of all updates; 0 to 1 keys in each of the 32 lanes"
+    assert shown[0] == (
+        f"{hot_set}: 2 keys with 100.0% of the updates that they were chosen from; 0 to 1 keys in each of "
+        "the 32 lanes"
+    )
     assert shown[1].strip() == "the first 2"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
     assert [row[:4] for row in rows] == [["1", "5", "30", "75.0000%"], ["2", "9", "10", "25.0000%"]]
