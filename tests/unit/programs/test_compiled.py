@@ -23,9 +23,7 @@ def test_the_compiled_programs_are_of_these_sources(tree: Path) -> None:
         assert program.output.with_suffix(".p4info.txtpb").is_file(), program
 
 
-def test_a_change_compiles_the_programs_that_include_it_and_no_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_change_compiles_the_programs_that_include_it_and_no_others() -> None:
     programs = [program for tree in p4.trees() for program in p4.programs_of(tree)]
     assert not any(p4.needs_compiling(program, p4.changed_sources()) for program in programs)
 
