@@ -1,4 +1,4 @@
-"""`python -m switch_harness.loopback_addresses ADDRESS`: print at how many addresses a switch serves its user."""
+"""Print at how many loopback addresses a switch that listens at an ADDRESS serves its user."""
 
 from __future__ import annotations
 
