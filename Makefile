@@ -10,7 +10,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test coverage paper map simulate sweeps allreduce zoo faults soak fuzz mutants check bench repeat fresh-root lock p4 shell clean
+.PHONY: help setup run-topo test coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench repeat fresh-root lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,9 +45,6 @@ sweeps: setup ## simulations side by side: the paper's S1 to S6 and Fig. 1, top-
 
 allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side, simulated; QUICK=1 does fewer points
 	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
-
-zoo:
-	@echo "make: expected target 'allreduce', got its old name 'zoo'" >&2; exit 2
 
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
 	@./hotline faults --page docs/reliability.md $(ARGS)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from foundation.designs import recorded
+
 pytest_plugins = ["switch_harness.plugin"]
 
 
@@ -41,6 +43,12 @@ def closed_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for connection in left:
         connection.close()
     assert not left, "expected the test to close its connections to SQLite"
+
+
+@pytest.fixture(autouse=True)
+def forgotten_designs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the designs of the runs that a test reads: another test may have one with arms of equal names."""
+    monkeypatch.setattr(recorded, "_remembered", {})
 
 
 @pytest.fixture(autouse=True)

@@ -234,8 +234,6 @@ class Virtual(_Model):
 class RunRecord(_Model):
     target: str
     datapath: str | None = None
-    recorded_design: RecordedDesign | None = None
-    """The design and its arms, for a report where the design is not installed."""
     config: Json
     machine: Json
     versions: dict[str, str]
@@ -266,6 +264,8 @@ class RunRecord(_Model):
     memory_mb: dict[str, float] = Field(default_factory=dict)
     """Agent or switch -> its peak memory including mapped files, in units of 2^20 bytes."""
     error: str | None = None
+    recorded_design: RecordedDesign | None = None
+    """The design and its arms, for a report where the design is not installed."""
 
     @property
     def design(self) -> str:

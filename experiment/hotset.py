@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from controller.hotset import choice
-from experiment.config import Config
 from experiment.session import PlannedBlock, Session
 from foundation.concurrency import in_thread
 from foundation.designs.arms import profile_arm
 from foundation.logs.merge import last_updates
-
-_STEPS_MARGIN = 1.02  # factor on the number of steps, because mini-batches differ in size
 
 
 class ProfiledTrace(Protocol):
@@ -44,12 +41,6 @@ async def profile(session: Session, trace: ProfiledTrace) -> None:
 
         await session.run_steps(PlannedBlock(arm, session.take_steps(steps), steps), on_progress)
         await session.write_updates()
-
-
-def steps_to_profile(config: Config, steps: int, lanes: int) -> int:
-    """Return the steps of each worker that push the configured number of lanes, if `steps` push `lanes`."""
-    passes = _STEPS_MARGIN * config.lanes_to_profile / max(lanes, 1)
-    return min(int(passes * steps) + 1, steps)
 
 
 async def select(session: Session) -> list[int]:

@@ -29,19 +29,6 @@ FIELDS = {"behind_ns": "max_lateness_ns", "owed": "unreplayed"}
 """Old name of a field of `run.json` -> new name."""
 SCHEDULE_FIELDS = {"late_us": "extra_delay_us", "strikes": "injections"}
 """Old name of a field of a fault schedule -> new name."""
-COMMANDS = {"owed": "recover", "zoo": "allreduce"}
-OPTIONS = {
-    ("recover", "--bring-home"): "--apply",
-    ("overlap", "--most"): "--max-concurrent",
-    ("follow", "--every"): "--period-s",
-    ("follow", "--moves"): "--max-moves",
-    ("policies", "--every"): "--period-s",
-    ("policies", "--learn"): "--train-share",
-    ("policies", "--writes"): "--writes-per-s",
-    ("predict", "--by"): "--from",
-    ("sweep", "--along"): "--vary",
-}
-"""(command, old name) -> new name of an option."""
 
 
 def expected(kind: str, new: str, old: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from experiment.config import Config
 from experiment.errors import PreflightError
-from experiment.hotset import steps_to_profile
 from experiment.progress import Reporter
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design as find_design
@@ -25,6 +24,8 @@ from hosts.workload.hottest import restrict_to_hottest
 from hosts.workload.trace import Trace
 
 log = logging.getLogger(__name__)
+
+_STEPS_MARGIN = 1.02  # factor on the number of steps, because mini-batches differ in size
 
 
 _MAX_FULL_MODEL_SIZE = 2**24
@@ -141,3 +142,9 @@ def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = _with_profile(config, restrict_for_lockstep(config, trace))
     # Agents and ledgers allocate every parameter of every job.
     return trace.compact() if trace.space.size > _MAX_FULL_MODEL_SIZE else trace
+
+
+def steps_to_profile(config: Config, steps: int, lanes: int) -> int:
+    """Return the steps of each worker that push the configured number of lanes, if `steps` push `lanes`."""
+    passes = _STEPS_MARGIN * config.lanes_to_profile / max(lanes, 1)
+    return min(int(passes * steps) + 1, steps)

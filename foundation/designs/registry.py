@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
-from pkgutil import resolve_name
+from typing import Any
 
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
@@ -28,9 +28,7 @@ def design(name: str) -> Design:
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
         )
     try:
-        loaded_design: Design = (
-            import_module(name).DESIGN if "." in name else resolve_name(_ENTRY_POINTS[name])
-        )
+        loaded_design: Design = import_module(name).DESIGN if "." in name else _resolve(_ENTRY_POINTS[name])
     # A name that is not a module's, such as "..", is a `TypeError` or a `ValueError`.
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
@@ -55,6 +53,11 @@ def known_names() -> tuple[str, ...]:
 def load_part(design: Design, reference: str) -> object:
     """Import a part of a design, `package.module:ATTRIBUTE`; raises `DesignError`."""
     try:
-        return resolve_name(reference)
+        return _resolve(reference)
     except (ImportError, AttributeError, ValueError) as error:
         raise DesignError(f"design {design.name} has no part {reference!r}: {error}") from error
+
+
+def _resolve(reference: str) -> Any:  # of any type
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "analysis", "controller", "experiment", "foundation", "hosts", "simulator", "softswitch/src", "src",
-    "studies", "topologies",
+    "topologies",
 )  # fmt: skip
 METHODS = {
     "copyfile", "copytree", "mkstemp", "np.save", "np.savez", "savefig", "sink_parquet", "tofile",
@@ -26,7 +26,6 @@ EXCEPTIONS = {
     "foundation/folders.py": "copies into a folder that is renamed when it is complete",
     "foundation/logs/access/steps.py": "temporary files, which only this process reads",
     "hosts/worker/ledger.py": "a file of zeros, valid from its magic number on",
-    "hosts/worker/replay.py": "a single write, to a file of zeros",
     "hosts/workload/trace.py": "columns, valid from the file of metadata on",
     "softswitch/src/softswitch/cache.py": "a lock file",
     "softswitch/src/softswitch/commands/device.py": "the output of a command",
@@ -38,7 +37,7 @@ EXCEPTIONS = {
     "simulator/row_writer.py": "Write requests of P4Runtime",
     "src/hotline/cli/explain.py": "/dev/null",
     "src/hotline/kv/launch.py": "the log of a process",
-    "studies/paper/stages.py": "the log of a process",
+    "packages/paper/src/hotline_paper/stages.py": "the log of a process",
     "topologies/agents.py": "the log of a process",
     "topologies/nodes.py": "the log of a process",
     "topologies/rendezvous.py": "appends a line",

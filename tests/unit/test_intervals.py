@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from foundation.logs.columns import OPERATIONS
 from tools.bench.intervals import (
     METHODS,
     NULLS,
@@ -86,7 +87,8 @@ def test_a_recorded_null_is_its_rounds_in_a_row_with_labels_at_random() -> None:
 
 def test_the_table_has_synthetic_and_recorded_nulls(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    whole = {"load": 0.5, "rpcs": 1, "measured": True}
+    zeros = dict.fromkeys(OPERATIONS, 0)
+    whole = {**zeros, "load": 0.5, "rpcs": 1, "measured": True}
     rows = [
         {"arm": arm, "op": op, "round": number, "latency_us": rng.lognormal(), **whole}
         for arm in ("baseline", "repeat", "offload")

@@ -279,7 +279,6 @@ def test_every_function_that_writes_a_mapped_file_is_killed_here() -> None:
         "hosts/worker/replay_words.py: make_unreplayed",
         "hosts/hotset/worker/recovery.py: mark_answered",
         "hosts/none/worker.py: receive",
-        "hosts/dense/vector.py: end_operation",
     }
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from experiment.defaults import MAX_STEP_S
 from experiment.errors import AgentFailed, RunFailed
-from experiment.hotset import steps_to_profile
+from experiment.phases.workload import steps_to_profile
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from foundation.designs.interface import Arm
 from topologies.scripts.arm import ScriptArm

@@ -23,7 +23,18 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     empty = "workload agents phases_s capacity offered_rate memory_mb staleness"
     assert json.loads(record.model_dump_json()) == {
         **MINIMAL_RECORD,
-        **dict.fromkeys(("datapath", "ended_by", "accounting", "switch", "simulation", "virtual", "error")),
+        **dict.fromkeys(
+            (
+                "datapath",
+                "ended_by",
+                "accounting",
+                "switch",
+                "simulation",
+                "virtual",
+                "error",
+                "recorded_design",
+            )
+        ),
         **{name: {} for name in empty.split()},
         **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks")},
         "alpha": 0.05,

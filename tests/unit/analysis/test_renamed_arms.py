@@ -40,7 +40,7 @@ def test_every_old_name_has_a_new_one() -> None:
     assert set(ARMS.values()) <= set(all_arms()) and not set(ARMS) & set(all_arms())
 
 
-@pytest.mark.parametrize("command", ["report", "fit", "predict", "compare", "figures"])
+@pytest.mark.parametrize("command", ["report", "answer fit", "answer predict", "compare", "figures"])
 def test_a_record_with_old_names_is_refused(synthetic_run: SyntheticRun, command: str) -> None:
     run = synthetic_run.folder
     text = (run / "run.json").read_text()
@@ -48,12 +48,12 @@ def test_a_record_with_old_names_is_refused(synthetic_run: SyntheticRun, command
         text = text.replace(json.dumps(new), json.dumps(old))
     (run / "run.json").write_text(text)
     options = {
-        "predict": ["--from", str(run)],
+        "answer predict": ["--from", str(run)],
         "compare": [str(run)],
         "figures": ["-o", str(run / "figures")],
     }
     expected = f"Error: {run / 'run.json'}: {EXPECTED}"
-    assert refusal(command, str(run), *options.get(command, [])) == expected
+    assert refusal(*command.split(), str(run), *options.get(command, [])) == expected
 
 
 def test_a_record_with_an_old_field_is_refused(synthetic_run: SyntheticRun) -> None:

@@ -246,7 +246,7 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
     ("design", "optimiser", "message"),
     [
         ("hotset", '"adam"', r"optimiser adam\(.*\): design hotset can only add pushes"),
-        ("ring", '"adam"', r"design ring can only add pushes; expected design none, collect, or no"),
+        ("ring", '"adam"', r"design ring can only add pushes; expected design collect, none, or no"),
         ("none", '"adam"\nscript = "train.py"', r"and script: a script gives hotline.Worker"),
         ("none", '"adam"\nlearning_rate = 1', r"and learning_rate \(1\): .* leave learning"),
         ("none", '"lamb"', r"optimiser\b.*expected sgd\(lr=0.1\), .* got 'lamb'$"),

@@ -11,9 +11,8 @@ import pytest
 from experiment.config import Config, load_config
 from experiment.defaults import CODEC_DEFAULTS
 from experiment.errors import ConfigError
-from experiment.hotset import steps_to_profile
 from experiment.phases.measure import steps_of_block
-from experiment.phases.workload import generate_trace
+from experiment.phases.workload import generate_trace, steps_to_profile
 from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
 from hosts.ps.config import PsConfig

@@ -92,6 +92,6 @@ def test_only_a_design_whose_servers_optimise_takes_optimisers() -> None:
     tables = make_tables({"a": (2, 1), "b": (2, 1)}, optimiser={"b": "sgd(lr=1)"})
     check_design(Config(design="none"), tables)
     check_design(Config(), make_tables({"a": (2, 1)}))
-    message = r"^table b: optimiser sgd\(lr=1\): design hotset .* expected design none, collect"
+    message = r"^table b: optimiser sgd\(lr=1\): design hotset .* expected design collect, none"
     with pytest.raises(TableError, match=message):
         check_design(Config(), tables)

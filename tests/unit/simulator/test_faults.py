@@ -229,7 +229,7 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["fire"], "expected fault (loss, duplication,"),
-        (["--arm", "baseline"], "expected arm (offload, offload-proxy, none, collect), got 'baseline'"),
+        (["--arm", "baseline"], "expected arm (offload, offload-proxy, collect, none), got 'baseline'"),
         (["hot set", "--arm", "none"], "hot set cannot be injected into none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,9 @@ from hosts.worker.machine import COMPILED
 from hotline_allreduce.ring.agents import AGENTS as RING
 from tests.harness.crashing_worker import JOB
 from tests.harness.single_step import machine_states
+from tests.unit.test_worker_crashes import writers_of
+
+PACKAGE = Path(__file__).parents[2]
 
 
 def test_a_dense_worker_marks_its_vector_after_it_has_the_sum(tmp_path: Path) -> None:
@@ -40,3 +44,13 @@ def test_a_dense_worker_marks_its_vector_after_it_has_the_sum(tmp_path: Path) ->
         sums = ledger.read(left)
         assert (sums.sent + sums.unknown).tolist() == (2 * deltas).tolist()
     assert not sums.lanes_unknown
+
+
+def test_no_other_function_writes_a_mapped_file() -> None:
+    sources = (PACKAGE / "src").rglob("*.py")
+    writers = {
+        f"{source.parent.name}/{source.name}: {name}"
+        for source in sources
+        for name in writers_of(ast.parse(source.read_text()), is_file=False)
+    }
+    assert writers == {"dense/vector.py: end_operation"}

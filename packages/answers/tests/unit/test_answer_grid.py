@@ -48,7 +48,8 @@ def test_every_size_is_within_ten_per_cent(
     data = _log(tmp_path, workers, keys, skew)
     large = answer(workers=workers, servers=servers, data=data, top_k=MAX_TOP_K)
     _assert_checked(large)
-    assert large.sizes[-1].served == 1 and len(large.sizes) >= 5
+    # All keys of the first half of the steps are hot, and serve what of the second half they know.
+    assert 0.9 < large.sizes[-1].served <= 1 and len(large.sizes) >= 5
     for size in large.sizes[1:-1]:
         asked = answer(workers=workers, servers=servers, data=data, top_k=size.top_k)
         assert size.capacity == pytest.approx(asked.sides.offload.capacity, rel=MAX_ERROR), size.top_k

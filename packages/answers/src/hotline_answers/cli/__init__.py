@@ -11,7 +11,7 @@ from hotline_answers.cli.predict import fit, predict
 from hotline_answers.cli.sweep import sweep
 
 _EXAMPLES = {
-    cluster: "--workers 40 --servers 8 --data updates.parquet",
+    cluster: "--workers 40 --servers 8 --data log.csv",
     sweep: "top-k skew",
     fit: "runs/one -o hosts.toml",
     predict: "runs/two --hosts hosts.toml",
@@ -20,7 +20,7 @@ _EXAMPLES = {
 
 @click.group(cls=DefaultGroup)
 def answer() -> None:
-    """Ask what a switch would do for a cluster, without a network or root.
+    """Ask what a switch would do for a cluster of yours.
 
     `hotline answer --workers 8 --servers 2` is short for `hotline answer cluster --workers 8 --servers 2`.
     """
