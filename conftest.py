@@ -47,7 +47,7 @@ def closed_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def forgotten_designs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the designs of the runs that a test reads: another test may have one with arms of equal names."""
+    """Forget the designs of the runs that a test reads: those of others may have arms of equal names."""
     monkeypatch.setattr(recorded, "_remembered", {})
 
 

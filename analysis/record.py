@@ -263,9 +263,9 @@ class RunRecord(_Model):
     virtual: Virtual | None = None
     memory_mb: dict[str, float] = Field(default_factory=dict)
     """Agent or switch -> its peak memory including mapped files, in units of 2^20 bytes."""
-    error: str | None = None
     recorded_design: RecordedDesign | None = None
     """The design and its arms, for a report where the design is not installed."""
+    error: str | None = None
 
     @property
     def design(self) -> str:

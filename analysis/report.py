@@ -156,7 +156,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         how_to_read=how_to_read(summary, is_simulated),
         glossary=glossary(summary.run_arms),
         plots=[plot(figure) for figure in drawn_figures],
-        record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
+        record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks", "recorded_design"}),
     )
     answer_fields = [
         answer_text.model_dump() | {"sentences": answer_text.texts()} for answer_text in answer_texts

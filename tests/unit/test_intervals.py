@@ -90,7 +90,7 @@ def test_the_table_has_synthetic_and_recorded_nulls(tmp_path: Path) -> None:
     zeros = dict.fromkeys(OPERATIONS, 0)
     whole = {**zeros, "load": 0.5, "rpcs": 1, "measured": True}
     rows = [
-        {"arm": arm, "op": op, "round": number, "latency_us": rng.lognormal(), **whole}
+        {**whole, "arm": arm, "op": op, "round": number, "latency_us": rng.lognormal()}
         for arm in ("baseline", "repeat", "offload")
         for op in ("pull", "push", "step")
         for number in range(8)
