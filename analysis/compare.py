@@ -1,8 +1,8 @@
-"""Compare several runs: each arm with the same arm of the first run, and with its own baseline."""
+"""Compare runs, each arm with the same arm of the first run, or single arms of any runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,52 @@ class ComparedRun:
     """Load -> arm -> metric -> change against the same arm of the first run; 0 for the first run."""
     differences: dict[str, dict[str, dict[str, Comparison]]]
     """Load -> arm -> metric -> difference to the baseline of the same run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedArm:
+    name: str
+    """RUN:ARM."""
+    offered_rate: dict[str, float]
+    changes: dict[str, dict[str, Comparison]]
+    """Load -> metric -> change against the first arm; 0 for the first arm."""
+
+
+def compare_arms(selection: Sequence[tuple[Path, str]]) -> list[ComparedArm]:
+    """Compare arms, each of a run, at the loads that all of them have; their designs may differ.
+
+    Raises `AnalysisError`, and names the arms of a run that lacks the selected one.
+    """
+    records = {run: read_record(run) for run, _ in selection}
+    estimates_by_run = {run: estimates_of_run(run, record) for run, record in records.items()}
+    for run, arm in selection:
+        arms = {name for by_arm in estimates_by_run[run].values() for name in by_arm}
+        if arm not in arms:
+            raise AnalysisError(f"{run}:{arm}: expected an arm of the run ({', '.join(sorted(arms))})")
+    first_run, first_arm = selection[0]
+    loads = [load for load in estimates_by_run[first_run] if _all_have(load, selection, estimates_by_run)]
+    if not loads:
+        first_loads = ", ".join(estimates_by_run[first_run])
+        raise AnalysisError(f"expected a load of {first_run} ({first_loads}) that all arms have, got none")
+    return [
+        ComparedArm(
+            name=f"{run.resolve().name}:{arm}",
+            offered_rate={load: rate for load, rate in records[run].offered_rate.items() if load in loads},
+            changes={
+                load: _changes_of_arm(
+                    estimates_by_run[run][load][arm], estimates_by_run[first_run][load][first_arm]
+                )
+                for load in loads
+            },
+        )
+        for run, arm in selection
+    ]
+
+
+def _all_have(
+    load: str, selection: Sequence[tuple[Path, str]], estimates_by_run: Mapping[Path, EstimatesByLoad]
+) -> bool:
+    return all(arm in estimates_by_run[run].get(load, {}) for run, arm in selection)
 
 
 def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
@@ -72,11 +118,17 @@ def _changes_since_first_run(
     other_estimates: dict[str, dict[str, Rounds]], first_estimates: dict[str, dict[str, Rounds]]
 ) -> dict[str, dict[str, Comparison]]:
     return {
-        arm: {
-            metric: compare_unpaired(values, first_estimates[arm][metric])
-            for metric, values in metrics.items()
-            if metric in first_estimates[arm]
-        }
+        arm: _changes_of_arm(metrics, first_estimates[arm])
         for arm, metrics in other_estimates.items()
         if arm in first_estimates
+    }
+
+
+def _changes_of_arm(
+    other_metrics: Mapping[str, Rounds], first_metrics: Mapping[str, Rounds]
+) -> dict[str, Comparison]:
+    return {
+        metric: compare_unpaired(values, first_metrics[metric])
+        for metric, values in other_metrics.items()
+        if metric in first_metrics
     }

@@ -25,6 +25,7 @@ SLOTS = 64
 """Slots of each lane that the two jobs share: 2,048 keys."""
 QUOTA = 1_024  # hot keys that the quiet job may have
 KEYS_A_STEP = 100
+_PROFILED_SEED = 1 << 32  # added to a seed for the steps that hot sets are chosen from
 PERIOD_NS = 1_000_000  # time between two pushes of a worker of the quiet job
 NOISY_PUSHES_A_PERIOD = 10
 SHARED_MBIT = 4_000
@@ -82,7 +83,8 @@ def measure(
 ) -> QuietJobResult:  # fmt: skip
     """Simulate one of `CASES`; in a network with racks, all workers are in the same rack."""
     job_loads = loads(steps, seed)
-    hot_sets_by_job = hot_sets(case, rates_of_jobs(job_loads))
+    # Hot sets are chosen from other steps than those that they serve.
+    hot_sets_by_job = hot_sets(case, rates_of_jobs(loads(steps, seed + _PROFILED_SEED)))
     if case == "alone":
         # Without steps the noisy job pushes nothing.
         job_loads[NOISY] = replace(job_loads[NOISY], keys=job_loads[NOISY].keys[:, :0])

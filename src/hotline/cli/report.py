@@ -117,17 +117,22 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN RUN...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN[:ARM] RUN[:ARM]...")
 @json_option
 def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare runs, arm by arm, with 95 % intervals.
 
     Each arm is compared with the same arm of the first run. The offload effect in each run is printed, too.
+    RUN:ARM RUN:ARM... compares single arms, such as those of two designs, with the first.
     """
     from analysis.compare import compare_runs
 
     if len(runs) < 2:
         raise click.UsageError(f"expected at least two runs to compare, got only {runs[0]}")
+    selection = [_selected_arm(run) for run in runs]
+    if any(arm for _, arm in selection):
+        _compare_arms(selection, as_json)
+        return
     with one_line_errors():
         compared_runs = run_interruptibly(lambda: compare_runs(runs))
     if as_json:
@@ -135,6 +140,39 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
         return
     for load in compared_runs[0].changes:
         _print_comparisons(load, compared_runs)
+
+
+def _selected_arm(run: Path) -> tuple[Path, str]:
+    """Split RUN:ARM; the arm of a RUN alone is ""."""
+    folder, colon, arm = str(run).rpartition(":")
+    return (Path(folder), arm) if colon and not run.exists() else (run, "")
+
+
+def _compare_arms(selection: list[tuple[Path, str]], as_json: bool) -> None:
+    from analysis.compare import compare_arms
+    from analysis.metrics import metrics_of_table
+
+    for run, arm in selection:
+        if not arm:
+            raise click.UsageError(f"{run}: expected an arm of it, RUN:ARM, as for the other runs")
+    with one_line_errors():
+        compared_arms = run_interruptibly(lambda: compare_arms(selection))
+    if as_json:
+        print_json(to_jsonable_python([asdict(each) for each in compared_arms]))
+        return
+    names = [each.name for each in compared_arms]
+    for load in compared_arms[0].changes:
+        first, *others = [each.changes[load] for each in compared_arms]
+        rows = [
+            [
+                metric.title,
+                f"{first[metric.name].reference:,.1f}",
+                *(_format_cell(metric, comparisons) for comparisons in others),
+            ]
+            for metric in metrics_of_table("compare")
+            if metric.name in first
+        ]
+        print_table(f"{capital(load_title(load))}: {names[0]}, and the others against it", ["", *names], rows)
 
 
 def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:

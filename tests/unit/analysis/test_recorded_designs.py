@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,3 +112,39 @@ def test_arms_of_one_name_of_two_designs_are_an_error(uninstalled: Path, tmp_pat
     assert f"of design {DESIGN} in one run, and of yours.once in another" in result.stderr or (
         f"of design yours.once in one run, and of {DESIGN} in another" in result.stderr
     )
+
+
+def test_arms_of_two_designs_are_compared(run: Path, uninstalled: Path, tmp_path: Path) -> None:
+    """`once` adds up all pushes in the switch, so that no packet of a push reaches the servers."""
+    settings = SETTINGS.replace(DESIGN, "hotset") + "arms = ['baseline', 'offload']\ntop_k = 200\n"
+    (tmp_path / "other.toml").write_text(f"{settings}runs = '{tmp_path}'")
+    assert invoke("simulate", tmp_path / "other.toml").exit_code == 0
+    other = (tmp_path / "latest").resolve()
+    arms = (f"{other}:offload", f"{uninstalled}:once", f"{other}:baseline")
+    found = json.loads(invoke("compare", *arms, "--json").stdout)
+    names = [f"{other.name}:offload", f"{run.name}:once", f"{other.name}:baseline"]
+    assert [each["name"] for each in found] == names
+    first, once, baseline = (each["changes"]["0.5"]["ps_packets_per_step"] for each in found)
+    assert (
+        first["difference"] == 0
+        and once["reference"] == pytest.approx(baseline["reference"])
+        and baseline["reference"] > 0
+    )
+    assert once["ratio"] < 0 < baseline["ratio"] and once["low"] <= once["difference"] <= once["high"]
+    printed = invoke("compare", *arms)
+    assert printed.exit_code == 0 and f"{run.name}:once" in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("arms", "code", "message"),
+    [
+        (["{run}:once", "{run}:twice"], 1, r":twice: expected an arm of the run \(once, once-off\)"),
+        (["{run}:once", "{run}"], 2, "expected an arm of it, RUN:ARM"),
+        (["{run}:once", "nowhere:once"], 1, "nowhere: not a run folder"),
+    ],
+)
+def test_an_arm_that_cannot_be_compared_is_named(
+    uninstalled: Path, arms: list[str], code: int, message: str
+) -> None:
+    result = invoke("compare", *(arm.format(run=uninstalled) for arm in arms))
+    assert result.exit_code == code and re.search(message, result.stderr.splitlines()[-1])

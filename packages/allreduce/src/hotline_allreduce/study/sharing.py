@@ -83,16 +83,15 @@ def share_hot_set(
 
     All jobs have updates of the same skew, with different hot keys. All lanes together have `slots` slots.
     """
-    steps = values // KEYS_A_STEP
-    rng = np.random.default_rng(_SEED)
-    loads = {
-        job: Load(draw_keys(rng, rng.permutation(1 / np.arange(1, HOT_KEYS + 1)), shape))
-        for job, shape in enumerate([(workers, steps, KEYS_A_STEP)] * jobs, start=1)
-    }
-    states = {
-        job: HotSetState(rates_of(load), np.empty(0, np.uint64), Rule(HOT_KEYS))
-        for job, load in loads.items()
-    }
+    steps, rng = values // KEYS_A_STEP, np.random.default_rng(_SEED)
+    loads, states = {}, {}
+    for job in range(1, jobs + 1):
+        weights = rng.permutation(1 / np.arange(1, HOT_KEYS + 1))
+        # Hot sets are chosen from other steps than those that they serve.
+        profiled, loads[job] = (
+            Load(draw_keys(rng, weights, (workers, steps, KEYS_A_STEP))) for _ in range(2)
+        )
+        states[job] = HotSetState(rates_of(profiled), np.empty(0, np.uint64), Rule(HOT_KEYS))
     changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
     hot_sets = {job: list(change.filling) for job, change in changes.items()}
     job_results = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
