@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from controller.hotset.selection import HotSetState, Rule, choose_for_jobs
+from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_jobs
 from foundation.designs.interface import Hosts
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
@@ -19,7 +19,7 @@ from hotline_allreduce.atp.packet import CELLS
 from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, largest_window
 from hotline_allreduce.simulation.subject import Subject
 from simulator.costs import Network
-from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
+from simulator.neighbours.pushes import Load, draw_keys, push_all
 from simulator.simulated_switch import SimulatedSwitch, switch_of
 from simulator.world import SimulatedNetwork
 
@@ -87,11 +87,10 @@ def share_hot_set(
     loads, states = {}, {}
     for job in range(1, jobs + 1):
         weights = rng.permutation(1 / np.arange(1, HOT_KEYS + 1))
-        # Hot sets are chosen from other steps than those that they serve.
-        profiled, loads[job] = (
-            Load(draw_keys(rng, weights, (workers, steps, KEYS_A_STEP))) for _ in range(2)
-        )
-        states[job] = HotSetState(rates_of(profiled), np.empty(0, np.uint64), Rule(HOT_KEYS))
+        loads[job] = Load(draw_keys(rng, weights, (workers, steps, KEYS_A_STEP)))
+        # Hot sets are chosen by the keys' chances, and not by the updates that are counted then.
+        rates = Rates(np.arange(HOT_KEYS, dtype=np.uint64), KEYS_A_STEP * workers * weights / weights.sum())
+        states[job] = HotSetState(rates, np.empty(0, np.uint64), Rule(HOT_KEYS))
     changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
     hot_sets = {job: list(change.filling) for job, change in changes.items()}
     job_results = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()

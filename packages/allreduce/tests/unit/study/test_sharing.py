@@ -38,7 +38,7 @@ def test_jains_index() -> None:
 def test_jobs_share_the_slots_of_a_hot_set_equally() -> None:
     found = [hot_set(jobs) for jobs in JOBS]
     shares = [each.in_switch for each in found]
-    assert shares == sorted(shares, reverse=True) and shares[0] > 0.8 > shares[-1] > 0.5
+    assert shares == sorted(shares, reverse=True) and shares[0] > 0.75 > shares[-1] > 0.45
     assert all(
         each.fairness > 0.99 and len(each.goodputs) == jobs for each, jobs in zip(found, JOBS, strict=True)
     )
