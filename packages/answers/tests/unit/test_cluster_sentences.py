@@ -11,8 +11,8 @@ from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadCompari
 from hotline_answers.cluster_answer.sentences import differences
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import of_ratio
+from tests.unit.analysis.test_answer import CPU, LESS, MORE, OPEN, PACKETS, PULL, PUSH
 from tests.unit.analysis.test_metrics import LANES
-from tests.unit.analysis.test_sentences import CPU, LESS, MORE, OPEN, PACKETS, PULL, PUSH
 
 BUSY = Utilization(workers=0.5, servers=0.5)
 SIDE = ArmResult(capacity=100, at_capacity=BUSY, at_rate=BUSY, rpcs_per_step=10, ps_packets_per_step=10)
