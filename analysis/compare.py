@@ -30,7 +30,7 @@ class ComparedRun:
 @dataclass(frozen=True, slots=True)
 class ComparedArm:
     name: str
-    """RUN:ARM."""
+    """Name of the run's folder, a colon, and the name of the arm."""
     offered_rate: dict[str, float]
     changes: dict[str, dict[str, Comparison]]
     """Load -> metric -> change against the first arm; 0 for the first arm."""

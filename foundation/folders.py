@@ -47,7 +47,7 @@ def changed_copy(folder: Path) -> Iterator[Path]:
 
     The caller holds a lock, and has called `finish_replacement`. Raises `DataError` if the disk is full.
     """
-    partial = _beside(folder, "partial")
+    partial = _sibling_path(folder, "partial")
     try:
         with _errors_named(folder, "cannot be copied"):
             partial.mkdir()
@@ -55,7 +55,7 @@ def changed_copy(folder: Path) -> Iterator[Path]:
                 shutil.copyfile(file, partial / file.name)
         yield partial
         with _errors_named(folder, "cannot be replaced"):
-            partial.rename(_beside(folder, "committed"))
+            partial.rename(_sibling_path(folder, "committed"))
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -64,7 +64,7 @@ def changed_copy(folder: Path) -> Iterator[Path]:
 
 def finish_replacement(folder: Path) -> None:
     """Finish a replacement of a folder that has been committed, and remove what an earlier one has left."""
-    partial, committed, before = (_beside(folder, name) for name in ("partial", "committed", "before"))
+    partial, committed, before = (_sibling_path(folder, name) for name in ("partial", "committed", "before"))
     with _errors_named(folder, "cannot be replaced"):
         if committed.is_dir():
             if folder.is_dir():
@@ -75,7 +75,7 @@ def finish_replacement(folder: Path) -> None:
                 shutil.rmtree(remains)
 
 
-def _beside(folder: Path, suffix: str) -> Path:
+def _sibling_path(folder: Path, suffix: str) -> Path:
     return folder.with_name(f"{folder.name}.{suffix}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NESTED_TOO_DEEPLY = "it is nested too deeply"
-"""What a RecursionError means that input causes."""
+"""Message for input that causes a RecursionError."""
 
 
 class SwitchError(Exception):

@@ -1,4 +1,4 @@
-"""What a worker does to join: find its rank, and make its engine of the terms of the session."""
+"""Join a session: find the worker's rank, and create its engine with the session's settings."""
 
 from __future__ import annotations
 

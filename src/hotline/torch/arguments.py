@@ -75,8 +75,8 @@ def check_offsets(offsets: Any, input: Tensor, table: Table, has_last: bool) -> 
             f"got {_describe(offsets)}"
         )
     values = offsets.tolist()
-    ends_well = not values or (values[-1] == keys if has_last else values[-1] <= keys)
-    if values != sorted(values) or values[:1] not in ([], [0]) or not ends_well:
+    has_valid_end = not values or (values[-1] == keys if has_last else values[-1] <= keys)
+    if values != sorted(values) or values[:1] not in ([], [0]) or not has_valid_end:
         limit = f"to {keys}" if has_last else f"up to {keys}"
         raise InvalidArgument(
             f"table {table.name}: expected ascending offsets from 0 {limit}, got {show(values)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.checkout import ROOT
 from foundation.designs.collect import COLLECT
 from foundation.protocol.header import LANES
 from simulator.costs import Network
@@ -54,3 +55,11 @@ def test_a_quota_keeps_a_noisy_job_from_the_slots_of_a_job_of_collect() -> None:
     assert found["all slots taken"].hit_share == 0
     assert found["with a quota"].hit_share > 0.98 * found["alone"].hit_share > 0.6
     assert found["with a quota"].p99_us <= found["alone"].p99_us * 1.02 + 0.5
+
+
+@pytest.mark.soak
+def test_the_page_has_the_hits_of_the_quiet_job() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    found = measure("alone", Network(), steps=1_000)
+    assert f"hits fall from {found.hit_share:.1%} to 0".replace("%", " %") in page.replace("\n", " ")
+    assert f"instead of {found.median_us:.1f}" in page.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""`hotline allreduce`."""
+"""The command `hotline allreduce`, which simulates the comparison and writes its page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a switch would do for a cluster, and predictions from measured runs."""
+"""Predict what a switch would do for a cluster, and one run from another that was measured."""

@@ -1,4 +1,4 @@
-"""`hotline optimisers`."""
+"""The command `hotline optimisers`, which simulates the trainings and writes their page."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ def shorten(text: str, max_bytes: int) -> str:
     data = text.encode()
     if len(data) <= max_bytes:
         return text
-    kept_bytes = max(0, max_bytes - len(_CUT))
-    head, tail = kept_bytes - kept_bytes // 4, kept_bytes // 4
+    text_bytes = max(0, max_bytes - len(_CUT))
+    head, tail = text_bytes - text_bytes // 4, text_bytes // 4
     parts = data[:head], data[len(data) - tail :]
     begin, end = (part.decode(errors="ignore") for part in parts)
-    return f"{begin}{_CUT}{end}" if kept_bytes else ""
+    return f"{begin}{_CUT}{end}" if text_bytes else ""
 
 
 async def abort(context: Context, code: StatusCode, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the entries of a table with ranges are, so that writes need not walk their chains.
+"""Index the chains of a table with ranges, so that a write need not walk them.
 
 Ranges are no part of the key that is hashed. So all entries of such a table may be in one chain, in order of
 descending rank (`state.ranked`). This index has the order of each chain and the record of each entry, which

@@ -59,9 +59,9 @@ class Uses:
             if use not in self._counts:
                 value = use.translation.return_number(use.number)
                 if not is_new:
-                    on_undo(_take_again(use, value))
+                    on_undo(_retake_number(use, value))
             elif is_new:
-                on_undo(_return(use))
+                on_undo(_return_number(use))
         self._mentioned.clear()
         self._released.clear()
 
@@ -86,11 +86,11 @@ class Uses:
         on_undo(undo)
 
 
-def _take_again(use: Use, value: bytes) -> Callable[[], None]:
+def _retake_number(use: Use, value: bytes) -> Callable[[], None]:
     return lambda: use.translation.take_number(value, use.number)
 
 
-def _return(use: Use) -> Callable[[], None]:
+def _return_number(use: Use) -> Callable[[], None]:
     def return_number() -> None:
         use.translation.return_number(use.number)
 
