@@ -83,10 +83,10 @@ class _Resolver:
     pipeline: Any
 
     def members(self, profile: int) -> dict[int, ActionCall]:
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of pipeline has its own state
 
     def groups(self, profile: int) -> dict[int, list[int]]:
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of pipeline has its own state
 
     def calls(self, table: ir.Table, entry: StoredEntry) -> tuple[ActionCall, ...]:
         if isinstance(entry.action, ActionCall):

@@ -162,7 +162,7 @@ def test_no_service_is_without_the_check(monkeypatch: pytest.MonkeyPatch) -> Non
         pass
     assert all(isinstance(handlers, CheckedHandlers) for handlers in added)
     inner = [handlers._handlers for handlers in added if isinstance(handlers, CheckedHandlers)]
-    found = {method for handlers in inner for method in handlers._method_handlers}  # type: ignore[attr-defined]
+    found = {method for handlers in inner for method in handlers._method_handlers}  # type: ignore[attr-defined]  # gRPC has no types
     assert found == {method for methods in SERVICES.values() for method in methods}
 
 
@@ -320,7 +320,7 @@ def test_an_answer_to_an_earlier_question_is_not_taken() -> None:
         assert users._netlink is not None
         receive, users._requests = users._netlink, 2**32 - 2
         skipped = NoAnswer(receive)
-        users._netlink = skipped  # type: ignore[assignment]
+        users._netlink = skipped  # type: ignore[assignment]  # a stand-in
         assert users._ask_kernel(first.endpoint, first.servers[0]) is None
         users._netlink = receive
         second.client.close()
