@@ -9,19 +9,31 @@ import sys
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, NoReturn
 from zipfile import ZipFile
 
 from setuptools import build_meta
 
-_SWITCH = Path(__file__).parents[1] / "softswitch" / "src"
+_CHECKOUT = Path(__file__).parents[1]
+_SWITCH = _CHECKOUT / "softswitch" / "src"
 
 
 def build_editable(wheel_directory: str, *arguments: Any) -> str:
     """Build setuptools' wheel, and put the switch's sources, which simulations import, on `sys.path`."""
+    remove_old_metadata(_CHECKOUT)
     name: str = build_meta.build_editable(wheel_directory, *arguments)
     add_file(Path(wheel_directory, name), "hotline_softswitch_in_place.pth", f"{_SWITCH}\n")
     return name
+
+
+def remove_old_metadata(checkout: Path) -> None:
+    """Remove the `.egg-info` of an earlier installation.
+
+    Python started in the checkout would read its entry points in place of the installed ones.
+    """
+    for folder in checkout.glob("*.egg-info"):
+        rmtree(folder)
 
 
 def add_file(wheel: Path, name: str, text: str) -> None:

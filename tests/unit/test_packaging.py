@@ -13,7 +13,9 @@ from zipfile import ZipFile
 
 import pytest
 import tomli
+from click.testing import CliRunner
 
+from hotline.cli.commands import GROUPS, hotline
 from tests.unit.test_rooms import ROOT, imports
 
 SWITCH = ROOT / "softswitch"
@@ -77,9 +79,16 @@ def test_the_testbed_is_not_built(hook: str, tmp_path: Path) -> None:
 
 
 def test_the_testbed_is_installed_in_place_with_its_switch(tmp_path: Path) -> None:
-    """Setuptools builds a wheel, to which the path of the switch's sources is added."""
+    """Setuptools builds a wheel, to which the path of the switch's sources is added.
+
+    Metadata that an earlier installation left in the checkout would be found before the new wheel's.
+    """
+    old_metadata = tmp_path / "checkout" / "hotline_testbed.egg-info"
+    old_metadata.mkdir(parents=True)
+    (old_metadata / "entry_points.txt").write_text("[console_scripts]\n")
     call = f"""
 import in_place
+from pathlib import Path
 from setuptools import build_meta
 from zipfile import ZipFile
 
@@ -91,9 +100,11 @@ def build_editable(folder, settings=None, metadata=None):
 
 assert in_place.get_requires_for_build_editable == build_meta.get_requires_for_build_editable
 build_meta.build_editable = build_editable
+in_place._CHECKOUT = Path({str(old_metadata.parent)!r})
 assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
 """
     subprocess.run([sys.executable, "-c", call], cwd=ROOT / "scripts", check=True)
+    assert list(old_metadata.parent.iterdir()) == []
     with ZipFile(tmp_path / "testbed.whl") as wheel:
         record = dict(
             row.split(",", 1) for row in wheel.read("testbed-1.dist-info/RECORD").decode().splitlines()
@@ -103,3 +114,9 @@ assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
     assert path.decode() == f"{SWITCH / 'src'}\n" and before == "testbed.pth"
     digest = urlsafe_b64encode(sha256(path).digest()).rstrip(b"=").decode()
     assert record == {added: f"sha256={digest},{len(path)}", "testbed.pth": ","}
+
+
+def test_help_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GROUPS, "Packages", ())
+    result = CliRunner().invoke(hotline, ["--help"])
+    assert result.exit_code == 0 and "simulate" in result.stdout and "Packages" not in result.stdout

@@ -40,6 +40,8 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
+            if not commands:  # no package is installed
+                continue
             with formatter.section(title):
                 formatter.write_dl(
                     [(each.name or "", each.get_short_help_str(_HELP_CHARACTERS)) for each in commands]
