@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Rates, Rule, choose, smooth_rates, sum_by_key
+from controller.hotset.selection import Rates, SwapRule, choose, smooth_rates, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from hotline_policies.log import Log
@@ -268,7 +268,7 @@ class Window(PeriodicSet):
         counts = np.array([self.counts[key] for key in keys], np.int64)
         self.rates = smooth_rates(self.rates, sum_by_key(self.log.keys[keys], counts))
         hot = self.log.keys[np.array(self.selected, np.int64)]
-        change = choose(self.rates, hot, Rule(self.size), [SLOTS] * LANES)
+        change = choose(self.rates, hot, SwapRule(self.size), [SLOTS] * LANES)
         self.selected = np.searchsorted(
             self.log.keys, np.array(change.apply_to(hot.tolist()), np.uint64)
         ).tolist()

@@ -10,7 +10,7 @@ import pytest
 
 from controller.controller import Controller
 from controller.hotset.follower import Follower
-from controller.hotset.selection import Rule
+from controller.hotset.selection import SwapRule
 from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import Shape
 from hotline_policies.generated import LogSpec, write_parts
@@ -25,7 +25,7 @@ JOB, TOP_K, PERIOD, POINTS = 4, 400, 50, 0.03
 async def followed(log: Log) -> list[float]:
     """Share of the updates that hit in each period of the scored part."""
     net, shares = CountingSwitch(JOB), list[float]()
-    follower = Follower(cast(Controller, net), {JOB: Rule(TOP_K)})
+    follower = Follower(cast(Controller, net), {JOB: SwapRule(TOP_K)})
     for first in range(0, log.steps, PERIOD):
         keys = log.keys[log.accesses[log.starts[first] : log.starts[first + PERIOD]]].tolist()
         hits = [net.update(JOB, key) for key in keys]

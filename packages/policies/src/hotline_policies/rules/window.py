@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Rates, Rule, choose, smooth_rates
+from controller.hotset.selection import Rates, SwapRule, choose, smooth_rates
 from controller.tables import SLOTS
 from foundation.compiled import entry_point
 from foundation.protocol.header import LANES
@@ -29,7 +29,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     key_set = PeriodicSet(np.zeros(len(log.keys), np.uint8), moves)
     counts = np.zeros(len(log.keys), np.int64)
     rates = Rates.none()
-    rule, free_slots = Rule(size), [SLOTS] * LANES
+    rule, free_slots = SwapRule(size), [SLOTS] * LANES
 
     def positions_of(keys: Sequence[int]) -> NDArray[np.int64]:
         return np.searchsorted(log.keys, np.array(keys, np.uint64))
