@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PeriodUpdates:
-    """What a rule sees of a period: how often each key was updated.
+    """Updates of each key in a period, as a rule sees them.
 
     A live period has the keys in the switch and the most updated others: as many as the set lacks, and
     2,048 more (`selection.cold_limit`). At the beginning of a run, and of a log, all keys are there.
