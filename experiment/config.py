@@ -17,7 +17,7 @@ from typing_extensions import Self
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
 from controller.errors import RuleError
-from controller.hotset.rules import TOP_K, start_rule
+from controller.hotset.rules import TOP_K, find_rule, start_rule
 from controller.tables import ROWS, SLOTS
 from experiment.defaults import with_defaults
 from experiment.errors import ConfigError
@@ -262,6 +262,16 @@ class Config(RunSettings):
         try:
             find_design(name)
         except DesignError as error:
+            raise ValueError(str(error)) from None
+        return name
+
+    @field_validator("rule")
+    @classmethod
+    def _find_rule(cls, name: str) -> str:
+        try:
+            if name != TOP_K:
+                find_rule(name)
+        except RuleError as error:
             raise ValueError(str(error)) from None
         return name
 

@@ -282,6 +282,10 @@ def test_a_log_in_time_is_shown_in_its_order(tmp_path: Path, monkeypatch: pytest
     printed = json_of(*asked)
     assert (printed["rule"], printed["keys"], printed["updates"]) == ("last_update:RULE", 1, 1)
     assert pl.read_parquet(output).rows() == [(1, 5, 1, 0.25, lane_of(5))]
+    # Of more updates than a limit only the counts are shown.
+    monkeypatch.setattr(choice, "MAX_ORDERED", 3)
+    result = invoke(*asked)
+    assert result.exit_code == 1 and "NoneType" in result.stderr
 
 
 def test_a_hot_set_has_keys_in_the_order_of_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

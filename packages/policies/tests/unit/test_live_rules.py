@@ -25,7 +25,7 @@ from hotline_policies.rules.selected import spec_of_follow
 from packages.policies.tests.unit.reference_policies import REFERENCES, ReferenceCache, ReferencePeriodicSet
 from packages.policies.tests.unit.test_rules import random_log
 from switch_harness.effort import seeds
-from tests.harness.cli import invoke
+from tests.harness.cli import invoke, json_of
 from tests.harness.counting_switch import CountingSwitch
 
 REFUSED = {"belady": "future", "look-ahead": "future", "p4-lru": "data plane", "first-come": "data plane"}
@@ -189,6 +189,17 @@ async def test_follow_has_the_rule_see_and_choose_what_the_replay_does(name: str
         await follower.period()
         assert set(net.hot(JOB)) == set(live.chosen[-1])
     assert live.seen == offline.seen and live.chosen == offline.chosen and len(live.seen) == 4
+
+
+def test_a_compiled_policy_of_another_module_is_scored_as_a_policy_and_as_a_rule(
+    log: Path, tmp_path: Path
+) -> None:
+    module = "hotline_policies.rules.recency:LRU"
+    asked = ("--sizes", 40, "--only", "lru", "--rule", "lru", "--rule", module, "--into", tmp_path / "out")
+    hits = {each["policy"]: each["hits"] for each in json_of("policies", log, *asked)["outcomes"]}
+    for use in ("", "-load", "-follow"):
+        assert hits[f"{module}{use}"] == hits[f"lru{use}"] > 0
+    assert len(hits) == 6
 
 
 def test_names_of_policies_of_rules() -> None:

@@ -19,6 +19,7 @@ from controller.hotset.rules import HotSetRule, PeriodUpdates, find_rule, run_ru
 from controller.hotset.selection import cold_limit
 from controller.tables import State
 from foundation.checkout import ROOT
+from foundation.compiled import sources
 from foundation.logs.training import TRAIN_SHARE
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.cli import invoke, json_of
@@ -57,6 +58,8 @@ def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "recent.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
+    # The module of an earlier test is in another folder.
+    sources.cache_clear()
     for name in ("mine", RULE):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return RULE
