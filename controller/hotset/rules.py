@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
-from inspect import getdoc
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -123,11 +122,6 @@ def find_rule(reference: str) -> HotSetRule:
 def module_of_rule(reference: str) -> str:
     """Return the name of the module that has a rule, which `find_rule` has found."""
     return _entry_points().get(reference, reference).partition(":")[0]
-
-
-def describe_rule(rule: HotSetRule) -> str:
-    """Return the first line of a rule's docstring without its full stop; empty without a docstring."""
-    return (getdoc(rule) or "").split("\n")[0].strip().removesuffix(".")
 
 
 @dataclass(slots=True)
