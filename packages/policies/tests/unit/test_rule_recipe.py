@@ -124,9 +124,7 @@ def test_its_results_are_reused_until_its_code_changes(rule: str, log: Path, tmp
     asked = ("policies", log, "--sizes", "10", "--only", "top-k", "--rule", rule, "--into", tmp_path / "out")
     first = json_of(*asked)
     assert json_of(*asked) == first
-    file = tmp_path / "mine" / "recent.py"
-    file.write_text(file.read_text().replace("(-self.scores[key], key)", "(self.scores[key], key)"))
-    del sys.modules[RULE]
+    choose_coldest(tmp_path)
     changed = json_of(*asked)
     before, after = ({each["policy"]: each for each in report["outcomes"]} for report in (first, changed))
     assert after["top-k"] == before["top-k"]
@@ -134,7 +132,21 @@ def test_its_results_are_reused_until_its_code_changes(rule: str, log: Path, tmp
         assert after[name]["hits"] < before[name]["hits"]
 
 
-def test_it_chooses_the_hot_set_of_a_simulated_run(rule: str, log: Path, tmp_path: Path) -> None:
+def choose_coldest(folder: Path) -> None:
+    """Change the rule so that it chooses the least updated keys."""
+    file = folder / "mine" / "recent.py"
+    text = file.read_text()
+    file.write_text(text.replace("(-self.scores[key], key)", "(self.scores[key], key)"))
+    assert file.read_text() != text
+    sys.modules.pop(RULE, None)
+
+
+@pytest.mark.parametrize("is_coldest", [False, True])
+def test_it_chooses_the_hot_set_of_a_simulated_run(
+    rule: str, log: Path, tmp_path: Path, is_coldest: bool
+) -> None:
+    if is_coldest:
+        choose_coldest(tmp_path)
     config = tmp_path / "run.toml"
     config.write_text(CONFIG.format(log=log, top_k=TOP_K, rule=rule, runs=tmp_path / "runs"))
     result = invoke("simulate", config)
@@ -157,6 +169,8 @@ def test_it_chooses_the_hot_set_of_a_simulated_run(rule: str, log: Path, tmp_pat
     )
     assert hot_set["key"].to_list() == start_rule(rule, TOP_K).choose(period).tolist()
     assert hot_set.height == TOP_K
+    chosen_updates, mean_updates = hot_set["updates"].to_list(), period.updates.mean()
+    assert max(chosen_updates) < mean_updates if is_coldest else min(chosen_updates) > mean_updates
     # The switch adds the updates of these keys, and servers those of all others: arms repeat the same steps.
     keys_at_servers = {
         arm: set(updates.filter(pl.col("job") == job, pl.col("updates") > 0)["key"].to_list())
