@@ -25,7 +25,7 @@ from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.trainer import Schedule, Trainer
+from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
 from nativekit.plain import plain
 from nativekit.reference import as_ref
@@ -85,7 +85,7 @@ class Timed:
     def _clock(self) -> int:
         return self.now
 
-    def trainer(self, job: int, block: Schedule) -> Trainer:
+    def trainer(self, job: int, block: StepSchedule) -> Trainer:
         ledger = Ledger(job, 1, self._trace.space.size, self._trace.largest_batch)
         model = SyntheticGradient(seed=1)
         return Trainer(self._worker, self.clients[job], self._trace, model, ledger, block, self._clock)

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.access.block import Block, Keys, Tables, key_in_table
-from foundation.logs.access.columns import Columns
+from foundation.logs.access.block import AccessBlock, AccessTables, Keys, key_in_table
+from foundation.logs.access.columns import AccessColumns
 from foundation.logs.access.values import (
     INTEGER,
     OPERATION,
@@ -29,7 +29,7 @@ ReportBadRow = Callable[[int, str, str], None]  # row, problem, expected
 
 @dataclass(frozen=True)
 class Layout:
-    columns: Columns
+    columns: AccessColumns
     kinds: dict[str, Kind]
     separators: dict[str, str] = field(default_factory=dict)
     """Separator of keys within a field, by column: such a field is a list."""
@@ -41,7 +41,7 @@ class Layout:
 
 
 def layout_of(
-    columns: Columns,
+    columns: AccessColumns,
     sample: pl.DataFrame,
     separators: dict[str, str],
     key_kinds: dict[str, Kind] | None = None,
@@ -76,7 +76,7 @@ class TableLog:
         return self.layout.columns.iteration is not None
 
 
-class _Cells(NamedTuple):
+class _ColumnCells(NamedTuple):
     """Values of a column: one per row, several in a column of lists, or none where a value may be missing."""
 
     rows: NDArray[np.int64]  # row of each value
@@ -85,8 +85,8 @@ class _Cells(NamedTuple):
 
 
 def to_block(
-    frame: pl.DataFrame, layout: Layout, tables: Tables, report: ReportBadRow, first_row: int
-) -> Block:
+    frame: pl.DataFrame, layout: Layout, tables: AccessTables, report: ReportBadRow, first_row: int
+) -> AccessBlock:
     cells = {name: _cells_of(frame[name], layout, name) for name in layout.columns.names}
     is_bad = np.zeros(frame.height, np.bool_)
     for name, cells_of_column in cells.items():
@@ -109,7 +109,7 @@ def has_bad_rows(frame: pl.DataFrame, layout: Layout) -> bool:
     return any(_cells_of(frame[name], layout, name).values.null_count() for name in layout.columns.names)
 
 
-def _cells_of(values: pl.Series, layout: Layout, name: str) -> _Cells:
+def _cells_of(values: pl.Series, layout: Layout, name: str) -> _ColumnCells:
     if name in layout.separators:
         values = _split(values, layout.separators[name])
     if values.dtype == pl.List:
@@ -119,7 +119,7 @@ def _cells_of(values: pl.Series, layout: Layout, name: str) -> _Cells:
         rows, raw = np.flatnonzero(values.is_not_null().to_numpy()), values.drop_nulls()
     else:
         rows, raw = np.arange(len(values)), values
-    return _Cells(rows, raw, layout.kinds[name].convert(raw))
+    return _ColumnCells(rows, raw, layout.kinds[name].convert(raw))
 
 
 def _flatten(values: pl.Series) -> pl.Series:
@@ -132,14 +132,14 @@ def _split(values: pl.Series, separator: str) -> pl.Series:
     return values.fill_null("").str.split(separator).list.eval(pl.element().filter(pl.element() != ""))
 
 
-def _drop_bad_rows(cells: _Cells, is_bad: NDArray[np.bool_]) -> _Cells:
+def _drop_bad_rows(cells: _ColumnCells, is_bad: NDArray[np.bool_]) -> _ColumnCells:
     is_good = ~is_bad[cells.rows]
-    return _Cells(cells.rows[is_good], cells.raw, cells.values.filter(pl.Series(is_good)))
+    return _ColumnCells(cells.rows[is_good], cells.raw, cells.values.filter(pl.Series(is_good)))
 
 
 def _assemble_block(
-    cells: Mapping[str, _Cells], height: int, first_row: int, layout: Layout, tables: Tables
-) -> Block:
+    cells: Mapping[str, _ColumnCells], height: int, first_row: int, layout: Layout, tables: AccessTables
+) -> AccessBlock:
     columns = layout.columns
     keys_by_column = [_keys_of(cells[name], name, layout) for name in columns.key]
     has_several_columns = len(keys_by_column) > 1  # a table each
@@ -166,7 +166,7 @@ def _assemble_block(
         group = (
             np.zeros_like(group) if columns.worker is None else per_access(columns.worker).astype(np.uint64)
         )
-    return Block(
+    return AccessBlock(
         keys=access_keys,
         tables=table_of_access,
         order=None if ordered_by is None else sortable(per_access(ordered_by)),
@@ -175,13 +175,13 @@ def _assemble_block(
     )
 
 
-def _keys_of(cells: _Cells, name: str, layout: Layout) -> Keys:
+def _keys_of(cells: _ColumnCells, name: str, layout: Layout) -> Keys:
     keys = cells.values.to_numpy().astype(np.uint64, copy=False)
     return key_in_table(keys, name) if len(layout.columns.key) > 1 else keys
 
 
 def _map_to_named_tables(
-    keys: Keys, row_of_access: NDArray[np.int64], names: pl.DataFrame, height: int, tables: Tables
+    keys: Keys, row_of_access: NDArray[np.int64], names: pl.DataFrame, height: int, tables: AccessTables
 ) -> tuple[Keys, NDArray[np.uint16]]:
     table_of_row = np.zeros(height, np.uint16)
     mapped_keys = np.empty_like(keys)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, WINDOW
@@ -67,7 +67,7 @@ class Chain:
     last_calls: Annotated[Ints, LANES]  # last call that uses each lane
 
 
-class Group:
+class RefusalGroup:
     """Keys with the same number of refusals, linked by `next_key`, and when they are sent again (ns)."""
 
     refusals: int  # 0 for keys that only a PS of another share has refused
@@ -103,9 +103,9 @@ class Calls(NamedTuple):
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
-    groups: Records[Group]  # [B], of which the first `header.n_groups` are in use, oldest first
+    groups: Records[RefusalGroup]  # [B], of which the first `header.n_groups` are in use, oldest first
     next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_calls(
@@ -136,7 +136,7 @@ def make_calls(
         replay_log=np.zeros(0, np.int64) if replay_log is None else replay_log,
         hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
         space=space_of(space.sparse),
-        groups=records(max_keys, Group),
+        groups=records(max_keys, RefusalGroup),
         next_key=np.zeros(max_keys, np.int32),
         **open_calls(header, caller, max_keys, window),
     )

@@ -21,7 +21,7 @@ from hotline.cli.common import (
     print_notes,
     scheduler_option,
 )
-from hotline.results.curve import Curve, table_of
+from hotline.results.curve import ShareCurve, table_of
 from hotline.results.curve import curve as curve_of
 
 _BAR_WIDTH = 30
@@ -79,7 +79,7 @@ def curve(
         _print(result)
 
 
-def _print(result: Curve) -> None:
+def _print(result: ShareCurve) -> None:
     click.echo(result.title)
     click.echo(result.scoring)
     table = Table(box=None, pad_edge=False)
@@ -97,7 +97,7 @@ def _print(result: Curve) -> None:
     click.echo(result.advice)
 
 
-def _as_json(result: Curve) -> dict[str, object]:
+def _as_json(result: ShareCurve) -> dict[str, object]:
     coverage = result.coverage
 
     def point_at(k: int) -> dict[str, object]:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from controller.controller import Controller
 from controller.status import LaneCounters, SwitchStatus
-from controller.tables import CallerKind, Job
+from controller.tables import CallerKind, JobRow
 from foundation.designs.arms import all_arms
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
@@ -102,7 +102,7 @@ def _lane_counters(status: SwitchStatus) -> Iterator[tuple[int, int, LaneCounter
     return zip(range(LANES), status.count_entries_by_lane(), status.counters.lanes, strict=True)
 
 
-def _arm_name(job: Job) -> str | None:
+def _arm_name(job: JobRow) -> str | None:
     return next((arm.name for arm in all_arms().values() if arm.job == job.job), None)
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.columns import Columns, resolve
+from foundation.logs.access.columns import AccessColumns, resolve
 from foundation.logs.access.formats.delimited import DelimitedLog, head_lines, sample_of
 from foundation.logs.access.rows import layout_of
 from foundation.logs.access.values import HEX_KEY
@@ -29,7 +29,7 @@ def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog |
     counts, categories = fields[1 : COUNTS + 1], fields[-CATEGORIES:]
     if not all(map(_COUNT.fullmatch, counts)) or not all(map(_HEX.fullmatch, categories)):
         return None
-    requested = options.columns if options.columns.key else Columns(key=NAMES[-CATEGORIES:])
+    requested = options.columns if options.columns.key else AccessColumns(key=NAMES[-CATEGORIES:])
     columns = resolve(requested, NAMES, lists=(), location=str(path))
     kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
     layout = layout_of(columns, sample_of(lines, NAMES, "\t"), separators={}, key_kinds=kinds)

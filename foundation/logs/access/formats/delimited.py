@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
-from foundation.logs.access.columns import Columns, looks_like_key, resolve
+from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
+from foundation.logs.access.columns import AccessColumns, looks_like_key, resolve
 from foundation.logs.access.rows import Layout, TableLog, has_bad_rows, layout_of, to_block
 from foundation.logs.access.source import StreamedLog, line_blocks
 from foundation.logs.access.values import INTEGER_KEY, TEXT, TEXT_KEY
@@ -51,7 +51,7 @@ class DelimitedLog(StreamedLog, TableLog):
     layout: Layout
     format: str
 
-    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+    def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         line, row = 1, first_row
         with self.open() as stream:
             for data in line_blocks(stream):
@@ -61,8 +61,8 @@ class DelimitedLog(StreamedLog, TableLog):
                 yield block
 
     def _read_block(
-        self, data: bytes, line: int, tables: Tables, bad: BadRows, row: int
-    ) -> tuple[Block, int]:
+        self, data: bytes, line: int, tables: AccessTables, bad: BadRows, row: int
+    ) -> tuple[AccessBlock, int]:
         has_header = self.has_header and line == 1
         frame = self._parse(data, has_header)
         if frame is not None and not has_bad_rows(frame, self.layout):
@@ -162,7 +162,7 @@ def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLo
     _check_names(path, names)
     columns = options.columns
     if not has_header and not columns.key and len(names) == 1:
-        columns = Columns(key=names)
+        columns = AccessColumns(key=names)
     location = f"{path}, line 1"
     columns = resolve(
         columns,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.columns import Columns, resolve
+from foundation.logs.access.columns import AccessColumns, resolve
 from foundation.logs.access.formats.delimited import DelimitedLog, head_lines, sample_of
 from foundation.logs.access.rows import layout_of
 
@@ -35,7 +35,7 @@ def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog 
     tokens = tuple(name for name in names if types[name].startswith("token"))
     time = next((name for name in _TIME_NAMES if name in types), None)
     if not requested.key and requested.table is None and requested.iteration is None:
-        requested = Columns(key=tokens, time=requested.time or time)
+        requested = AccessColumns(key=tokens, time=requested.time or time)
     columns = resolve(requested, names, lists=(), location=f"{path}, line 1")
     separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
     layout = layout_of(columns, sample_of(lines[1:], names, "\t"), separators)

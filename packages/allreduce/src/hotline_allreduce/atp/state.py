@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
@@ -55,7 +55,7 @@ class AtpWorker(NamedTuple):
     done: Octets  # uint8[N / VALUES]: whether a chunk has its sum
     places: Ints  # int64[WINDOW]: the cell of each place in the window
     is_initial_cell: Octets  # uint8[CELLS]: whether a cell was one of the initial `places`
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_worker(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> AtpWorker:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
@@ -52,7 +52,7 @@ class Pusher(NamedTuple):
     answered: NDArray[np.bool_]
     model: Words
     vector: Words
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_pusher(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Pusher:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
@@ -46,7 +46,7 @@ class EarlyLength:
     length: int
 
 
-class Member(NamedTuple):
+class RingMember(NamedTuple):
     """A worker's calls for one job (`VectorState`, `WindowState`); a slot's `call` is its chunk."""
 
     header: MemberHeader
@@ -65,14 +65,14 @@ class Member(NamedTuple):
     answered: NDArray[np.bool_]
     model: Words
     vector: Words
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
-def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Member:
+def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> RingMember:
     header = one_record(MemberHeader)
     # 2 (W - 1) steps of up to N / (W MIN_SIZE) + 2 chunks are at most 2 (N / MIN_SIZE + 2 W) for W workers.
     chunks = 2 * (space.size // MIN_SIZE + 2 * MAX_WORKERS)
-    return Member(
+    return RingMember(
         header=header,
         chunk_received=np.zeros(chunks, np.uint8),
         waiting_acks=records(MAX_ACKS, Ack),

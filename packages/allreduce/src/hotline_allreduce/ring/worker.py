@@ -40,7 +40,7 @@ from hotline_allreduce.dense.wire import (
     value_count,
     write_head,
 )
-from hotline_allreduce.ring.state import ACK_BUFFERS, MAX_ACKS, Member
+from hotline_allreduce.ring.state import ACK_BUFFERS, MAX_ACKS, RingMember
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 
@@ -48,7 +48,7 @@ _NO_FORM = 0  # form of the values of an acknowledgement, which has none
 
 
 @compiled
-def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
+def start(state: RingMember, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin_operation(state, op, iteration, n_keys)
     workers = int64(header.workers)
@@ -70,7 +70,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
 
 
 @compiled
-def transmit(state: Member, now: int) -> int:
+def transmit(state: RingMember, now: int) -> int:
     header = state.header
     if header.n_acks:
         return _encode_ack(state)
@@ -89,17 +89,17 @@ def transmit(state: Member, now: int) -> int:
 
 
 @compiled
-def _rank(state: Member) -> int:
+def _rank(state: RingMember) -> int:
     return int64(state.header.worker) - 1
 
 
 @compiled
-def _worker_at(state: Member, distance: int) -> int:
+def _worker_at(state: RingMember, distance: int) -> int:
     return (_rank(state) + distance + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled
-def _first_value(state: Member, part: int, chunk: int) -> int:
+def _first_value(state: RingMember, part: int, chunk: int) -> int:
     header = state.header
     # `part` is at least 2 - 2 W: adding 2 W keeps the dividend positive.
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
@@ -107,7 +107,7 @@ def _first_value(state: Member, part: int, chunk: int) -> int:
 
 
 @compiled
-def _value_count_of(state: Member, part: int, chunk: int) -> int:
+def _value_count_of(state: RingMember, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
     offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
@@ -116,7 +116,7 @@ def _value_count_of(state: Member, part: int, chunk: int) -> int:
 
 
 @compiled
-def _encode_ack(state: Member) -> int:
+def _encode_ack(state: RingMember) -> int:
     header = state.header
     ack = state.waiting_acks[header.next_ack]
     header.next_ack = (header.next_ack + 1) % MAX_ACKS
@@ -131,18 +131,18 @@ def _encode_ack(state: Member) -> int:
 
 
 @compiled
-def octets(state: Member, s: int) -> int:
+def octets(state: RingMember, s: int) -> int:
     return HEADER_BYTES if s >= WINDOW else int64(state.slots[s].length)
 
 
 @compiled
-def peer(state: Member, s: int) -> int:
+def peer(state: RingMember, s: int) -> int:
     """Return the worker before this one for acknowledgements, and the next one for chunks."""
     return int64(state.header.n_ps) + _worker_at(state, -1 if s >= WINDOW else 1)
 
 
 @compiled
-def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+def receive(state: RingMember, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Handle a chunk or an acknowledgement; return the log row of an acknowledged chunk, or NOTHING."""
     header = state.header
     if not belongs_to_job(state, rpc, length):
@@ -165,7 +165,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 
 @compiled
-def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
+def _store_early_chunk(state: RingMember, rpc: Rpc, length: int) -> None:
     """Store a chunk of the next vector; its sender has at most a window of outstanding chunks."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
@@ -180,7 +180,7 @@ def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
 
 
 @compiled
-def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
+def _handle_chunk(state: RingMember, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or store a chunk of the sum; return False for a duplicate or an unexpected chunk."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), value_count(length)
@@ -205,7 +205,7 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
 
 
 @compiled
-def _queue_ack(state: Member, rpc: Rpc) -> None:
+def _queue_ack(state: RingMember, rpc: Rpc) -> None:
     header, packet = state.header, as_packet(rpc)
     if header.n_acks == MAX_ACKS:
         return
@@ -216,7 +216,7 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 
 
 @compiled
-def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+def _handle_ack(state: RingMember, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
     is_current_round = swap32(packet.round_number) == header.round_number & MAX_U32
@@ -230,6 +230,6 @@ def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -
 
 
 WORKER = register_worker_ops(
-    Member,
+    RingMember,
     WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
@@ -49,7 +49,7 @@ class Reducer(NamedTuple):
     floats: NDArray[np.float32]
     """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
     scales: NDArray[np.float64]  # float64[N / VALUES]: scale of each chunk, agreed on by all workers
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_reducer(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Reducer:

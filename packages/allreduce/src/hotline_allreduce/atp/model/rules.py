@@ -35,7 +35,7 @@ class Output(NamedTuple):
 
 
 @dataclass
-class Cell:
+class CellModel:
     owner: int = 0
     """Job and sequence number; 0 for none."""
     key: int = 0
@@ -50,16 +50,16 @@ class Cell:
 
 
 @dataclass
-class SwitchModel:
+class AtpSwitchModel:
     cells: int = CELLS
     check: bool = False
-    memory: list[Cell] = field(init=False)
+    memory: list[CellModel] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = [Cell() for _ in range(self.cells)]
+        self.memory = [CellModel() for _ in range(self.cells)]
 
-    def copy(self) -> SwitchModel:
-        copy = SwitchModel(cells=0, check=self.check)  # no new cells, as they are replaced
+    def copy(self) -> AtpSwitchModel:
+        copy = AtpSwitchModel(cells=0, check=self.check)  # no new cells, as they are replaced
         copy.cells, copy.memory = self.cells, [replace(cell) for cell in self.memory]
         return copy
 
@@ -85,17 +85,17 @@ class SwitchModel:
             return Output(is_multicast=False, packet=passed_on)
         return self._aggregate(cell, packet, is_marked or packet.has(ECN))
 
-    def _tensor_lead(self, cell: Cell, packet: AtpPacket) -> int:
+    def _tensor_lead(self, cell: CellModel, packet: AtpPacket) -> int:
         """Return the packet's tensor number minus the cell's; 0 without `check`, or if owners differ."""
         if not self.check or cell.owner != owner_of(packet):
             return 0
         difference = (packet.key - cell.key) & MASK
         return difference - ((difference & SIGN_BIT) << 1)  # as a signed integer
 
-    def _is_owner(self, cell: Cell, packet: AtpPacket) -> bool:
+    def _is_owner(self, cell: CellModel, packet: AtpPacket) -> bool:
         return cell.owner == owner_of(packet) and self._tensor_lead(cell, packet) == 0
 
-    def _claim(self, cell: Cell, packet: AtpPacket) -> bool:
+    def _claim(self, cell: CellModel, packet: AtpPacket) -> bool:
         """Claim a cell without owner; a resent packet frees its own. Return whether the cell is its own."""
         is_owner = self._is_owner(cell, packet)
         if packet.has(RESEND):
@@ -106,7 +106,7 @@ class SwitchModel:
             return True
         return is_owner
 
-    def _aggregate(self, cell: Cell, packet: AtpPacket, is_congested: bool) -> Output | None:
+    def _aggregate(self, cell: CellModel, packet: AtpPacket, is_congested: bool) -> Output | None:
         if cell.ecn:
             packet = _with_flag(packet, ECN)
         cell.ecn |= is_congested

@@ -33,7 +33,7 @@ _ANSWER_BITMAP = 1  # workers do not read it
 
 
 @dataclass
-class Chunk:
+class ChunkModel:
     bitmap: int = 0
     is_float: bool = False
     is_collided: bool = False
@@ -41,25 +41,25 @@ class Chunk:
 
 
 @dataclass
-class Tensor:
+class TensorModel:
     key: int
     workers: int
-    chunks: list[Chunk]
+    chunks: list[ChunkModel]
 
     @property
     def is_complete(self) -> bool:
         return all(self.is_chunk_complete(chunk) for chunk in self.chunks)
 
-    def is_chunk_complete(self, chunk: Chunk) -> bool:
+    def is_chunk_complete(self, chunk: ChunkModel) -> bool:
         return chunk.bitmap == (1 << self.workers) - 1
 
-    def copy(self) -> Tensor:
+    def copy(self) -> TensorModel:
         return replace(self, chunks=[replace(chunk) for chunk in self.chunks])
 
 
-def _no_tensor() -> Tensor:
+def _no_tensor() -> TensorModel:
     # No packet has key -1, which precedes all keys.
-    return Tensor(key=-1, workers=0, chunks=[])
+    return TensorModel(key=-1, workers=0, chunks=[])
 
 
 @dataclass
@@ -67,8 +67,8 @@ class ServerModel:
     spare_cells: tuple[int, ...] = ()
     """Cells in the order in which they are assigned to collided sequence numbers."""
     check: bool = False
-    tensor: Tensor = field(default_factory=_no_tensor)
-    previous_tensor: Tensor = field(default_factory=_no_tensor)
+    tensor: TensorModel = field(default_factory=_no_tensor)
+    previous_tensor: TensorModel = field(default_factory=_no_tensor)
     """The tensor before `tensor`, from which `check` answers late packets."""
     declared_cells: set[int] = field(default_factory=set)  # cells named in packets, or assigned
     replacements: dict[int, int] = field(default_factory=dict)  # collided cell -> new cell
@@ -101,24 +101,24 @@ class ServerModel:
         self._count_packet(tensor, chunk, packet)
         return self._acknowledge(chunk, packet) if tensor.is_chunk_complete(chunk) else None
 
-    def _tensor_of(self, packet: AtpPacket) -> Tensor | None:
+    def _tensor_of(self, packet: AtpPacket) -> TensorModel | None:
         is_new = packet.key > self.tensor.key if self.check else packet.key != self.tensor.key
         if is_new and (self.check or self.tensor.is_complete):
             self.previous_tensor = self.tensor
-            chunks = [Chunk() for _ in range(chunks_of(packet))]
-            self.tensor = Tensor(packet.key, packet.workers, chunks)
+            chunks = [ChunkModel() for _ in range(chunks_of(packet))]
+            self.tensor = TensorModel(packet.key, packet.workers, chunks)
         if not self.check or packet.key == self.tensor.key:
             return self.tensor
         return self.previous_tensor if packet.key == self.previous_tensor.key else None
 
-    def _count_packet(self, tensor: Tensor, chunk: Chunk, packet: AtpPacket) -> None:
+    def _count_packet(self, tensor: TensorModel, chunk: ChunkModel, packet: AtpPacket) -> None:
         if packet.bitmap == (1 << tensor.workers) - 1:
             chunk.values, chunk.bitmap = packet.values, packet.bitmap
         elif chunk.is_float == packet.has(OVERFLOW) and not chunk.bitmap & packet.bitmap:
             chunk.values = _add_values(chunk.values, packet) if chunk.bitmap else packet.values
             chunk.bitmap |= packet.bitmap
 
-    def _acknowledge(self, chunk: Chunk, packet: AtpPacket) -> AtpPacket:
+    def _acknowledge(self, chunk: ChunkModel, packet: AtpPacket) -> AtpPacket:
         flags, length = (packet.flags | ACK) & ~COLLISION, packet.length
         if chunk.is_float:
             flags |= OVERFLOW | RESEND

@@ -17,7 +17,7 @@ FRAME_BYTES, GROWTH_BYTES = 308, 1_500
 
 
 @dataclass
-class WindowModel:
+class AtpWindowModel:
     key: int  # the tensor's number
     total: int  # number of packets of the tensor
     places: list[int]

@@ -27,7 +27,7 @@ MASK = 2**32 - 1  # largest 32-bit word
 SIGN_BIT = 2**31  # set in differences of chunk numbers that are negative
 
 
-class Answer(NamedTuple):
+class SwitchAnswer(NamedTuple):
     is_multicast: bool  # whether the answer goes to all workers, or only to the sender of the request
     packet: SwitchMLPacket
 
@@ -44,7 +44,7 @@ class PoolEntry:
 
 
 @dataclass
-class SwitchModel:
+class SwitchMLSwitchModel:
     workers: int
     slots: int
     check: bool = False
@@ -60,7 +60,7 @@ class SwitchModel:
             )
         self.sets = ([PoolEntry() for _ in range(self.slots)], [PoolEntry() for _ in range(self.slots)])
 
-    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
+    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> SwitchAnswer | None:
         if packet.size != SIZE or packet.slot >= self.slots:
             return None
         entry, other_entry = self.sets[packet.set][packet.slot], self.sets[1 - packet.set][packet.slot]
@@ -85,13 +85,13 @@ class SwitchModel:
         if is_retransmit and missing_before and self._is_overdue(entry, now_us):
             entry.exponents = (entry.exponents[0], missing_before)
             entry.missing_workers = 0
-            return Answer(is_multicast=True, packet=_with_sums(entry, packet))
+            return SwitchAnswer(is_multicast=True, packet=_with_sums(entry, packet))
         if not is_retransmit:
             entry.missing_workers = (missing_before or self.workers) - 1  # 0 begins again
         # A single worker's packet is the first and the last.
         is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
         if is_last or (is_retransmit and missing_before == 0):
-            return Answer(is_multicast=is_last, packet=_with_sums(entry, packet))
+            return SwitchAnswer(is_multicast=is_last, packet=_with_sums(entry, packet))
         return None
 
     def _add(

@@ -18,7 +18,7 @@ def slot_and_set(chunk: int, window: int, base: int = 0) -> tuple[int, int]:
 
 
 @dataclass
-class WindowModel:
+class SwitchMLWindowModel:
     """The window of one worker in one all-reduce, whose chunks are numbered from `first`."""
 
     first: int
