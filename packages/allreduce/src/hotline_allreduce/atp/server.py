@@ -1,6 +1,6 @@
 """An ATP server, which adds up packets that the switch does not, and acknowledges complete chunks.
 
-The rules are those of `hotline_allreduce.atp.model.server`. A server serves the all-reduces whose number
+The rules are those of `hotline_allreduce.atp.model.rules`. A server serves the all-reduces whose number
 modulo the number of servers is the server's number. It stores the last two of each job; the older is used
 only with `check`.
 """
@@ -20,8 +20,14 @@ from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, 
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from hotline_allreduce.atp.design import settings_of_job
-from hotline_allreduce.atp.packet import ACK, CELLS, COLLISION, OCTETS, OVERFLOW, RESEND, VALUES
-from hotline_allreduce.atp.wire import (
+from hotline_allreduce.atp.packet import (
+    ACK,
+    CELLS,
+    COLLISION,
+    OCTETS,
+    OVERFLOW,
+    RESEND,
+    VALUES,
     app_of,
     bitmap_of,
     cell_of,
@@ -34,7 +40,7 @@ from hotline_allreduce.atp.wire import (
     write_head,
     write_value,
 )
-from hotline_allreduce.dense.wire import add_words
+from hotline_allreduce.dense.packet import add_words
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one_record, records
 

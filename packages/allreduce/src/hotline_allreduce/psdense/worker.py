@@ -18,7 +18,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot, next_resend, octets
-from hotline_allreduce.dense.packet import RESULT
+from hotline_allreduce.dense.packet import RESULT, as_packet, read_words, value_count
 from hotline_allreduce.dense.vector import (
     VectorHeader,
     begin_operation,
@@ -32,7 +32,6 @@ from hotline_allreduce.dense.vector import (
     take_next_slot,
     wake,
 )
-from hotline_allreduce.dense.wire import as_packet, read_words, value_count
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, Words, one_record

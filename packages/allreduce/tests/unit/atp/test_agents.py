@@ -20,13 +20,10 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import server
-from hotline_allreduce.atp.agents import AGENTS
-from hotline_allreduce.atp.client import MAX_SUM, AtpClient
+from hotline_allreduce.atp.agents import AGENTS, MAX_SUM, AtpClient
 from hotline_allreduce.atp.design import CHECKED, PUBLISHED
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel
-from hotline_allreduce.atp.model.server import ServerModel
+from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel, AtpWindowModel, ServerModel
 from hotline_allreduce.atp.model.subject import error_bound
-from hotline_allreduce.atp.model.window import AtpWindowModel
 from hotline_allreduce.atp.packet import (
     ACK,
     CELLS,

@@ -7,12 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotline_allreduce.atp.cells import cells_of
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel, Output, add
-from hotline_allreduce.atp.model.server import ServerModel
+from hotline_allreduce.atp.model.rules import (
+    MASK,
+    SIGN_BIT,
+    AtpSwitchModel,
+    AtpWindowModel,
+    Output,
+    ServerModel,
+    add,
+    next_window,
+)
 from hotline_allreduce.atp.model.shortest import SEARCHES, Violation, shortest
-from hotline_allreduce.atp.model.window import AtpWindowModel, next_window
 from hotline_allreduce.atp.packet import ACK, CELLS, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket
+from hotline_allreduce.atp.worker import cells_of
 
 NEGATIVE = MASK  # -1
 

@@ -15,9 +15,13 @@ from foundation.designs.interface import SwitchHosts
 from foundation.errors import HotlineError
 from hotline_allreduce.switchml import control
 from hotline_allreduce.switchml.design import DESIGN
-from hotline_allreduce.switchml.model.rules import MASK, SwitchAnswer, SwitchMLSwitchModel
+from hotline_allreduce.switchml.model.rules import (
+    MASK,
+    SwitchAnswer,
+    SwitchMLSwitchModel,
+    SwitchMLWindowModel,
+)
 from hotline_allreduce.switchml.model.shortest import request
-from hotline_allreduce.switchml.model.window import SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
 from packages.allreduce.tests.harness.switchml import SwitchUnderTest, arm_with
 from switch_harness.effort import examples

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hotline_allreduce.switchml.model.rules import SwitchAnswer, SwitchMLSwitchModel
+from hotline_allreduce.switchml.model.rules import SwitchAnswer, SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.model.shortest import CHUNKS, shortest_counterexamples
-from hotline_allreduce.switchml.model.window import SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket
 
 

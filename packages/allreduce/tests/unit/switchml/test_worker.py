@@ -18,11 +18,10 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
-from hotline_allreduce.switchml.client import SwitchMLClient
-from hotline_allreduce.switchml.floats import MAX_FLOAT32, error_bound
-from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel
-from hotline_allreduce.switchml.model.window import SwitchMLWindowModel
+from hotline_allreduce.switchml.agents import SwitchMLClient
+from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
+from hotline_allreduce.switchml.worker import MAX_FLOAT32, error_bound
 from packages.allreduce.tests.harness.dense import integers, total
 from switch_harness.effort import examples
 

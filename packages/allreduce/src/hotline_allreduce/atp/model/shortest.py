@@ -14,9 +14,13 @@ from enum import Enum
 from itertools import chain, combinations, permutations
 from typing import NamedTuple
 
-from hotline_allreduce.atp.model.rules import AtpSwitchModel, CellModel
-from hotline_allreduce.atp.model.server import ServerModel, TensorModel
-from hotline_allreduce.atp.model.window import AtpWindowModel
+from hotline_allreduce.atp.model.rules import (
+    AtpSwitchModel,
+    AtpWindowModel,
+    CellModel,
+    ServerModel,
+    TensorModel,
+)
 from hotline_allreduce.atp.packet import RESEND, VALUES, AtpPacket
 
 APP = 1  # number of the only job

@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel
-from hotline_allreduce.switchml.model.window import SwitchMLWindowModel
+from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket
 
 CHUNKS = 3
