@@ -18,8 +18,15 @@ from foundation.protocol.codec import Caller, Keys, Message
 from foundation.protocol.header import KEYS, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
-from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
-from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack, pack_buckets
+from hosts.hotset.worker.packing import (
+    bucket_cold_key,
+    clear_buckets,
+    clear_chains,
+    pack,
+    pack_buckets,
+    place_in_hash_lane,
+    queue_chains,
+)
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
