@@ -34,7 +34,7 @@ class SlowAgents:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
+class OperationClaims:
     load: str
     reference: str
     arms: Sequence[tuple[str, Sequence[Claim]]]
@@ -60,9 +60,9 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReportFacts:
     slow_agents: Sequence[SlowAgents]
-    operations: Sequence[Operations]
+    operations: Sequence[OperationClaims]
     capacity: Mapping[str, float]  # arm -> steps/s
     drift: Drift | None
     short_blocks: Mapping[str, int]  # load -> steps of a block
@@ -70,10 +70,10 @@ class Facts:
     """Arm -> values/s of a worker in lockstep runs, like the aggregated throughput of [SwitchML]."""
 
 
-def facts(summary: Summary) -> Facts:
+def facts(summary: Summary) -> ReportFacts:
     compiled = summary.agents.get(COMPILED_CODEC)
     checks = summary.capacity_checks
-    return Facts(
+    return ReportFacts(
         slow_agents=[
             SlowAgents(codec, cost, compiled)
             for codec, cost in summary.agents.items()
@@ -98,7 +98,7 @@ def facts(summary: Summary) -> Facts:
     )
 
 
-def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
+def _operations_at_load(summary: Summary, load: str) -> Iterator[OperationClaims]:
     for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
         arms_with_claims = [
             (arm.name, claims_of_arm)
@@ -106,7 +106,7 @@ def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
             if not arm.is_repetition and (claims_of_arm := _claims_with_intervals(summary, load, arm.name))
         ]
         if arms_with_claims:
-            yield Operations(load, baseline, arms_with_claims)
+            yield OperationClaims(load, baseline, arms_with_claims)
 
 
 def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from controller.controller import Controller
-from controller.tables import Row
+from controller.tables import TableRow
 from foundation.designs.interface import ControllerOps, Design
 from foundation.designs.registry import load_part
 
 
-def control_of(design: Design) -> ControllerOps[Controller, Row]:
-    return cast(ControllerOps[Controller, Row], load_part(design, design.control))
+def control_of(design: Design) -> ControllerOps[Controller, TableRow]:
+    return cast(ControllerOps[Controller, TableRow], load_part(design, design.control))

@@ -12,7 +12,7 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from controller.client import SwitchClient
-from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
+from controller.tables import CallerKind, HotParam, JobRow, KeyState, ServerRow, WorkerRow
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.header import LANES
 
@@ -76,17 +76,17 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class SwitchStatus:
-    jobs: tuple[Job, ...]
-    servers: tuple[Server, ...]
-    workers: tuple[Worker, ...]
+    jobs: tuple[JobRow, ...]
+    servers: tuple[ServerRow, ...]
+    workers: tuple[WorkerRow, ...]
     params: tuple[HotParam, ...]
     counters: Counters
 
     def count_states(self, job: int) -> dict[str, int]:
         counts = Counter(param.state for param in self.params if param.job == job)
-        return {state.value: counts[state] for state in State}
+        return {state.value: counts[state] for state in KeyState}
 
-    def callers(self, job: int) -> list[Worker]:
+    def callers(self, job: int) -> list[WorkerRow]:
         return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
     def count_entries_by_lane(self) -> list[int]:
@@ -106,9 +106,9 @@ async def read_counters(switch: SwitchClient) -> Counters:
 
 async def read_status(switch: SwitchClient) -> SwitchStatus:
     return SwitchStatus(
-        jobs=tuple(await switch.read(Job)),
-        servers=tuple(await switch.read(Server)),
-        workers=tuple(await switch.read(Worker)),
+        jobs=tuple(await switch.read(JobRow)),
+        servers=tuple(await switch.read(ServerRow)),
+        workers=tuple(await switch.read(WorkerRow)),
         params=tuple(await switch.read(HotParam)),
         counters=await read_counters(switch),
     )

@@ -6,13 +6,13 @@ from typing import Any, TypeAlias, cast
 
 from foundation.designs.interface import Agents, Design
 from foundation.designs.registry import load_part
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from hosts.ps.rpcs import JobsState
 from hosts.ps.store import Store
 from hosts.worker.client import BaseClient
 
 # Core's parameter is the type of an address, which differs between sockets and simulation.
-AnyAgents: TypeAlias = Agents[BaseClient, JobsState, Store, Core[Any]]
+AnyAgents: TypeAlias = Agents[BaseClient, JobsState, Store, ServerCore[Any]]
 
 
 def agents_of(design: Design) -> AnyAgents:

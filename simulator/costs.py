@@ -17,7 +17,7 @@ from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from nativekit.records import Records, one_record, records
-from simulator.state import QUANTILES, Costs, Link, Outage
+from simulator.state import QUANTILES, HostCosts, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
@@ -146,8 +146,8 @@ class Hosts(Strict):
     """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns`."""
 
 
-def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
-    costs = one_record(Costs)
+def costs_of(hosts: Hosts, arm: str | None = None) -> HostCosts:
+    costs = one_record(HostCosts)
     costs.wake_ns, costs.idle_ns, costs.slice_ns = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode_ns, costs.send_ns, costs.take_ns = hosts.encode_ns, hosts.send_ns, hosts.take_ns
     share = hosts.server_share

@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.hotset.migrate import plan
 from controller.status import LaneEvent
-from controller.tables import INGRESS, HotParam, Row, State
+from controller.tables import INGRESS, HotParam, KeyState, TableRow
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
 from hosts.hotset.ps.store import HotsetStore
@@ -17,7 +17,7 @@ from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 
 
-def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[Row]:
+def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[TableRow]:
     return [move.param for move in plan(entries, job, keys, offload=True, lane_count=lanes).arriving]
 
 
@@ -57,7 +57,7 @@ def _overflows(pipeline: CompiledPipeline) -> int:
 
 SWITCH_STATE_OPS = SwitchStateOps(
     is_entry=lambda row: isinstance(row, HotParam),
-    is_moving=lambda param: param.state is not State.HOT,
+    is_moving=lambda param: param.state is not KeyState.HOT,
     rows_to_load=_rows_to_load,
     count_writes=_count_writes,
     release_to_switch=_release_to_switch,

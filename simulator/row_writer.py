@@ -8,7 +8,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from controller.tables import Change, Row, RowEncoder, Update
+from controller.tables import Change, RowEncoder, TableRow, Update
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.plain.request import Request
@@ -24,7 +24,7 @@ class RowWriter:
         # Schedules of faults write the same few rows many times.
         self._encode_cached = lru_cache(_CACHED_UPDATES)(self._encode)
 
-    def insert(self, rows: Iterable[Row]) -> None:
+    def insert(self, rows: Iterable[TableRow]) -> None:
         self.write(Update(Change.INSERT, row) for row in rows)
 
     def write(self, updates: Iterable[Update]) -> None:

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from controller.designs import control_of
-from controller.tables import Row, Update
-from foundation.designs.interface import Arm, Design, Hosts
+from controller.tables import TableRow, Update
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
@@ -51,9 +51,9 @@ class SimulatedSwitch:
         self._writer = RowWriter(control)
         self.state_ops = state_ops_of(design)
         self._lanes = lanes
-        self._loaded_rows: dict[int, list[Row]] = {}
+        self._loaded_rows: dict[int, list[TableRow]] = {}
 
-    def install(self, rows: Iterable[Row]) -> None:
+    def install(self, rows: Iterable[TableRow]) -> None:
         self._writer.insert(rows)
 
     def write(self, updates: Iterable[Update]) -> None:
@@ -71,7 +71,7 @@ class SimulatedSwitch:
         return self.state_ops.overflows(self.pipeline)
 
 
-def switch_of(design: Design, hosts: Hosts, arms: Sequence[Arm], epoch: int = 0) -> SimulatedSwitch:
+def switch_of(design: Design, hosts: SwitchHosts, arms: Sequence[Arm], epoch: int = 0) -> SimulatedSwitch:
     """Return a switch with the rows of arms; the switches of lockstep designs have no epochs."""
     switch = SimulatedSwitch(design)
     switch.install(control_of(design).rows(hosts, arms, epoch))

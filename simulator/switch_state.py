@@ -7,21 +7,21 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from controller.tables import Row
+from controller.tables import TableRow
 from foundation.designs.interface import Design
 from foundation.designs.registry import load_part
 from foundation.protocol.codec import Keys, Values
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 
-Entry: TypeAlias = Any  # the `Row` class of any design
+Entry: TypeAlias = Any  # the `TableRow` class of any design
 Entries = Iterable[Entry]
 
 
 class SwitchStateOps(NamedTuple):
-    is_entry: Callable[[Row], bool]
+    is_entry: Callable[[TableRow], bool]
     is_moving: Callable[[Entry], bool]
-    rows_to_load: Callable[[Entries, int, Sequence[int], int], list[Row]]
+    rows_to_load: Callable[[Entries, int, Sequence[int], int], list[TableRow]]
     """(entries, job, keys, lanes): rows to insert so that the job has these keys in that many lanes."""
     count_writes: Callable[[Entries, int, Sequence[int]], int]
     """(entries, job, keys): number of table writes until the job has exactly these keys."""

@@ -14,7 +14,7 @@ from topologies.signals import STOP
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class RunningNetwork:
     """The running network. `workers` and `servers` are in order of their numbers."""
 
     mininet: Mininet
@@ -30,7 +30,7 @@ class Network:
 @contextmanager
 def network(
     config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost] = TestbedHost
-) -> Iterator[Network]:
+) -> Iterator[RunningNetwork]:
     # Show the command line's output, and not Mininet's own log.
     setLogLevel("output")
     lg.propagate = False
@@ -46,7 +46,7 @@ def network(
 
 def _add_nodes(
     mininet: Mininet, config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost]
-) -> Network:
+) -> RunningNetwork:
     workers = [addressing.worker(number) for number in range(1, config.workers + 1)]
     servers = [addressing.server(number) for number in range(1, config.servers + 1)]
     services = [addressing.service(number) for number in range(1, config.servers + 1)]
@@ -72,4 +72,4 @@ def _add_nodes(
         )
         mininet.addLink(host, switch, port2=port)
         hosts.append(host)
-    return Network(mininet, switch, hosts[: config.workers], hosts[config.workers :])
+    return RunningNetwork(mininet, switch, hosts[: config.workers], hosts[config.workers :])

@@ -9,16 +9,16 @@ from pydantic import BaseModel
 from analysis.figures.files import write_figures
 from analysis.figures.model import Figure
 from analysis.page.build import Page, build
-from analysis.wording import Table, plain
+from analysis.wording import ReportTable, plain
 from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 
 
 def text_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = ()
-) -> Table:
+) -> ReportTable:
     """Make a table of plain texts; the first cell of a row is its title."""
-    return Table(title, columns, [(name, *map(plain, cells)) for name, *cells in rows], notes)
+    return ReportTable(title, columns, [(name, *map(plain, cells)) for name, *cells in rows], notes)
 
 
 def write_report(

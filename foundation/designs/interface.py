@@ -255,7 +255,7 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
         return cast(ScapyLayer, import_module(self.scapy))
 
 
-class Hosts(NamedTuple):
+class SwitchHosts(NamedTuple):
     """The hosts at a switch. Workers and servers are numbered from 1."""
 
     workers: int
@@ -311,7 +311,7 @@ R = TypeVar("R")  # type of a row of a table
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """A design's controller functions (`controller.designs`); a switch without values needs only `rows`."""
 
-    rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
+    rows: Callable[[SwitchHosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
     """(controller, arm): return whether the switch has other settings than the arm's."""
@@ -328,7 +328,7 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     have replayed to the switch whose callers have that epoch."""
 
 
-class Settings(Protocol):
+class DesignSettings(Protocol):
     """The settings of a design in an arm: a frozen dataclass that the design defines."""
 
     @property
@@ -363,7 +363,7 @@ class Arm:
     name: str
     job: int
     design: str
-    settings: Settings
+    settings: DesignSettings
     colour: str
     """Colour in figures, readable on white and on black."""
     about: str

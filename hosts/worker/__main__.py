@@ -42,7 +42,7 @@ from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, JobSocket, LoopContext, make_operate
 from hosts.worker.machine import machine_for
 from hosts.worker.replay import ReplayLog, file_name, renew
-from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
+from hosts.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
 from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
 
@@ -154,7 +154,7 @@ class WorkerProcess:
             self._trace,
             self._model,
             worker_job.ledger,
-            Schedule(first_step, steps, block_start_ns, period_ns),
+            StepSchedule(first_step, steps, block_start_ns, period_ns),
             time.monotonic_ns,
             self._config.worker,
         )

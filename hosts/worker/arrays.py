@@ -7,7 +7,7 @@ from typing import Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
@@ -46,7 +46,7 @@ class CallArrays(TypedDict):
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def open_calls(
@@ -62,5 +62,5 @@ def open_calls(
         "deltas": np.zeros(max_keys, np.uint32),
         "values": np.zeros(max_keys, np.uint32),
         "answered": np.zeros(max_keys, np.bool_),
-        "log": records(_ROWS, Row),
+        "log": records(_ROWS, RpcRow),
     }

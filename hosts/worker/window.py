@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from foundation.designs.interface import NEVER, NOTHING
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header
 from foundation.protocol.rpc import Rpc
@@ -94,7 +94,7 @@ class WindowState(Protocol):
         """int64[WINDOW]: slots to retransmit, a ring of header.queued_resends from header.first_resend on."""
 
     @property
-    def log(self) -> Records[Row]:
+    def log(self) -> Records[RpcRow]:
         """Row[n]: answered RPCs, the first header.rows."""
 
 

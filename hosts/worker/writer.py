@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.backlog import LIMIT, Backlog
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from hosts.worker.client import BaseClient
 from hosts.worker.logs import Origin
 from nativekit.records import Records, records
@@ -22,8 +22,8 @@ ROWS = 1 << 16
 class _RowBatch:
     """Logged rows, the beginning of `array`, which is reused once they are written."""
 
-    rows: Records[Row]
-    array: Records[Row]
+    rows: Records[RpcRow]
+    array: Records[RpcRow]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,19 +49,19 @@ class RpcWriter:
         self._write_rows(client, self._next_array(), origin)
 
     def end(self, client: BaseClient, origin: Origin) -> None:
-        self._write_rows(client, records(0, Row), origin)
+        self._write_rows(client, records(0, RpcRow), origin)
         self._recycle(self._backlog.settle())
 
     def close(self) -> None:
         self._backlog.close()
 
-    def _write_rows(self, client: BaseClient, new_log: Records[Row], origin: Origin) -> None:
+    def _write_rows(self, client: BaseClient, new_log: Records[RpcRow], origin: Origin) -> None:
         array = client.state.log
         batch = _RowBatch(client.take_records(new_log), array)
         if not self._backlog.put(batch, lambda rows_batch: self._write(rows_batch.rows, origin)):
             self._recycle([batch])
 
-    def _next_array(self) -> Records[Row]:
+    def _next_array(self) -> Records[RpcRow]:
         self._recycle(self._backlog.take_written())
         # If the writer is slow, more arrays are made, up to the backlog's limit: the worker must not wait.
         return self._spare_arrays.pop() if self._spare_arrays else _allocate(self._rows)
@@ -70,8 +70,8 @@ class RpcWriter:
         self._spare_arrays += [batch.array for batch in batches]
 
 
-def _allocate(rows: int) -> Records[Row]:
+def _allocate(rows: int) -> Records[RpcRow]:
     """Return an array whose memory is already mapped."""
-    array = records(rows, Row)
+    array = records(rows, RpcRow)
     array.view(np.uint8)[:] = 0
     return array

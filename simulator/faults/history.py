@@ -7,13 +7,13 @@ from typing import cast
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL
 from nativekit.plain import plain
-from simulator.faults.operations import KEYS, Operations, delta_of
+from simulator.faults.operations import KEYS, WorkerOperations, delta_of
 
 _delta_of = plain(delta_of)
 _NS_PER_US = 1_000
 
 
-def history_of(operations: Operations) -> list[dict[str, object]]:
+def history_of(operations: WorkerOperations) -> list[dict[str, object]]:
     """Return operations in order of invocation; `completed_us` is None if an operation did not complete.
 
     `keys` maps keys to the values that were pushed, or that a completed pull has returned; `unknown` lists
@@ -27,7 +27,7 @@ def history_of(operations: Operations) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: cast(float, row["invoked_us"]))
 
 
-def _row_of_operation(operations: Operations, w: int, k: int) -> dict[str, object]:
+def _row_of_operation(operations: WorkerOperations, w: int, k: int) -> dict[str, object]:
     operation = operations.history[w, k]
     mask, added = int(operation.mask), int(operation.added)
     keys = [key for key in range(KEYS) if mask >> key & 1]

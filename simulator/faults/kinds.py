@@ -19,7 +19,7 @@ from experiment.faults import (
 from foundation.designs.interface import NEVER, Design
 from hosts.worker.replay_words import acknowledged_sums
 from simulator.faults.operations import KEYS
-from simulator.faults.player import MS, Outcome, Player
+from simulator.faults.player import MS, Player, ScheduleOutcome
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
@@ -354,5 +354,5 @@ def faults_of(design: Design) -> tuple[str, ...]:
     )
 
 
-def play_schedule(testbed: SimulatedTestbed, schedule: FaultSchedule) -> Outcome:
+def play_schedule(testbed: SimulatedTestbed, schedule: FaultSchedule) -> ScheduleOutcome:
     return Player(testbed, schedule, KINDS).run()

@@ -15,7 +15,7 @@ from foundation.designs.registry import design
 from foundation.settings import Strict
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import FAULTS, faults_of, play_schedule
-from simulator.faults.player import Outcome
+from simulator.faults.player import ScheduleOutcome
 from simulator.faults.schedule import ARMS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 
@@ -116,7 +116,7 @@ def play_effective(testbed: SimulatedTestbed, fault: str, arm: str, seed: int) -
     return tally_of(schedule, outcome, redrawn)
 
 
-def tally_of(schedule: FaultSchedule, outcome: Outcome, redrawn: int = 0) -> Tally:
+def tally_of(schedule: FaultSchedule, outcome: ScheduleOutcome, redrawn: int = 0) -> Tally:
     judgement = outcome.judgement
     failures = () if outcome.holds else (Failure(schedule=schedule.to_json(), outcome=str(outcome)),)
     return Tally(

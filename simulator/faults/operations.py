@@ -59,7 +59,7 @@ class WorkerProgress:
     completed: int  # number of completed operations
 
 
-class Operation:
+class WorkerOperation:
     """An operation of a worker; times in ns. `completed` is 0 if the operation has not completed."""
 
     kind: int
@@ -69,18 +69,18 @@ class Operation:
     added: np.uint64  # keys whose push was acknowledged, a bit each
 
 
-class Operations(NamedTuple):
+class WorkerOperations(NamedTuple):
     header: OperationsHeader
     progress: Records[WorkerProgress]
-    history: RecordTable[Operation]
+    history: RecordTable[WorkerOperation]
     pulled: Words  # uint32[W, OPERATIONS, KEYS]: pulled values
 
 
-def make_operations(workers: int) -> Operations:
-    return Operations(
+def make_operations(workers: int) -> WorkerOperations:
+    return WorkerOperations(
         one_record(OperationsHeader),
         records(workers, WorkerProgress),
-        records((workers, OPERATIONS), Operation),
+        records((workers, OPERATIONS), WorkerOperation),
         np.zeros((workers, OPERATIONS, KEYS), np.uint32),
     )
 
@@ -96,7 +96,7 @@ def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
 
 
 @entry_point
-def run_operations(world: World, operations: Operations, until: int) -> int:
+def run_operations(world: World, operations: WorkerOperations, until: int) -> int:
     world, operations = as_ref(world), as_ref(operations)
     header = operations.header
     while True:
@@ -116,14 +116,14 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
 
 
 @compiled
-def _count_answered(world: World, operations: Operations, w: int) -> None:
+def _count_answered(world: World, operations: WorkerOperations, w: int) -> None:
     client_header = world.workers.header[w]
     operations.header.answered += client_header.rows  # the log has a row for each answered RPC
     client_header.rows = 0
 
 
 @compiled
-def _drive_worker(world: World, operations: Operations, w: int) -> None:
+def _drive_worker(world: World, operations: WorkerOperations, w: int) -> None:
     # Complete the operation that has ended, if any, and start the next once it is due.
     header, worker, client = operations.header, operations.progress[w], row(world.workers, w)
     now = int64(world.header.now)
@@ -152,7 +152,7 @@ def _drive_worker(world: World, operations: Operations, w: int) -> None:
 
 
 @compiled
-def _invoke(operations: Operations, w: int, client: ClientState, now: int) -> None:
+def _invoke(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     header, worker = operations.header, operations.progress[w]
     k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
     kind = PULL if next_random(header) < header.pull_probability else PUSH
@@ -179,7 +179,7 @@ def _start_operation(client: ClientState, kind: int, iteration: int, n: int) -> 
 
 
 @compiled
-def _complete(operations: Operations, w: int, client: ClientState, now: int) -> None:
+def _complete(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     worker = operations.progress[w]
     k = int64(worker.operations) - 1
     operations.history[w, k].completed = now
@@ -188,7 +188,7 @@ def _complete(operations: Operations, w: int, client: ClientState, now: int) -> 
 
 
 @compiled
-def _record_answers(operations: Operations, w: int, k: int, client: ClientState) -> None:
+def _record_answers(operations: WorkerOperations, w: int, k: int, client: ClientState) -> None:
     operation, added = operations.history[w, k], np.uint64(0)
     for i in range(int64(client.header.n_keys)):
         key = int64(client.positions[i])
@@ -200,7 +200,7 @@ def _record_answers(operations: Operations, w: int, k: int, client: ClientState)
 
 
 @entry_point
-def abandon_operation(world: World, operations: Operations, w: int) -> None:
+def abandon_operation(world: World, operations: WorkerOperations, w: int) -> None:
     """End the operation of a worker that is killed, and record the answers received so far."""
     world, operations = as_ref(world), as_ref(operations)
     _count_answered(world, operations, w)

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from foundation.concurrency import in_thread
-from foundation.logs.collector import Collector, run_collector
+from foundation.logs.collector import UpdateLogCollector, run_collector
 from foundation.protocol import codec
 from foundation.protocol.header import VERSION
 from hosts.agent import load_config
@@ -187,7 +187,7 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
 
 @pytest.mark.soak
 def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> None:
-    async def run() -> tuple[Collector, int]:
+    async def run() -> tuple[UpdateLogCollector, int]:
         async with run_collector(log_dir, log_dir / "collector") as collector:
             return collector, await in_thread(train)
 

@@ -13,7 +13,7 @@ import pytest
 from controller.client import SwitchClient
 from controller.errors import NoAnswer
 from controller.inband import InBand
-from controller.tables import Server
+from controller.tables import ServerRow
 from foundation.errors import HotlineError
 from foundation.optimisers import Adam, Optimiser
 from foundation.protocol.codec import MAX_U32
@@ -278,7 +278,7 @@ def test_controllers_before_and_after_the_end_of_epochs() -> None:
         assert [parse(answer).epoch for answer, _ in server.control_answers()] == [epoch] * is_answered
 
 
-SERVER = Server(JOB, 1, "02:00:00:00:02:01", "10.0.2.1", 5001, 5, "02:00:00:00:03:01", "10.0.3.1", 6001)
+SERVER = ServerRow(JOB, 1, "02:00:00:00:02:01", "10.0.2.1", 5001, 5, "02:00:00:00:03:01", "10.0.3.1", 6001)
 
 
 class Epochs:

@@ -14,7 +14,7 @@ from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
-from simulator.ledger import PushLedger, WorkerLedger
+from simulator.ledger import SimulatedPushLedger, WorkerLedger
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork, VirtualClient
 
@@ -69,7 +69,7 @@ class RandomTestbed:
         self.network = SimulatedNetwork(
             design(DEFAULT), arm, self.switch, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )  # fmt: skip
-        self.ledger = PushLedger(PARAMETERS)
+        self.ledger = SimulatedPushLedger(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):

@@ -17,8 +17,8 @@ from foundation.optimisers import parse as parse_optimiser
 from foundation.protocol.hashing import lane_of
 from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
 from hotline_answers.cluster_answer.capacity import (
+    CalculationCheck,
     CapacityModel,
-    Check,
     next_size_to_check,
     smallest_sufficient_size,
 )
@@ -376,7 +376,7 @@ def test_a_sentence_has_the_size_beyond_which_a_hot_set_stops_to_pay(
     made = sizes(capacities)
     stop = next(size for size in made if size.top_k == stops)
     equal = sides(side(1, 1, 1), side(1, 1, 1), 1)
-    checks = [Check(1_000, 105, 100)]
+    checks = [CalculationCheck(1_000, 105, 100)]
     lines = list(sentences(cluster, config_for(cluster), 9, equal, made, stop, checks))
     assert any(is_in_order(line, *message) for line in lines)
     assert any(is_in_order(line, "105 steps/s with 1,000 keys, 100 simulated (+5 %)") for line in lines)
@@ -389,7 +389,7 @@ def test_calculated_capacities_are_called_estimates_if_the_last_check_fails(
 ) -> None:
     cluster, equal = Cluster(workers=4, servers=2), sides(side(1, 1, 1), side(1, 1, 1), 1)
     made = sizes({0: 1, 1_000: 1})
-    checks = [Check(1_000, 150, 100), Check(2_000, calculated, 100)]
+    checks = [CalculationCheck(1_000, 150, 100), CalculationCheck(2_000, calculated, 100)]
     text = " ".join(sentences(cluster, config_for(cluster), 9, equal, made, made[1], checks))
     assert ("are estimates" in text) is is_estimate and "100 simulated (+50 %)" in text
 

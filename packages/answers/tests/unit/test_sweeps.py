@@ -37,7 +37,7 @@ from hotline_answers.sweeps.plan import (
 from hotline_answers.sweeps.point import (
     CachedPoint,
     PointCost,
-    PointResult,
+    SweepPointResult,
     SweptArm,
     fingerprint,
     simulate_point,
@@ -340,7 +340,7 @@ def an_arm(capacity: float, **changes: float) -> SweptArm:
 
 
 def a_result(config: SimulationConfig, lost: int = 0, **arms: SweptArm) -> CachedPoint:
-    result = PointResult(
+    result = SweepPointResult(
         arms=arms or {"baseline": an_arm(100), "offload": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
         sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
         virtual_s=1.5,

@@ -10,41 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hotline_dense.alpha_beta import AlphaBetaModel, Schedule, simulate
+from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule, simulate
 from hotline_dense.fusion import PRESETS, fuse
 from hotline_dense.layers import Layers
 from hotline_dense.search import beam
 
-Scheduler = Callable[[Layers, AlphaBetaModel], Schedule]
+Scheduler = Callable[[Layers, AlphaBetaModel], GradientSchedule]
 MIN_BUFFER_BYTES = 4 * 8192
 """Smallest buffer of MG-WFBP: 8,192 values of four bytes."""
 
 
-def wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
+def wfbp(layers: Layers, network: AlphaBetaModel) -> GradientSchedule:
     """Send each gradient by itself, one after the other (wait-free back-propagation)."""
-    return Schedule("WFBP", tuple(range(len(layers.gradients()[0]))))
+    return GradientSchedule("WFBP", tuple(range(len(layers.gradients()[0]))))
 
 
-def fixed_buffers(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20") -> Schedule:
+def fixed_buffers(layers: Layers, network: AlphaBetaModel, preset: str = "horovod-0.20") -> GradientSchedule:
     # Gradients and buffers are matched by the bytes up to their ends.
     sizes = layers.gradients()[0].cumsum().tolist()
     end_sizes = fuse(layers, PRESETS[preset])[0].cumsum().tolist()
-    return Schedule("fixed buffers", tuple(sizes.index(end) for end in end_sizes))
+    return GradientSchedule("fixed buffers", tuple(sizes.index(end) for end in end_sizes))
 
 
-def mg_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
+def mg_wfbp(layers: Layers, network: AlphaBetaModel) -> GradientSchedule:
     """Merge where the link is busy or waiting costs less than α, and send one at a time (MG-WFBP)."""
-    return Schedule("MG-WFBP", _merge_gradients(layers, network, may_wait=True))
+    return GradientSchedule("MG-WFBP", _merge_gradients(layers, network, may_wait=True))
 
 
-def asc_wfbp(layers: Layers, network: AlphaBetaModel) -> Schedule:
+def asc_wfbp(layers: Layers, network: AlphaBetaModel) -> GradientSchedule:
     """Merge if the next gradient is ready before the link is free; several all-reduces at once (ASC-WFBP)."""
-    base_schedule = Schedule("ASC-WFBP", _merge_gradients(layers, network, may_wait=False))
+    base_schedule = GradientSchedule("ASC-WFBP", _merge_gradients(layers, network, may_wait=False))
     schedules = [replace(base_schedule, at_once=at_once) for at_once in range(1, network.max_at_once + 1)]
     return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
 
 
-def best(layers: Layers, network: AlphaBetaModel) -> Schedule:
+def best(layers: Layers, network: AlphaBetaModel) -> GradientSchedule:
     schedules = [beam(layers, network, at_once) for at_once in range(1, network.max_at_once + 1)]
     schedules += [scheduler(layers, network) for scheduler in SCHEDULERS.values() if scheduler is not best]
     fastest = min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
@@ -61,7 +61,10 @@ SCHEDULERS: dict[str, Scheduler] = {
 
 
 def _merge_gradients(layers: Layers, network: AlphaBetaModel, may_wait: bool) -> tuple[int, ...]:
-    """Return `Schedule.last_gradients`[b] of one all-reduce at a time; `may_wait` allows waits up to α."""
+    """Return `GradientSchedule.last_gradients`[b] of one all-reduce at a time.
+
+    `may_wait` allows waits up to α.
+    """
     sizes, ready_times = (each.tolist() for each in layers.gradients())
     last_gradients, free_at, buffer_bytes = list[int](), 0.0, 0
     for i, next_ready in enumerate(ready_times[1:]):

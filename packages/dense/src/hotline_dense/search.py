@@ -13,7 +13,7 @@ from hotline_dense.alpha_beta import (
     STARTUP,
     AlphaBetaModel,
     Constants,
-    Schedule,
+    GradientSchedule,
     admit,
     constants,
     drain,
@@ -33,7 +33,7 @@ _NO_BUFFER = 0  # number of any buffer in calls with `no_times`, which records n
 _TOLERANCE = 1e-6  # largest difference, in µs or bytes, of states that count as equal
 
 
-def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
+def optimum(layers: Layers, network: AlphaBetaModel) -> GradientSchedule:
     """Return the best schedule by trying all; raises `DenseError` for more than 12 layers."""
     sizes, ready_times = layers.gradients()
     if len(sizes) > MAX_LAYERS:
@@ -44,10 +44,10 @@ def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
     ]
     _, mask, at_once = min(candidates)
     n = len(sizes)
-    return Schedule("optimum", tuple(i for i in range(n) if i == n - 1 or mask >> i & 1), at_once)
+    return GradientSchedule("optimum", tuple(i for i in range(n) if i == n - 1 or mask >> i & 1), at_once)
 
 
-def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> Schedule:
+def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> GradientSchedule:
     """Search by prefixes: for each number of gradients sent, go on from the most promising network states."""
     # A state's score is the time at which all would end if the remaining gradients were sent as one buffer.
     # With one all-reduce at a time it is the time at which the state's buffers end. Then a single state
@@ -57,7 +57,9 @@ def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> Schedule:
     return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
 
 
-def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weight: float) -> Schedule:
+def _beam_search(
+    layers: Layers, network: AlphaBetaModel, at_once: int, tie_weight: float
+) -> GradientSchedule:
     sizes, ready_times = layers.gradients()
     sums = np.concatenate(([0.0], np.cumsum(sizes, dtype=np.float64)))
     n = len(sizes)
@@ -68,7 +70,7 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
     while prefix:
         last_gradients.append(prefix - 1)
         prefix, state = (int(each) for each in parents[prefix, state])
-    return Schedule("beam", tuple(reversed(last_gradients)), at_once)
+    return GradientSchedule("beam", tuple(reversed(last_gradients)), at_once)
 
 
 @entry_point

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from foundation.logs.parts import make_folder
 from foundation.settings import Strict
-from hosts.config import Collection
+from hosts.config import CollectionSettings
 from hotline_optimisers.offload import OffloadChanges
-from hotline_optimisers.plan import ARMS, TITLES, Plan, data_of, offload_jobs_of, tuning_jobs_of
-from hotline_optimisers.point import OffloadPoint, TrainingPoint, run_points
-from hotline_optimisers.training import DataName, Training, TrainingResult
+from hotline_optimisers.plan import ARMS, TITLES, OptimiserPlan, data_of, offload_jobs_of, tuning_jobs_of
+from hotline_optimisers.point import OffloadPoint, OptimiserTrainingPoint, run_points
+from hotline_optimisers.training import DataName, OptimiserTraining, OptimiserTrainingResult
 from simulator.task_cache import TaskProgress
 
 
-class Curve(Strict):
+class TrainingCurve(Strict):
     """A training at the learning rate that was best on the tuning part of the data."""
 
     data: DataName
@@ -26,20 +26,20 @@ class Curve(Strict):
     """Learning rate -> loss at the end of the tuning part."""
     is_edge: bool
     """Whether the rate is the largest or the smallest that was tried."""
-    result: TrainingResult
+    result: OptimiserTrainingResult
 
 
 class MapPoint(Strict):
     hit_share: float
-    budget: Collection
+    budget: CollectionSettings
     worth: OffloadChanges
 
 
-class Numbers(Strict):
-    curves: list[Curve]
+class OptimiserNumbers(Strict):
+    curves: list[TrainingCurve]
     points: list[MapPoint]
 
-    def curves_of(self, data: DataName) -> list[Curve]:
+    def curves_of(self, data: DataName) -> list[TrainingCurve]:
         return [each for each in self.curves if each.data == data]
 
     @property
@@ -48,17 +48,19 @@ class Numbers(Strict):
 
 
 def run_plan(
-    plan: Plan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
+    plan: OptimiserPlan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
     progress: TaskProgress,
-) -> Numbers:  # fmt: skip
+) -> OptimiserNumbers:  # fmt: skip
     """Run all points that have no cached result in `folder`/points; raise `DataError`."""
     make_folder(folder)
     data = data_of(plan, ratings)
     tuning_jobs = tuning_jobs_of(plan, data)
     options = (folder, scheduler, processes, progress)
 
-    def train_all(jobs: Sequence[Training]) -> list[TrainingResult]:
-        return run_points(TrainingResult, [TrainingPoint(job=job) for job in jobs], *options)
+    def train_all(jobs: Sequence[OptimiserTraining]) -> list[OptimiserTrainingResult]:
+        return run_points(
+            OptimiserTrainingResult, [OptimiserTrainingPoint(job=job) for job in jobs], *options
+        )
 
     tunings = iter(zip(tuning_jobs, train_all(tuning_jobs), strict=True))
     # `tuning_jobs_of` orders jobs by data set, then arm, then learning rate.
@@ -68,7 +70,7 @@ def run_plan(
     offload_jobs = offload_jobs_of(plan)
     changes = run_points(OffloadChanges, [OffloadPoint(job=job) for job in offload_jobs], *options)
     labels = [arm.label for _ in data for arm in ARMS]
-    return Numbers(
+    return OptimiserNumbers(
         curves=[_curve(*each) for each in zip(groups, best_jobs, labels, results, strict=True)],
         points=[
             MapPoint(hit_share=job.hit_share, budget=job.budget, worth=each)
@@ -78,10 +80,13 @@ def run_plan(
 
 
 def _curve(
-    group: Sequence[tuple[Training, TrainingResult]], best_job: Training, label: str, result: TrainingResult
-) -> Curve:
+    group: Sequence[tuple[OptimiserTraining, OptimiserTrainingResult]],
+    best_job: OptimiserTraining,
+    label: str,
+    result: OptimiserTrainingResult,
+) -> TrainingCurve:
     rates = [job.learning_rate for job, _ in group]
-    return Curve(
+    return TrainingCurve(
         data=best_job.data.name,
         label=label,
         learning_rate=best_job.learning_rate,

@@ -15,16 +15,16 @@ from foundation.import_graph import digest_of
 from foundation.settings import Strict
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers.offload import Offload, OffloadChanges, simulate_changes
-from hotline_optimisers.training import PLACEMENTS, Training, TrainingResult, train
+from hotline_optimisers.training import PLACEMENTS, OptimiserTraining, OptimiserTrainingResult, train
 from simulator.costs import Hosts, Network
 from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
 
 _LINK_GBIT = 10.0
 
 
-class TrainingPoint(Strict):
+class OptimiserTrainingPoint(Strict):
     kind: Literal["train"] = "train"
-    job: Training
+    job: OptimiserTraining
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class TrainingPoint(Strict):
     def design(self) -> Design:
         return PLACEMENTS[self.job.way].design
 
-    def run(self) -> TrainingResult:
+    def run(self) -> OptimiserTrainingResult:
         return train(self.job, make_network(_LINK_GBIT), host_costs("measured"))
 
 
@@ -56,22 +56,22 @@ class OffloadPoint(Strict):
         return simulate_changes(self.job)
 
 
-Point = TrainingPoint | OffloadPoint
+Point = OptimiserTrainingPoint | OffloadPoint
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
-ResultT = TypeVar("ResultT", TrainingResult, OffloadChanges)
+ResultT = TypeVar("ResultT", OptimiserTrainingResult, OffloadChanges)
 
 
-class PointResult(CachedResult):
-    result: TrainingResult | OffloadChanges
+class OptimiserPointResult(CachedResult):
+    result: OptimiserTrainingResult | OffloadChanges
 
 
 def fingerprint(point: Point) -> str:
     modules = (point.job.__module__, "simulator.costs", *point.design.modules)
     texts = (each.model_dump_json() for each in (point, Network(), Hosts()))
     hasher = hashlib.sha256(" ".join([digest_of(point.design.program, modules), *texts]).encode())
-    if isinstance(point, TrainingPoint) and point.job.data.file is not None:
+    if isinstance(point, OptimiserTrainingPoint) and point.job.data.file is not None:
         hasher.update(point.job.data.file.read_bytes())
     return hasher.hexdigest()[:16]
 
@@ -79,7 +79,7 @@ def fingerprint(point: Point) -> str:
 def run_point(point_json: str) -> str:
     """Run a point, given as JSON, and return its result as JSON."""
     point = _POINT.validate_json(point_json)
-    return PointResult(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
+    return OptimiserPointResult(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
 
 
 def run_points(
@@ -91,5 +91,5 @@ def run_points(
         Task(each.name, folder / "points" / f"{each.name}.json", fingerprint(each), each.model_dump_json())
         for each in points
     ]
-    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
+    results = run_cached(run_point, OptimiserPointResult, tasks, scheduler, processes, progress)
     return [each.result for each in results if isinstance(each.result, result_class)]

@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 
 from analysis.figures.model import Values
 from hotline_paper.measured import MeasuredRun
-from hotline_paper.packing import Packing
+from hotline_paper.packing import MeanPacking
 
 METRICS = {
     "servers": "ps_cpu_us_per_step",
@@ -28,7 +28,7 @@ _OPERATIONS_PER_STEP = 2  # a pull and a push
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    packing: Packing
+    packing: MeanPacking
     without_offload: dict[str, float]  # µs by quantity
     with_offload: dict[str, float]  # µs by quantity
 
@@ -36,7 +36,7 @@ class MeasuredPoint:
         return self.with_offload[quantity] / self.without_offload[quantity]
 
 
-def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
+def measured_point(run: MeasuredRun, packing: MeanPacking) -> MeasuredPoint:
     comparisons = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
     return MeasuredPoint(
         packing,
@@ -46,23 +46,23 @@ def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class RpcCosts:
     """Costs of each quantity, in µs: [RPC at a server, RPC at the switch only, key]."""
 
     by_quantity: dict[str, Values]
 
     @staticmethod
-    def fit(points: Sequence[MeasuredPoint]) -> Costs:
+    def fit(points: Sequence[MeasuredPoint]) -> RpcCosts:
         """Fit costs to at least two runs, since each run has two measurements and there are three costs."""
-        return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
+        return RpcCosts({quantity: _fit(points, quantity) for quantity in METRICS})
 
-    def ratio(self, quantity: str, packing: Packing) -> float:
+    def ratio(self, quantity: str, packing: MeanPacking) -> float:
         baseline, offload = _features(packing) @ self.by_quantity[quantity]
         return float(offload / baseline)
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
-    costs_without_point = [Costs.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
+    costs_without_point = [RpcCosts.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
 
     def errors(quantity: str) -> list[float]:
         return [
@@ -73,7 +73,7 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
     return {quantity: float(np.median(errors(quantity))) for quantity in METRICS}
 
 
-def _features(packing: Packing) -> Values:
+def _features(packing: MeanPacking) -> Values:
     """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload: [2, 3]."""
     at_servers, at_switch = packing.server_rpcs_with_offload, packing.rpcs_with_offload
     features = [[packing.rpcs, 0.0, packing.keys], [at_servers, at_switch - at_servers, packing.keys]]

@@ -20,7 +20,7 @@ from analysis.report import (
     paper_table,
     provenance_rows,
 )
-from analysis.wording import Table
+from analysis.wording import ReportTable
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
 from hotline_paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
@@ -81,7 +81,7 @@ def _page(
     )
 
 
-def slopes(fig_9: Figure) -> Table:
+def slopes(fig_9: Figure) -> ReportTable:
     columns = [(ACTIVITIES[active], arm.name) for active, arm in PANELS]
     rows = [(way, *(_slope(fig_9.facts, (way, *column)) for column in columns)) for way in WAYS]
     header = ("server", *(f"{arm}: {activity}" for activity, arm in columns))
@@ -98,7 +98,7 @@ def _slope(facts: Mapping[Fact, float], key: Fact) -> str:
     return f"{value:,.1f} [{low:,.1f}, {high:,.1f}]"
 
 
-def _run_table(runs: dict[str, MeasuredRun]) -> Table:
+def _run_table(runs: dict[str, MeasuredRun]) -> ReportTable:
     metrics = {
         "pull": "pull_mean",
         "servers' CPU": "ps_cpu_us_per_step",

@@ -21,8 +21,7 @@ from hosts.worker.window import (
     take_slot,
     time_round_trip,
 )
-from hotline_allreduce.dense.packet import ADDEND, SIZE
-from hotline_allreduce.dense.wire import as_packet, is_valid, write_head, write_words
+from hotline_allreduce.dense.packet import ADDEND, SIZE, as_packet, is_valid, write_head, write_words
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Words

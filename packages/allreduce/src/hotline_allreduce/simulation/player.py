@@ -20,7 +20,7 @@ _NS_PER_US = 1_000
 _MAX_REPORT_DELAY_NS = 1_000_000_000  # after the stall timeout, for a report to be in time
 
 
-class Verdict(Enum):
+class AllReduceVerdict(Enum):
     EQUAL = "equal"
     """Every worker has every sum, and all are equal bit for bit."""
     STALLED = "stalled and reported"
@@ -39,7 +39,7 @@ class PlayedSchedule:
     """Sums by worker, then by all-reduce, as far as they are complete."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AllReduceVerdict:
         for number, vectors in enumerate(self.vectors):
             results = [
                 worker_results[number] for worker_results in self.results if number < len(worker_results)
@@ -47,14 +47,14 @@ class PlayedSchedule:
             are_identical = all(each.tobytes() == results[0].tobytes() for each in results)
             # If all are identical, the first stands for all.
             if not (are_identical and all(self.subject.is_sum(each, vectors) for each in results[:1])):
-                return Verdict.WRONG
+                return AllReduceVerdict.WRONG
         incomplete_workers = [
             w for w, worker_results in enumerate(self.results) if len(worker_results) < len(self.vectors)
         ]
         live_incomplete_workers = [w for w in incomplete_workers if not self.testbed.world.agents[w].dead]
         if all(self._has_reported(w) for w in live_incomplete_workers):
-            return Verdict.STALLED if incomplete_workers else Verdict.EQUAL
-        return Verdict.SILENT
+            return AllReduceVerdict.STALLED if incomplete_workers else AllReduceVerdict.EQUAL
+        return AllReduceVerdict.SILENT
 
     def _has_reported(self, w: int) -> bool:
         header = self.testbed.network.clients[w].state.header

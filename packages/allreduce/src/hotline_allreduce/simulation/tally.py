@@ -13,19 +13,19 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from hotline_allreduce.simulation.player import Verdict, play
+from hotline_allreduce.simulation.player import AllReduceVerdict, play
 from hotline_allreduce.simulation.schedule import FAULTS, draw_all_reduces
 from hotline_allreduce.simulation.subject import PSDENSE, RING, Subject
 
-TABLE_VERDICTS = (Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG)
+TABLE_VERDICTS = (AllReduceVerdict.EQUAL, AllReduceVerdict.STALLED, AllReduceVerdict.WRONG)
 
 
 @dataclass
 class VerdictCounts:
     fault: str
     subject: Subject
-    counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
-    first_seeds: dict[Verdict, int] = field(default_factory=dict)
+    counts: dict[AllReduceVerdict, int] = field(default_factory=lambda: dict.fromkeys(AllReduceVerdict, 0))
+    first_seeds: dict[AllReduceVerdict, int] = field(default_factory=dict)
 
     @property
     def arm(self) -> str:
@@ -72,7 +72,7 @@ def table_command(subjects: Sequence[Subject]) -> click.Command:
         for row, schedule_seed in track(plays, "schedules", console=Console(stderr=True), transient=True):
             row.play(schedule_seed)
         click.echo(json.dumps([row.to_dict() for row in rows]) if as_json else "\n".join(table_lines(rows)))
-        raise SystemExit(any(row.counts[Verdict.SILENT] for row in rows))
+        raise SystemExit(any(row.counts[AllReduceVerdict.SILENT] for row in rows))
 
     return main
 

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from foundation.designs.interface import Hosts
+from foundation.designs.interface import SwitchHosts
 from hosts.keys import KeySpace
 from hotline_allreduce.simulation.schedule import AllReduceSchedule
 from hotline_allreduce.simulation.subject import Subject
@@ -26,7 +26,7 @@ class AllReduceTestbed:
     def __init__(self, subject: Subject, workers: int) -> None:
         self._subject = subject
         design, arm = subject.design, subject.arm
-        self._switch = switch_of(design, Hosts(workers, TESTBED_SERVERS), [arm])
+        self._switch = switch_of(design, SwitchHosts(workers, TESTBED_SERVERS), [arm])
         self._provisioned_image = self._switch.pipeline.memory_image()
         # Each schedule sets the faults of links; this outage only makes the world allocate an outage record.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))

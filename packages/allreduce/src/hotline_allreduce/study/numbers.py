@@ -12,7 +12,7 @@ from hotline_allreduce.study.breakdown import parts_of
 from hotline_allreduce.study.memory import Memory, memories
 from hotline_allreduce.study.plan import (
     GBITS,
-    Plan,
+    AllReducePlan,
     breakdown_points,
     make_point,
     model_of,
@@ -26,13 +26,20 @@ from hotline_allreduce.study.plan import (
     sharing_points,
     trainings,
 )
-from hotline_allreduce.study.point import AllReducePoint, Point, PointResult, SharingPoint, run_point, task_of
+from hotline_allreduce.study.point import (
+    AllReducePoint,
+    AllReducePointResult,
+    Point,
+    SharingPoint,
+    run_point,
+    task_of,
+)
 from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
 from hotline_allreduce.study.sharing import SharingResult
-from hotline_allreduce.study.training import TrainingResult
+from hotline_allreduce.study.training import AllReduceTrainingResult
 from simulator.task_cache import TaskProgress, run_cached
 
-Results = Mapping[str, AllReduceResult | TrainingResult | SharingResult]
+Results = Mapping[str, AllReduceResult | AllReduceTrainingResult | SharingResult]
 LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss
 
 
@@ -120,7 +127,7 @@ class JobsRow(Strict):
     fairness: list[float]  # Jain's index
 
 
-class Numbers(Strict):
+class AllReduceNumbers(Strict):
     values: int
     workers: int
     goodput_by_workers: list[Line]
@@ -138,24 +145,24 @@ class Numbers(Strict):
 
 
 def run_plan(
-    plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
-) -> Numbers:
+    plan: AllReducePlan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
+) -> AllReduceNumbers:
     """Run a plan's points that have no cached result in `folder`/points, and compute the numbers."""
     make_folder(folder)
     points = points_of(plan)
     tasks = [task_of(point, folder) for point in points]
-    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
+    results = run_cached(run_point, AllReducePointResult, tasks, scheduler, processes, progress)
     return numbers_of(plan, {point.name: each.result for point, each in zip(points, results, strict=True)})
 
 
-def numbers_of(plan: Plan, results: Results) -> Numbers:
+def numbers_of(plan: AllReducePlan, results: Results) -> AllReduceNumbers:
     def result_of(point: Point) -> AllReduceResult:
         result = results[point.name]
         assert isinstance(result, AllReduceResult)
         return result
 
     curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
-    return Numbers(
+    return AllReduceNumbers(
         values=plan.values,
         workers=make_point(plan, SCHEMES[0], GBITS[0]).workers,
         goodput_by_workers=[
@@ -246,10 +253,12 @@ def _limit(
     )  # fmt: skip
 
 
-def _training_rows(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
+def _training_rows(plan: AllReducePlan, question: str, results: Results) -> list[TrainingRow]:
     jobs = trainings(plan)[question]
     results_by_arm = {job.arm: results[job.name] for job in jobs}
-    trainings_by_arm = {arm: each for arm, each in results_by_arm.items() if isinstance(each, TrainingResult)}
+    trainings_by_arm = {
+        arm: each for arm, each in results_by_arm.items() if isinstance(each, AllReduceTrainingResult)
+    }
     best_loss = min(each.last_loss for each in trainings_by_arm.values())
     untrained_loss = next(iter(trainings_by_arm.values())).chance_loss
     loss = best_loss + LEARNED_MARGIN * (untrained_loss - best_loss)
@@ -272,7 +281,9 @@ def _jobs_row(question: str, row: Sequence[SharingPoint], results: Results) -> J
     )  # fmt: skip
 
 
-def _model_steps(plan: Plan, scheme: Scheme, gbit: float, result_of: ResultLookup) -> list[ModelStep]:
+def _model_steps(
+    plan: AllReducePlan, scheme: Scheme, gbit: float, result_of: ResultLookup
+) -> list[ModelStep]:
     model = model_of(plan)
     steps = []
     for point in model_points(plan, scheme, gbit):

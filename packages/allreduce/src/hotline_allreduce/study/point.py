@@ -20,7 +20,7 @@ from foundation.settings import Strict
 from hotline_allreduce.simulation.measure import IDEAL, AllReduceResult, measure
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
-from hotline_allreduce.study.training import ARMS, Training, TrainingResult, train
+from hotline_allreduce.study.training import ARMS, AllReduceTraining, AllReduceTrainingResult, train
 from simulator.costs import Hosts, Network
 from simulator.task_cache import CachedResult, Task
 
@@ -84,7 +84,7 @@ class AllReducePoint(Strict):
         )  # fmt: skip
 
 
-class TrainingPoint(Training):
+class AllReduceTrainingPoint(AllReduceTraining):
     kind: Literal["train"] = "train"
     hosts: Literal["ideal", "measured"] = "ideal"
 
@@ -109,7 +109,7 @@ class TrainingPoint(Training):
     def network(self) -> Network:
         return make_network(self.gbit)
 
-    def run(self) -> TrainingResult:
+    def run(self) -> AllReduceTrainingResult:
         return train(self, self.network, host_costs(self.hosts))
 
 
@@ -163,12 +163,12 @@ class SharingPoint(Strict):
         return share(scheme.subject, scheme.server_count(self.workers), *arguments)
 
 
-Point = AllReducePoint | TrainingPoint | SharingPoint
+Point = AllReducePoint | AllReduceTrainingPoint | SharingPoint
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
-class PointResult(CachedResult):
-    result: AllReduceResult | TrainingResult | SharingResult = Field(union_mode="left_to_right")
+class AllReducePointResult(CachedResult):
+    result: AllReduceResult | AllReduceTrainingResult | SharingResult = Field(union_mode="left_to_right")
     wall_s: float
 
 
@@ -204,4 +204,6 @@ def run_point(point_json: str) -> str:
     start = time.perf_counter()
     result = point.run()
     wall_s = time.perf_counter() - start
-    return PointResult(fingerprint=fingerprint(point), result=result, wall_s=wall_s).model_dump_json()
+    return AllReducePointResult(
+        fingerprint=fingerprint(point), result=result, wall_s=wall_s
+    ).model_dump_json()

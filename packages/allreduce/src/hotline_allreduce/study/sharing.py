@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_jobs
-from foundation.designs.interface import Hosts
+from foundation.designs.interface import SwitchHosts
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.keys import KeySpace
@@ -65,7 +65,7 @@ def share(
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
     arms = [replace(subject.arm, job=subject.arm.job + _JOB_STRIDE * k) for k in range(jobs)]
-    switch = switch_of(subject.design, Hosts(workers, servers, network.rack or 1, jobs=jobs), arms)
+    switch = switch_of(subject.design, SwitchHosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
     simulated = SimulatedNetwork(

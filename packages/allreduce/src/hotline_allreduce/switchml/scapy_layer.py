@@ -10,7 +10,7 @@ from scapy.packet import Packet as Layer
 from hotline_allreduce.switchml.packet import KIND, OCTETS, SIZE, VALUES, SwitchMLPacket, parse
 
 
-class SwitchML(Layer):  # fields are named as in `SwitchMLPacket`
+class SwitchMLLayer(Layer):  # fields are named as in `SwitchMLPacket`
     name = "SwitchML"
     fields_desc: ClassVar = [
         BitField("kind", KIND, 4),
@@ -28,11 +28,11 @@ class SwitchML(Layer):  # fields are named as in `SwitchMLPacket`
 def encode_with_scapy(datagram: bytes) -> bytes:
     packet = parse(datagram)
     lists = {"exponents": list(packet.exponents), "values": list(packet.values)}
-    return bytes(SwitchML(**{**packet._asdict(), **lists}))
+    return bytes(SwitchMLLayer(**{**packet._asdict(), **lists}))
 
 
 def decode_with_scapy(datagram: bytes) -> bytes:
     if len(datagram) != OCTETS:
         return b""
-    packet = SwitchML(datagram)
+    packet = SwitchMLLayer(datagram)
     return SwitchMLPacket._make(getattr(packet, name) for name in SwitchMLPacket._fields).build()

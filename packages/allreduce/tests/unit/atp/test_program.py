@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.forwarding import Receiver
-from controller.tables import Group
-from foundation.designs.interface import Hosts
+from controller.forwarding import ReceiverRow
+from controller.tables import GroupRow
+from foundation.designs.interface import SwitchHosts
 from foundation.errors import HotlineError
 from hotline_allreduce.atp import control
 from hotline_allreduce.atp.design import DESIGN
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, SwitchModel
+from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel
 from hotline_allreduce.atp.packet import ACK, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket, parse
 from packages.allreduce.tests.harness.atp import SERVER, SwitchUnderTest, arm_with
 from switch_harness.effort import examples
@@ -67,7 +67,7 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
     )
 
 
-def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
+def same_state(program: SwitchUnderTest, model: AtpSwitchModel) -> None:
     memory = model.memory
     assert program.cells("claim.owners", CELLS) == [cell.owner for cell in memory]
     assert program.cells("bitmaps.bitmaps", CELLS) == [cell.bitmap for cell in memory]
@@ -80,7 +80,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
         assert program.cells("claim.tensors", CELLS) == [cell.key for cell in memory]
 
 
-def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) -> None:
+def hold(program: SwitchUnderTest, model: AtpSwitchModel, taken: Sequence[Step]) -> None:
     """Check that program and model answer the same, and have the same state after each packet."""
     for step in taken:
         packet = step.packet(program.workers)
@@ -97,7 +97,7 @@ def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) ->
 def test_the_program_is_the_model(check: bool, data: Any, workers: int) -> None:
     taken = data.draw(steps(workers))
     arms = [arm_with(check, job=job) for job in JOBS]
-    hold(SwitchUnderTest(workers, arms), SwitchModel(CELLS, check), taken)
+    hold(SwitchUnderTest(workers, arms), AtpSwitchModel(CELLS, check), taken)
 
 
 def rounds(workers: int, job: int = 13) -> list[Step]:
@@ -118,9 +118,9 @@ def rounds(workers: int, job: int = 13) -> list[Step]:
 def test_the_interpreted_program_is_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
     arms = [arm_with(job=job) for job in JOBS]
-    hold(SwitchUnderTest(3, arms, described(DESIGN)), SwitchModel(CELLS), rounds(3))
+    hold(SwitchUnderTest(3, arms, described(DESIGN)), AtpSwitchModel(CELLS), rounds(3))
     arms = [arm_with(True, job=job) for job in JOBS]
-    hold(SwitchUnderTest(3, arms, described(DESIGN)), SwitchModel(CELLS, True), rounds(3))
+    hold(SwitchUnderTest(3, arms, described(DESIGN)), AtpSwitchModel(CELLS, True), rounds(3))
 
 
 # -- bytes, by hand
@@ -241,11 +241,14 @@ def test_published_rules_isolate_no_job() -> None:
 
 
 def test_jobs_have_separate_rows_and_groups() -> None:
-    rows = control.CONTROL.rows(Hosts(2, 1), [arm_with(), arm_with(check=True, job=14)], 0)
-    assert [row.receiver for row in rows if isinstance(row, Receiver)] == [1, 2, 3, 4]
-    groups = {row.group: row.replicas for row in rows if isinstance(row, Group)}
+    rows = control.CONTROL.rows(SwitchHosts(2, 1), [arm_with(), arm_with(check=True, job=14)], 0)
+    assert [row.receiver for row in rows if isinstance(row, ReceiverRow)] == [1, 2, 3, 4]
+    groups = {row.group: row.replicas for row in rows if isinstance(row, GroupRow)}
     assert groups == {1: ((1, 1), (2, 2)), 2: ((1, 3), (2, 4))}
-    for hosts, message in ((Hosts(33, 1), "2 to 32 workers, got 33"), (Hosts(2, 5), "4 servers, got 5")):
+    for hosts, message in (
+        (SwitchHosts(33, 1), "2 to 32 workers, got 33"),
+        (SwitchHosts(2, 5), "4 servers, got 5"),
+    ):
         with pytest.raises(HotlineError, match=message):
             control.CONTROL.rows(hosts, [arm_with()], 0)
 
@@ -295,4 +298,4 @@ def test_a_broken_program_is_not_the_model(where: tuple[Any, ...]) -> None:
     arms = [arm_with(job=job) for job in JOBS]
     program = SwitchUnderTest(3, arms, description=broken(DESIGN, *where))
     with pytest.raises(AssertionError):
-        hold(program, SwitchModel(CELLS), rounds(3))
+        hold(program, AtpSwitchModel(CELLS), rounds(3))

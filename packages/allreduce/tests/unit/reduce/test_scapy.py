@@ -66,7 +66,7 @@ def test_scapy_and_the_codec_of_atp_agree(packet: AtpPacket) -> None:
 def test_scapy_and_the_codec_of_switchml_agree(packet: SwitchMLPacket) -> None:
     datagram = packet.build()
     check_codec(switchml_layer, datagram)
-    layer = switchml_layer.SwitchML(datagram)
+    layer = switchml_layer.SwitchMLLayer(datagram)
     assert (layer.kind, layer.size, layer.set, layer.slot) == (1, 1, packet.set, packet.slot)
     assert tuple(layer.exponents) == packet.exponents
 

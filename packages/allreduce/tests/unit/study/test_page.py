@@ -20,19 +20,25 @@ from hotline_allreduce.study import plan as plans
 from hotline_allreduce.study import point as points
 from hotline_allreduce.study.breakdown import PARTS
 from hotline_allreduce.study.figures import figures_of
-from hotline_allreduce.study.numbers import Line, Numbers, numbers_of, run_plan
+from hotline_allreduce.study.numbers import AllReduceNumbers, Line, numbers_of, run_plan
 from hotline_allreduce.study.page import tables_of, write_page
-from hotline_allreduce.study.plan import FULL, QUICK, Plan, points_by_loss, points_of, trainings
-from hotline_allreduce.study.point import AllReducePoint, Point, PointResult, SharingPoint, fingerprint
+from hotline_allreduce.study.plan import FULL, QUICK, AllReducePlan, points_by_loss, points_of, trainings
+from hotline_allreduce.study.point import (
+    AllReducePoint,
+    AllReducePointResult,
+    Point,
+    SharingPoint,
+    fingerprint,
+)
 from hotline_allreduce.study.schemes import SCHEMES, scheme_of
 from hotline_allreduce.study.sharing import SharingResult
-from hotline_allreduce.study.training import TrainingResult
+from hotline_allreduce.study.training import AllReduceTrainingResult
 from hotline_dense.catalogue import open_model
 from simulator import task_cache
 from simulator.training import LossCurve
 from tests.harness.cli import invoke
 
-SMALL = Plan(
+SMALL = AllReducePlan(
     workers=(2, 4),
     values=100_000,
     lengths=(1_000, 10_000),
@@ -44,7 +50,7 @@ SMALL = Plan(
 )
 
 
-def fake_result(point: Point) -> AllReduceResult | TrainingResult | SharingResult:
+def fake_result(point: Point) -> AllReduceResult | AllReduceTrainingResult | SharingResult:
     """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
     if isinstance(point, SharingPoint):
         rates = [3e6 / point.jobs, *[1e6 / point.jobs] * (point.jobs - 1)]
@@ -61,18 +67,18 @@ def fake_result(point: Point) -> AllReduceResult | TrainingResult | SharingResul
         )  # fmt: skip
     losses = [0.7 - 0.01 * k for k in range(20)]
     numbers = [float(k) for k in range(20)]
-    return TrainingResult(
+    return AllReduceTrainingResult(
         waits=point.design.is_lockstep, keys_per_step=3, parameters=9, step_us=1_234.5,
         steps_per_s=9_876.0, bytes_per_step=55_443.0, packets_per_step=321.0, server_packets_per_step=12.0,
         retransmissions=0, chance_loss=0.69, loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses),
     )  # fmt: skip
 
 
-def numbers(plan: Plan = SMALL) -> Numbers:
+def numbers(plan: AllReducePlan = SMALL) -> AllReduceNumbers:
     return numbers_of(plan, {point.name: fake_result(point) for point in points_of(plan)})
 
 
-def cells(found: Numbers) -> dict[str, list[list[str]]]:
+def cells(found: AllReduceNumbers) -> dict[str, list[list[str]]]:
     """Return the rows of each table, by its title."""
     return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
 
@@ -160,7 +166,7 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("analysis.page.study.write_figures", skip_figures)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
-    assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
+    assert AllReduceNumbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
     label = cells(found)
     text = html.unescape(re.sub(r"<[^>]*>", "\n", page))
     for title, rows in label.items():
@@ -216,7 +222,9 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for k, [text] in enumerate(tasks):
             point = points._POINT.validate_json(text)
             names.append(point.name)
-            result = PointResult(fingerprint=fingerprint(point), result=fake_result(point), wall_s=1.0)
+            result = AllReducePointResult(
+                fingerprint=fingerprint(point), result=fake_result(point), wall_s=1.0
+            )
             found.append((k, result.model_dump_json()))
         return found
 
@@ -245,7 +253,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list
     command = ("allreduce", "--quick", "--into", tmp_path / "allreduce")
     run = invoke(*command, "--json")
     assert run.exit_code == 0, run.output
-    assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
+    assert AllReduceNumbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
     monkeypatch.setattr("analysis.page.study.write_figures", skip_figures)
     second = invoke(*command)

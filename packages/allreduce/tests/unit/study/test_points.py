@@ -13,7 +13,7 @@ from hotline_allreduce.study.memory import memories
 from hotline_allreduce.study.plan import (
     FULL,
     QUICK,
-    Plan,
+    AllReducePlan,
     breakdown_points,
     make_point,
     points_by_size,
@@ -22,7 +22,7 @@ from hotline_allreduce.study.plan import (
 from hotline_allreduce.study.point import AllReducePoint, task_of
 from hotline_allreduce.study.schemes import SCHEMES, scheme_of
 
-TINY = Plan(
+TINY = AllReducePlan(
     workers=(2, 3), values=6_400, lengths=(640,), seeds=1, steps=5, jobs=(1,), shared_values=640, model=None
 )
 OCTETS = 14 + 20 + 8 + 10 + 4 * 64
@@ -127,7 +127,7 @@ def test_memory_is_that_of_the_compiled_programs() -> None:
 
 
 @pytest.mark.parametrize("plan", [QUICK, FULL], ids=["quick", "full"])
-def test_points_are_done_once_and_the_longest_first(plan: Plan) -> None:
+def test_points_are_done_once_and_the_longest_first(plan: AllReducePlan) -> None:
     points = points_of(plan)
     assert len({point.model_dump_json() for point in points}) == len(points)
     assert [point.cost for point in points] == sorted((point.cost for point in points), reverse=True)

@@ -13,8 +13,8 @@ from foundation.errors import DataError
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
 from hotline_answers.cluster_answer.capacity import (
+    CalculationCheck,
     CapacityModel,
-    Check,
     next_size_to_check,
     smallest_sufficient_size,
 )
@@ -49,7 +49,7 @@ class ClusterAnswer(Strict):
     sizes: tuple[Size, ...]
     stops_at: int
     """Size beyond which a larger hot set adds less than 3 % to the capacity."""
-    checks: tuple[Check, ...]
+    checks: tuple[CalculationCheck, ...]
     """Comparisons of a size's calculated and simulated capacity, in order; if the last check has failed,
     calculated capacities are estimates."""
     part_check: PartCheck | None
@@ -142,8 +142,8 @@ def _count_packets(
 def _check_capacities(
     config: SimulationConfig, workload: ScoredWorkload, model: CapacityModel,
     counts_by_size: dict[int, PackingCounts], simulated_capacities: dict[int, float], reporter: Reporter,
-) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
-    checks = list[Check]()
+) -> tuple[list[Size], tuple[CalculationCheck, ...]]:  # fmt: skip
+    checks = list[CalculationCheck]()
 
     def sizes() -> list[Size]:
         return [
@@ -154,7 +154,7 @@ def _check_capacities(
     def simulate(top_k: int) -> None:
         calculated = model.capacity(counts_by_size[top_k])
         _, simulated_capacities[top_k] = capacities(config, workload, top_k, reporter)
-        checks.append(Check(top_k, calculated, simulated_capacities[top_k]))
+        checks.append(CalculationCheck(top_k, calculated, simulated_capacities[top_k]))
         model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
 
     def sufficient_top_k() -> int:

@@ -30,7 +30,7 @@ _MIN_PACKETS = 0.05
 """Minimum packets to servers, as a fraction of those without offload, to derive a packet's cost from."""
 
 
-class Check(NamedTuple):
+class CalculationCheck(NamedTuple):
     top_k: int
     calculated: float  # capacity, steps/s
     simulated: float  # capacity, steps/s

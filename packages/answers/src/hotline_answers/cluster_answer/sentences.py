@@ -8,7 +8,7 @@ from analysis.wording import texts
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
-from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, Check
+from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, CalculationCheck
 from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.cluster_answer.hotset import ReadLog
 from hotline_answers.cluster_answer.part import PartCheck
@@ -54,7 +54,7 @@ def sentences(
     comparison: OffloadComparison,
     sizes: Sequence[Size],
     sufficient_size: Size,
-    checks: Sequence[Check],
+    checks: Sequence[CalculationCheck],
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
     ages: Staleness | None = None,
@@ -165,7 +165,7 @@ def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
         )
 
 
-def _checks(checks: Sequence[Check]) -> str:
+def _checks(checks: Sequence[CalculationCheck]) -> str:
     source = "Capacities of sizes that were not simulated are calculated from counts of packets"
     if not checks:
         return f"{source}; no other size was simulated to check them."

@@ -6,7 +6,7 @@ from pathlib import Path
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
-from analysis.wording import Row, Table, plain
+from analysis.wording import ReportTable, Row, plain
 from foundation.designs.arms import arms_in_answer, measured_arms, reference_of
 from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
@@ -39,7 +39,7 @@ def write_page(sweeps: Sequence[Sweep], results: SweepResults, folder: Path) -> 
     return report
 
 
-def table(sweep: Sweep, results: SweepResults) -> Table:
+def table(sweep: Sweep, results: SweepResults) -> ReportTable:
     points = {point.name: results[sweep.name, point.name] for point in sweep.points}
     base_arm = reference_of(name for cached_point in points.values() for name in cached_point.result.arms)
     other_arms = [
@@ -50,7 +50,7 @@ def table(sweep: Sweep, results: SweepResults) -> Table:
     ]
     changes = [f"{label}: {arm.name}" for label, arm in _change_columns(other_arms)]
     head = (sweep.axis, f"steps/s: {base_arm.name}", *changes, "RPCs", "lanes")
-    return Table(f"{sweep.title}: against {base_arm.name}", head, rows)
+    return ReportTable(f"{sweep.title}: against {base_arm.name}", head, rows)
 
 
 _CHANGE_METRICS = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}

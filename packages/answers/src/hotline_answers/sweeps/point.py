@@ -39,7 +39,7 @@ class SweptArm(Strict):
     simulated: SimulatedArm
 
 
-class PointResult(Strict):
+class SweepPointResult(Strict):
     arms: dict[str, SweptArm]
     sent: int  # lanes of pushes
     lost: int  # lanes
@@ -55,7 +55,7 @@ class PointCost(Strict):
 
 
 class CachedPoint(CachedResult):
-    result: PointResult
+    result: SweepPointResult
     cost: PointCost
 
 
@@ -86,12 +86,12 @@ def simulate_point(config_json: str, scratch: str | None = None) -> str:
     return point.model_dump_json(indent=2)
 
 
-def summarize_run(run: TemporaryRun) -> PointResult:
+def summarize_run(run: TemporaryRun) -> SweepPointResult:
     folder, record, summary = run
     assert record.simulation is not None
     push_p99s = _closed_push_p99(folder)
     callers = concurrency_of(source_of_run(folder))
-    return PointResult(
+    return SweepPointResult(
         arms={
             arm: _swept_arm(arm, record, summary, push_p99s[arm], callers[(arm,)])
             for arm in record.simulation.arms

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import Arm
-from hotline_allreduce.atp.client import AtpClient
+from hotline_allreduce.atp.agents import AtpClient
 from hotline_allreduce.atp.design import DESIGN, settings_of
-from hotline_allreduce.atp.floats import MAX_MAGNITUDE, SCALE
 from hotline_allreduce.atp.packet import CELLS, MAX_SEQUENCE, VALUES
+from hotline_allreduce.atp.worker import MAX_MAGNITUDE, SCALE
 from hotline_allreduce.dense.client import Vector, VectorClient
 from hotline_allreduce.simulation.schedule import FAULTS, ScheduleRange
 from hotline_allreduce.simulation.subject import STALL_TIMEOUT_NS, Subject
