@@ -60,7 +60,7 @@ class Drawing:
 @dataclass(frozen=True, slots=True)
 class Page:
     title: str
-    plots: Sequence[Plot]
+    plots: Sequence[Plot] = ()
     first_screen: Result | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""

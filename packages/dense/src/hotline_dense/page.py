@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
 from analysis.wording import AnswerText, ReportTable, Span
 from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule
@@ -61,7 +60,6 @@ def write_whatif(
         ],
         provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
         tables=[("Required network", [table])],
-        plots=[plot(figure) for figure in figures],
         how_to_read=_HOW_TO_READ_WHATIF,
         glossary=_GLOSSARY,
     )
@@ -80,7 +78,6 @@ def write_overlap(
         title="Which gradients to merge",
         provenance=[*_sources(models), *network.describe()],
         tables=[("Time of a step", [times_table(times)])],
-        plots=[plot(figure) for figure in figures],
         how_to_read=_HOW_TO_READ_OVERLAP,
         glossary=_GLOSSARY,
     )

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from foundation.logs.parts import make_folder
 from foundation.settings import Strict
 from hosts.config import CollectionSettings
 from hotline_optimisers.offload import OffloadChanges
 from hotline_optimisers.plan import ARMS, TITLES, OptimiserPlan, data_of, offload_jobs_of, tuning_jobs_of
-from hotline_optimisers.point import OffloadPoint, OptimiserTrainingPoint, run_points
+from hotline_optimisers.point import OffloadPoint, OptimiserTrainingPoint
 from hotline_optimisers.training import DataName, OptimiserTraining, OptimiserTrainingResult
-from simulator.task_cache import TaskProgress
+from simulator.study import StudyProgress, run_points
 
 
 class TrainingCurve(Strict):
@@ -49,32 +48,31 @@ class OptimiserNumbers(Strict):
 
 def run_plan(
     plan: OptimiserPlan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
-    progress: TaskProgress,
+    progress: StudyProgress,
 ) -> OptimiserNumbers:  # fmt: skip
     """Run all points that have no cached result in `folder`/points; raise `DataError`."""
-    make_folder(folder)
     data = data_of(plan, ratings)
     tuning_jobs = tuning_jobs_of(plan, data)
     options = (folder, scheduler, processes, progress)
 
     def train_all(jobs: Sequence[OptimiserTraining]) -> list[OptimiserTrainingResult]:
-        return run_points(
-            OptimiserTrainingResult, [OptimiserTrainingPoint(job=job) for job in jobs], *options
-        )
+        points = [OptimiserTrainingPoint(job=job) for job in jobs]
+        results = run_points(points, *options)
+        return [results.of(point) for point in points]
 
     tunings = iter(zip(tuning_jobs, train_all(tuning_jobs), strict=True))
     # `tuning_jobs_of` orders jobs by data set, then arm, then learning rate.
     groups = [list(islice(tunings, len(plan.factors))) for _ in data for _ in ARMS]
     best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     results = train_all([job.model_copy(update={"is_tuning": False}) for job in best_jobs])
-    offload_jobs = offload_jobs_of(plan)
-    changes = run_points(OffloadChanges, [OffloadPoint(job=job) for job in offload_jobs], *options)
+    offload_points = [OffloadPoint(job=job) for job in offload_jobs_of(plan)]
+    changes = run_points(offload_points, *options)
     labels = [arm.label for _ in data for arm in ARMS]
     return OptimiserNumbers(
         curves=[_curve(*each) for each in zip(groups, best_jobs, labels, results, strict=True)],
         points=[
-            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=each)
-            for job, each in zip(offload_jobs, changes, strict=True)
+            MapPoint(hit_share=each.job.hit_share, budget=each.job.budget, worth=changes.of(each))
+            for each in offload_points
         ],
     )
 

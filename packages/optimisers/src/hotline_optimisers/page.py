@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
 from analysis.wording import ReportTable
 from hotline_optimisers.figures import figures_of
@@ -32,7 +31,6 @@ def write_page(numbers: OptimiserNumbers, provenance: Sequence[tuple[str, str]],
     page = Page(
         title="Optimisers at servers, with the hot set in the switch",
         provenance=provenance,
-        plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         how_to_read=_HOW_TO_READ,
     )

@@ -18,7 +18,7 @@ from hotline_optimisers.offload import Offload, simulate_changes
 from hotline_optimisers.page import tables_of
 from hotline_optimisers.plan import ARMS, BUDGETS, OptimiserPlan
 from hotline_optimisers.training import Data, OptimiserTraining, OptimiserTrainingResult, train
-from simulator import task_cache
+from simulator import study
 
 SHAPE = WorkloadShape(parameters=30_000, hot_parameters=600, keys_per_step=300)
 CLICKS = Data(name="clicks", hot_keys=600, shape=SHAPE)
@@ -90,10 +90,10 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OptimiserNumbe
         yield from enumerate(function(*arguments) for arguments in texts)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(task_cache, "run_in_parallel", run_on_this_machine)
+        patched.setattr(study, "run_in_parallel", run_on_this_machine)
         folder: Path = tmp_path_factory.mktemp("optimisers")
         found = run_plan(SMALL, None, folder, None, 1, lambda *_: None)
-        patched.setattr(task_cache, "run_in_parallel", None)
+        patched.setattr(study, "run_in_parallel", None)
         # Cached results are used again.
         assert run_plan(SMALL, None, folder, None, 1, lambda *_: None) == found
         yield found

@@ -50,12 +50,11 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
         all_figures, key=lambda figure: (not figure.name.startswith("fig-"), figure.name)
     )
     progress("files")
-    return write_report(_page(main_runs, ordered_figures, fig_9, runs), ordered_figures, folder)
+    return write_report(_page(main_runs, fig_9, runs), ordered_figures, folder)
 
 
 def _page(
     main_runs: Sequence[MeasuredRun],
-    ordered_figures: Sequence[Figure],
     fig_9: Figure,
     runs: dict[str, MeasuredRun],
 ) -> Page:
@@ -77,7 +76,6 @@ def _page(
         facts=caveats(is_simulated=False),
         how_to_read=how_to_read(first_run.summary, is_simulated=False),
         glossary=glossary(first_run.summary.run_arms),
-        plots=[plot(figure) for figure in ordered_figures],
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
 from analysis.wording import ReportTable
 from foundation.text import pluralize
@@ -40,7 +39,6 @@ def write_page(numbers: AllReduceNumbers, provenance: Sequence[tuple[str, str]],
     page = Page(
         title="All-reduce: designs side by side",
         provenance=provenance,
-        plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         how_to_read=_HOW_TO_READ,
     )

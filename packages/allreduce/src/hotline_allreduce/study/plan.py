@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from foundation.designs import hotset
-from hotline_allreduce.study.point import AllReducePoint, AllReduceTrainingPoint, Point, SharingPoint
+from hotline_allreduce.study.point import AllReducePoint, AllReduceTrainingPoint, NetworkPoint, SharingPoint
 from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from hotline_allreduce.study.training import ARMS
 from hotline_dense.catalogue import DenseModel, open_model
@@ -178,9 +178,9 @@ def sharing_points(plan: AllReducePlan) -> dict[str, list[list[SharingPoint]]]:
     }
 
 
-def points_of(plan: AllReducePlan) -> list[Point]:
+def points_of(plan: AllReducePlan) -> list[NetworkPoint]:
     """Return each point once, the longest first, to keep all processes busy until the end."""
-    points: Iterator[Point] = chain(
+    points: Iterator[NetworkPoint] = chain(
         _reduction_points(plan), *trainings(plan).values(), *chain(*sharing_points(plan).values())
     )
     unique = {point.name: point for point in points}
