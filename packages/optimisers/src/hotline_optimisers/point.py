@@ -16,7 +16,7 @@ from foundation.settings import Strict
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers.offload import Offload, OffloadChanges, simulate_changes
 from hotline_optimisers.training import PLACEMENTS, OptimiserTraining, OptimiserTrainingResult, train
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
 
 _LINK_GBIT = 10.0
@@ -69,7 +69,7 @@ class OptimiserPointResult(CachedResult):
 
 def fingerprint(point: Point) -> str:
     modules = (point.job.__module__, "simulator.costs", *point.design.modules)
-    texts = (each.model_dump_json() for each in (point, Network(), Hosts()))
+    texts = (each.model_dump_json() for each in (point, Network(), HostCosts()))
     hasher = hashlib.sha256(" ".join([digest_of(point.design.program, modules), *texts]).encode())
     if isinstance(point, OptimiserTrainingPoint) and point.job.data.file is not None:
         hasher.update(point.job.data.file.read_bytes())
