@@ -142,8 +142,8 @@ class SimulatedCore:
     running_since: int
 
 
-class HostCosts:
-    """Durations of agents, as in `simulator.costs.Hosts`; servers have `serve_take_ns`, `serve_send_ns`."""
+class AgentDurations:
+    """Durations of agents, as in `simulator.costs.HostCosts`; servers have `serve_take_ns` and so on."""
 
     wake_ns: int
     idle_ns: int
@@ -221,7 +221,7 @@ class World(NamedTuple):
     run_queues: Ints  # int64[c, 2^k]: rings of agents that wait for each core
     burst: Ints  # int64[BURST]: frames that `send_burst` sends
     heads: Octets  # uint8[n, peers, HEAD_BYTES]: heads of the frames of each agent to each peer
-    costs: HostCosts
+    costs: AgentDurations
     workers: Any  # a design's state class, whose arrays have one more axis
     """States of all workers, of the class of their design's state: each array has one more axis in front,
     [workers], except read-only arrays, which all workers share."""

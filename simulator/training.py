@@ -19,8 +19,7 @@ from hosts.keys import KeySpace
 from hosts.model import Model
 from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Samples, Trace
-from simulator.costs import Hosts as Costs
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.ledger import SimulatedPushLedger
 from simulator.simulated_switch import SimulatedSwitch
@@ -75,7 +74,7 @@ def trace_of_samples(
 
 
 def make_network(
-    design: Design, arm: Arm, trace: Trace, workers: int, servers: int, network: Network, costs: Costs,
+    design: Design, arm: Arm, trace: Trace, workers: int, servers: int, network: Network, costs: HostCosts,
     seed: int, hot_keys: Keys | None = None, tables: Sequence[TableOptimiser] = (),
     settings: RunSettings | None = None,
 ) -> SimulatedNetwork:  # fmt: skip
@@ -95,7 +94,7 @@ def train_closed_loop(
     simulated_network: SimulatedNetwork,
     trace: Trace,
     models: Sequence[Model],
-    costs: Costs,
+    costs: HostCosts,
     steps: range,
     compute_costs: Sequence[WorkerCost],
 ) -> ClosedLoopResult:

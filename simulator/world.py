@@ -29,7 +29,7 @@ from nativekit.plain import plain
 from nativekit.records import Records, one_record, records, zeros
 from nativekit.reference import pinned_ref, row
 from simulator.costs import (
-    Hosts,
+    HostCosts,
     Network,
     cables_of,
     costs_of,
@@ -96,7 +96,7 @@ class VirtualClient(BaseClient):
 class SimulatedNetwork:
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest_batch: int,
-        workers: int, servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
+        workers: int, servers: int, network: Network, hosts: HostCosts, seed: int, journal_bytes: int = 0,
         has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
         settings: RunSettings | None = None, neighbours: Sequence[Arm] = (),
     ) -> None:  # fmt: skip
@@ -326,7 +326,7 @@ def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
     return first_host
 
 
-def _make_agents(workers: int, servers: int, hosts: Hosts) -> Records[SimulatedAgent]:
+def _make_agents(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedAgent]:
     agents = records(workers + servers, SimulatedAgent)
     agents.alarm = agents.driver_due = NEVER
     worker_cores = hosts.worker_cores or workers
@@ -336,11 +336,11 @@ def _make_agents(workers: int, servers: int, hosts: Hosts) -> Records[SimulatedA
     return agents
 
 
-def _number_of_cores(workers: int, servers: int, hosts: Hosts) -> int:
+def _number_of_cores(workers: int, servers: int, hosts: HostCosts) -> int:
     return (hosts.worker_cores or workers) + (hosts.server_cores or servers)
 
 
-def _make_cores(workers: int, servers: int, hosts: Hosts) -> Records[SimulatedCore]:
+def _make_cores(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedCore]:
     cores = records(_number_of_cores(workers, servers, hosts), SimulatedCore)
     cores.running = ABSENT
     return cores

@@ -25,8 +25,16 @@ from typing import Protocol
 from foundation.errors import HotlineError
 from topologies.embedding_tables import EmbeddingTables, parse_declaration
 from topologies.joined_worker import JoinedWorker
-from topologies.lines import MAX_LINE_BYTES, Message, read_lines, send_line
-from topologies.requests import RequestRefused, check_metrics, check_owner, check_rank
+from topologies.lines import (
+    MAX_LINE_BYTES,
+    Message,
+    RequestRefused,
+    check_metrics,
+    check_owner,
+    check_rank,
+    read_lines,
+    send_line,
+)
 
 log = logging.getLogger(__name__)
 

@@ -189,8 +189,7 @@ def _earlier_files(file: Path) -> list[Path]:
 
 async def serve(config: Config, socket: Path) -> None:
     # These import Mininet.
-    from topologies.network import network
-    from topologies.nodes import ScriptHost
+    from topologies.network import ScriptHost, network
 
     placement, folder = place(config.placement, config.servers, config.workers), folder_of(config)
     with network(config, placement, folder / "logs", ScriptHost) as testbed_network:

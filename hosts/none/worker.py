@@ -13,7 +13,6 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
 from hosts.keys import KeySpace
-from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
 from hosts.worker.window import (
     Slot,
@@ -22,6 +21,7 @@ from hosts.worker.window import (
     log_answer,
     next_resend,
     octets,
+    open_calls,
     retransmit,
     take_slot,
     time_round_trip,

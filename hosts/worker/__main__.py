@@ -38,12 +38,11 @@ from hosts.warm import warm_worker
 from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.worker.ledger import Ledger
-from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
 from hosts.worker.loop import Driver, JobSocket, LoopContext, make_operate
 from hosts.worker.machine import machine_for
 from hosts.worker.replay import ReplayLog, file_name, renew
 from hosts.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
-from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
 
 _NO_ROUND = -1  # round of rows that belong to no block

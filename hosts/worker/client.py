@@ -15,10 +15,10 @@ from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
-from hosts.worker.arrays import OperandState
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
 from hosts.worker.rpcs import RpcsHeader
+from hosts.worker.window import OperandState
 from nativekit.records import Records, records, with_arrays
 
 NO_ITERATION = 0  # iteration of an operation that is not part of a step

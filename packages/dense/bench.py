@@ -13,8 +13,7 @@ from hotline_dense.figures import scaling_map
 from hotline_dense.layers import Layers
 from hotline_dense.network import DenseNetwork
 from hotline_dense.packets import compare_with_formula, simulate_rings
-from hotline_dense.schedulers import SCHEDULERS, best
-from hotline_dense.search import optimum
+from hotline_dense.schedulers import SCHEDULERS, best, optimum
 from hotline_dense.whatif import PAPER_FUSION
 from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result

@@ -7,15 +7,17 @@ completions on one clock.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from foundation.designs.interface import NEVER, WORKER_OPS
 from foundation.protocol.codec import MAX_U32
+from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
+from nativekit.plain import plain
 from nativekit.records import Records, RecordTable, Words, one_record, records
 from nativekit.reference import as_ref, row
 from simulator.links import mix64, next_random
@@ -208,3 +210,45 @@ def abandon_operation(world: World, operations: WorkerOperations, w: int) -> Non
     if worker.state == IN_OPERATION:
         _record_answers(operations, w, int64(worker.operations) - 1, row(world.workers, w))
     worker.state = IDLE
+
+
+_delta_of = plain(delta_of)
+_NS_PER_US = 1_000
+
+
+def history_of(operations: WorkerOperations) -> list[dict[str, object]]:
+    """Return operations in order of invocation; `completed_us` is None if an operation did not complete.
+
+    `keys` maps keys to the values that were pushed, or that a completed pull has returned; `unknown` lists
+    the unacknowledged keys of a push.
+    """
+    rows = [
+        _row_of_operation(operations, w, k)
+        for w, worker in enumerate(operations.progress)
+        for k in range(int(worker.operations))
+    ]
+    return sorted(rows, key=lambda row: cast(float, row["invoked_us"]))
+
+
+def _row_of_operation(operations: WorkerOperations, w: int, k: int) -> dict[str, object]:
+    operation = operations.history[w, k]
+    mask, added = int(operation.mask), int(operation.added)
+    keys = [key for key in range(KEYS) if mask >> key & 1]
+    completed = int(operation.completed)
+    row: dict[str, object] = {
+        "worker": w + 1,
+        "op": Op(int(operation.kind)).name,
+        "invoked_us": int(operation.invoked) / _NS_PER_US,
+        "completed_us": completed / _NS_PER_US if completed else None,
+    }
+    if operation.kind == PULL:
+        return {
+            **row,
+            "keys": {key: int(operations.pulled[w, k, key]) if completed else None for key in keys},
+        }
+    unknown_keys = [key for key in keys if not added >> key & 1]
+    return {
+        **row,
+        "keys": {key: int(_delta_of(operations.header, w, k, key)) for key in keys},
+        "unknown": unknown_keys,
+    }

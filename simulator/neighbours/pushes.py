@@ -14,8 +14,7 @@ from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm, SwitchHosts
 from foundation.designs.registry import design as find_design
 from hosts.keys import KeySpace
-from simulator.costs import Hosts as HostCosts
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.simulated_switch import switch_of
 from simulator.world import SimulatedNetwork, VirtualClient

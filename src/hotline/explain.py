@@ -15,7 +15,7 @@ from foundation.protocol import addressing, codec, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, Header, Op
-from simulator.row_writer import RowWriter
+from simulator.simulated_switch import RowWriter
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline

@@ -9,8 +9,7 @@ from typing import Any
 
 from controller.tables import TableRow
 from foundation.designs.interface import Design
-from simulator.row_writer import RowWriter
-from simulator.simulated_switch import compiled_config
+from simulator.simulated_switch import RowWriter, compiled_config
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info

@@ -27,7 +27,7 @@ from hosts.ps.config import PsConfig
 from hosts.sockets import open_udp
 from hosts.worker import ledger
 from hosts.worker.__main__ import main as worker_main
-from hosts.worker.writer import ROWS
+from hosts.worker.logs import ROWS
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import PATIENCE_S
 from tests.harness import agents

@@ -19,7 +19,7 @@ from controller.hotset.follower import Period
 from controller.hotset.migrate import MigrationPlan, Move
 from controller.hotset.selection import Rule
 from controller.tables import HotParam, JobRow, KeyState
-from experiment import bars as progress
+from experiment import progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
 from tests.harness.cli import invoke, output_of, write_hot_set

@@ -20,8 +20,7 @@ from rich.console import Console
 
 from controller.controller import Controller
 from controller.errors import DeviceError
-from controller.rates import take_reading
-from controller.status import Counters
+from controller.status import Counters, take_reading
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.cli import invoke
 from tests.harness.livenet import JOB, LiveNet, live

@@ -18,9 +18,8 @@ from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeySpace
-from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
-from hosts.worker.window import Slot
+from hosts.worker.window import Slot, open_calls
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, Words, dtype_of, one_record, records
 
@@ -101,7 +100,7 @@ class Calls(NamedTuple):
     answered: NDArray[np.bool_]
     served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
     replay_log: Ints
-    """int64[parameters]: the sums of the replay log by position (`hosts.worker.replay_words`), or [0]."""
+    """int64[parameters]: the sums of the replay log by position (`hosts.worker.replay`), or [0]."""
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]

@@ -13,7 +13,7 @@ from controller.hotset.migrate import MigrationPlan
 from controller.hotset.quotas import CAPACITY
 from controller.status import SwitchStatus
 from controller.tables import JobRow
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from hotline.cli.common import (
     FILE,
     ON_OFF,

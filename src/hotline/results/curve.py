@@ -11,10 +11,9 @@ import numpy as np
 
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
-from controller.hotset.coverage import Coverage, coverage, coverage_of_split
+from controller.hotset.coverage import Coverage, TableShare, coverage, coverage_of_split, shares_by_table
 from controller.hotset.curve import draw_figure
-from controller.hotset.tables import TableShare, shares_by_table
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
 from foundation.logs.access.block import SAMPLES_PER_STEP, read_options

@@ -18,7 +18,7 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -54,14 +54,14 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     switch = SimulatedSwitch(found)
     switch.install(initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
     network = SimulatedNetwork(
-        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed
+        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, HostCosts(), seed
     )
     clients = network.clients
     drive(
         network,
         [Pushes(each) for each in clients],
         [WorkerClock() for _ in clients],
-        Hosts(),
+        HostCosts(),
         lambda _agent: None,
     )
     pass_time(network, network.now + 10 * A_SECOND)

@@ -14,7 +14,7 @@ from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.ledger import SimulatedPushLedger
 from simulator.training import make_network
@@ -63,7 +63,7 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
     tables = [TableOptimiser(first=0, scale=SCALE, optimiser=Adagrad(lr=LR))]
     settings = RunSettings(collection=CollectionSettings(staleness_ms=4, share_of_server=1))
     simulated = make_network(
-        collect.DESIGN, collect.COLLECT, trace, WORKERS, 2, Network(), Hosts(), 1,
+        collect.DESIGN, collect.COLLECT, trace, WORKERS, 2, Network(), HostCosts(), 1,
         hot_keys=trace.space.all(), tables=tables, settings=settings,
     )  # fmt: skip
     clocks, ledger = [WorkerClock() for _ in range(WORKERS)], SimulatedPushLedger(KEYS)
@@ -78,7 +78,7 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
     for trainer in trainers:
         trainer.stores = [store for store in simulated.stores if isinstance(store, CollectStore)]
         trainer.counts, trainer.totals, trainer.sums = shared
-    drive(simulated, trainers, clocks, Hosts(), lambda agent: None)
+    drive(simulated, trainers, clocks, HostCosts(), lambda agent: None)
     values = np.zeros(KEYS, np.float32)
     for store in simulated.stores:
         held = store.contents()

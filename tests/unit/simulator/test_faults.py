@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from foundation.designs.registry import design
 from foundation.protocol.rpc import PULL, PUSH
-from simulator.faults import page as pages
+from simulator.faults import matrix as pages
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import FAULTS, KINDS, Fault, kinds_of, play_schedule
 from simulator.faults.matrix import (

@@ -37,7 +37,7 @@ def test_a_run_checks_the_bmv2_that_is_named(
 @pytest.mark.usefixtures("only_the_target_matters")
 def test_a_run_takes_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path) -> None:
     preflight.check(Config(target="bmv2", runs=tmp_path))
-    nodes = pytest.importorskip("topologies.nodes", reason="needs Mininet")
+    nodes = pytest.importorskip("topologies.network", reason="needs Mininet")
     switch = nodes.Bmv2Switch(
         "s1", port=9559, log_dir=tmp_path, cpu=None, impairment=None, datapath="sockets", inNamespace=False
     )

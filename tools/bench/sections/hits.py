@@ -11,7 +11,7 @@ import numpy as np
 from controller.tables import TableRow
 from foundation.protocol.header import WINDOW
 from hosts.workload.generator import R1
-from simulator.row_writer import RowWriter
+from simulator.simulated_switch import RowWriter
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline

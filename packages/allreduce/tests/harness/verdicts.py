@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hotline_allreduce.simulation.player import AllReduceVerdict
+from hotline_allreduce.simulation.player import AllReduceVerdict, VerdictCounts
 from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import VerdictCounts
 
 
 def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:

@@ -28,7 +28,7 @@ from hotline_answers.cluster_answer.sentences import device, differences, headli
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from hotline_answers.result import answer
 from simulator.config import SimulationConfig, SimulationError
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.devices import DEVICES, DeviceName
 from tests.harness.cli import invoke, json_of
 from tests.harness.summaries import of_ratio
@@ -210,7 +210,7 @@ def test_capacity_follows_from_counts_and_costs() -> None:
 
     4 servers are busy for 50 %: 2,000 µs, of which 3,000 lanes take 0.1 µs each, and 85 packets 20 µs each.
     """
-    hosts = Hosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
+    hosts = HostCosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
     config = SimulationConfig(workers=2, servers=4, hosts=hosts)
     none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=6_000, keys=6_000)
     counted = PackingCounts(served=0.5, rpcs=100, server_packets=85, server_lanes=3_000, keys=6_000)
@@ -419,9 +419,9 @@ def test_oversubscription_needs_racks() -> None:
 
 
 def test_agents_have_own_cores_and_the_switch_is_a_device() -> None:
-    hosts = Hosts(worker_cores=1, server_cores=1, program_ns=1_200, hit_ns=5_500, begin_ns=77)
+    hosts = HostCosts(worker_cores=1, server_cores=1, program_ns=1_200, hit_ns=5_500, begin_ns=77)
     config = config_for(Cluster(workers=8, servers=4, rate=10, hosts=hosts))
-    assert config.hosts == Hosts(begin_ns=77)
+    assert config.hosts == HostCosts(begin_ns=77)
     assert (config.network.switch_us, config.network.switch_mpps) == (1, 1_000)
     assert config.arms == ("baseline", "offload")
     assert (config.loads, config.rate, config.max_load) == ((1,), 10, 0.8)

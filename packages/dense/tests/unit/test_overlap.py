@@ -18,8 +18,7 @@ from hotline_dense.answers import StepTimes, step_times
 from hotline_dense.catalogue import open_model
 from hotline_dense.gaps import gaps, gaps_of, random_models
 from hotline_dense.layers import Layers
-from hotline_dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed_buffers, mg_wfbp, wfbp
-from hotline_dense.search import beam, optimum
+from hotline_dense.schedulers import SCHEDULERS, asc_wfbp, beam, best, fixed_buffers, mg_wfbp, optimum, wfbp
 from packages.dense.tests.unit.docs_tables import rows
 from switch_harness.effort import examples
 

@@ -9,7 +9,7 @@ from foundation.designs.interface import Design
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers.offload import Offload, OffloadChanges, simulate_changes
 from hotline_optimisers.training import PLACEMENTS, OptimiserTraining, OptimiserTrainingResult, train
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.study import StudyPoint
 
 _LINK_GBIT = 10.0
@@ -58,4 +58,4 @@ class OffloadPoint(StudyPoint):
 
 
 def _defaults() -> Iterator[bytes]:
-    yield from (settings().model_dump_json().encode() for settings in (Network, Hosts))
+    yield from (settings().model_dump_json().encode() for settings in (Network, HostCosts))

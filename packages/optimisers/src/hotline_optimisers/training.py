@@ -25,7 +25,7 @@ from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from hotline_optimisers import dlrm
 from hotline_optimisers.ratings import ratings_trace
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.training import LossCurve, make_network, train_closed_loop
 from simulator.world import SimulatedNetwork
 
@@ -149,7 +149,7 @@ def _count_updates(trace: Trace, steps: range) -> NDArray[np.int64]:
     return counts
 
 
-def train(job: OptimiserTraining, network: Network, costs: Hosts) -> OptimiserTrainingResult:
+def train(job: OptimiserTraining, network: Network, costs: HostCosts) -> OptimiserTrainingResult:
     """Train from zero; workers start together, and each begins a step when its previous step ends."""
     data, placement = load(job.data, job.steps), PLACEMENTS[job.way]
     trace = data.trace

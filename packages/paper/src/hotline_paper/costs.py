@@ -2,19 +2,26 @@
 
 The CPU time per step of servers and workers, and the time of an operation, are sums of a cost per RPC that a
 server answers, per RPC that the switch answers, and per key. The fit minimizes relative squared errors, with
-costs of at least 0. The error is measured by predicting each run from the others.
+costs of at least 0. The error is measured by predicting each run from the others. `MeasuredRun` is
+a run on this machine, as read from its folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 from scipy.optimize import nnls
 
 from analysis.figures.model import Values
-from hotline_paper.measured import MeasuredRun
+from analysis.record import AnalysisError, RunRecord, read_record
+from analysis.statistics import Comparison
+from analysis.summary import LoadSummary, Summary, read_summary
+from experiment.config import Config
+from foundation.designs.hotset import OFFLOAD
 from hotline_paper.packing import MeanPacking
 
 METRICS = {
@@ -24,6 +31,34 @@ METRICS = {
     "push": "push_mean",
 }
 _OPERATIONS_PER_STEP = 2  # a pull and a push
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    folder: Path
+    record: RunRecord
+    summary: Summary
+    config: Config
+
+    @property
+    def load(self) -> LoadSummary:
+        # Short runs have one load; of others, the first is shown.
+        return next(iter(self.summary.loads.values()))
+
+    def difference(self, metric: str) -> Comparison:
+        comparison = self.load.differences.get(OFFLOAD.name, {}).get(metric)
+        if comparison is None or comparison.ratio is None:
+            raise AnalysisError(f"{self.folder}: {metric} of arm {OFFLOAD.name} was not measured")
+        return comparison
+
+
+def read_measured(folder: Path) -> MeasuredRun:
+    record = read_record(folder)
+    try:
+        config = Config.model_validate(record.config)
+    except ValidationError as error:
+        raise AnalysisError(f"{folder}: {error.errors()[0]['msg']}") from error
+    return MeasuredRun(folder, record, read_summary(folder), config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,14 @@ import numpy as np
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series
 from foundation.logs.access.block import ReadOptions
 from hosts.workload import files
-from hotline_paper.costs import METRICS, MeasuredPoint, RpcCosts, measured_point, prediction_errors
-from hotline_paper.measured import MeasuredRun
+from hotline_paper.costs import (
+    METRICS,
+    MeasuredPoint,
+    MeasuredRun,
+    RpcCosts,
+    measured_point,
+    prediction_errors,
+)
 from hotline_paper.packing import TOP_SHARE, MeanPacking, pack_shape, pack_trace, skew_of
 
 SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)

@@ -25,8 +25,8 @@ from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
 from hotline_paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
+from hotline_paper.costs import MeasuredRun, read_measured
 from hotline_paper.map import SERVERS, Marker, OffloadMap, draw_map
-from hotline_paper.measured import MeasuredRun, read_measured
 from hotline_paper.plan import Stage
 from hotline_paper.stages import result_path
 from hotline_paper.sweeps import changes_by_workers, sweeps

@@ -10,12 +10,14 @@ from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
-from hosts.worker.arrays import CallArrays, OperandState, open_calls
 from hosts.worker.window import (
+    CallArrays,
+    OperandState,
     Slot,
     WindowHeader,
     WindowState,
     earliest_deadline,
+    open_calls,
     push_free,
     retransmit,
     take_slot,

@@ -15,8 +15,7 @@ from hotline_allreduce.dense.client import VectorClient
 from hotline_allreduce.dense.packet import HEADER, VALUE_BYTES
 from hotline_allreduce.simulation.subject import Subject
 from simulator.config import SimulationError
-from simulator.costs import Hosts as HostCosts
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of

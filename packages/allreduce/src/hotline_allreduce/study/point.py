@@ -13,7 +13,7 @@ from hotline_allreduce.simulation.measure import IDEAL, AllReduceResult, measure
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
 from hotline_allreduce.study.training import ARMS, AllReduceTraining, AllReduceTrainingResult, train
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.study import StudyPoint
 
 DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
@@ -176,8 +176,8 @@ def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Ne
     )  # fmt: skip
 
 
-def host_costs(name: str) -> Hosts:
-    return IDEAL if name == "ideal" else Hosts()  # its defaults are measured
+def host_costs(name: str) -> HostCosts:
+    return IDEAL if name == "ideal" else HostCosts()  # its defaults are measured
 
 
 def file_name(scheme: str) -> str:

@@ -27,8 +27,7 @@ from hotline_allreduce.atp import design as atp
 from hotline_allreduce.psdense import design as psdense
 from hotline_allreduce.ring import design as ring
 from hotline_allreduce.switchml import design as switchml
-from simulator.costs import Hosts as Costs
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.training import LossCurve, make_network, train_closed_loop
 
 ARMS: dict[str, Arm] = {
@@ -85,7 +84,7 @@ class AllReduceTrainingResult(Strict):
 
 
 def train(
-    job: AllReduceTraining, network: Network, costs: Costs, shape: Shape = R1
+    job: AllReduceTraining, network: Network, costs: HostCosts, shape: Shape = R1
 ) -> AllReduceTrainingResult:
     """Train a model from zero; workers start together, and each begins a step when its previous step ends."""
     arm = ARMS[job.arm]

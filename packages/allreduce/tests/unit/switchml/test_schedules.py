@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hotline_allreduce.simulation.player import AllReduceVerdict, play
+from hotline_allreduce.simulation.player import AllReduceVerdict, VerdictCounts, play, table_lines
 from hotline_allreduce.simulation.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import VerdictCounts, table_lines
 from hotline_allreduce.switchml.design import SwitchML
 from hotline_allreduce.switchml.model.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
 from hotline_allreduce.switchml.packet import VALUES

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
     from hotline_answers.prediction.compare import RunPrediction
     from hotline_answers.prediction.fit import Fit
-    from simulator.costs import Hosts
+    from simulator.costs import HostCosts
 
 _run_argument = click.argument("run", type=FOLDER)
 
@@ -110,7 +110,7 @@ def _compare_with_run(run: Path, other: Path) -> RunPrediction:
     return run_interruptibly(lambda: compare(read_observation(run), read_observation(other)))
 
 
-def _to_toml(hosts: Hosts) -> str:
+def _to_toml(hosts: HostCosts) -> str:
     costs = hosts.model_dump(mode="json", exclude_none=True)
     lines = [f"{name} = {_toml_value(value)}\n" for name, value in costs.items()]
     return "[hosts]\n" + "".join(lines)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from experiment.bars import named_progress_bar
+from experiment.progress import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import PATH, into_option, one_line_errors, print_json, simulation_options
 

@@ -15,10 +15,20 @@ from hotline_answers.cluster_answer.arm_results import OffloadComparison, compar
 from hotline_answers.cluster_answer.capacity import (
     CalculationCheck,
     CapacityModel,
+    UplinkGain,
     next_size_to_check,
     smallest_sufficient_size,
+    uplink_gains,
 )
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, read_data
+from hotline_answers.cluster_answer.cluster import (
+    MAX_RPCS,
+    Cluster,
+    PartCheck,
+    config_for,
+    max_workers,
+    part_of,
+    read_data,
+)
 from hotline_answers.cluster_answer.hotset import (
     ReadLog,
     ScoredWorkload,
@@ -27,10 +37,8 @@ from hotline_answers.cluster_answer.hotset import (
     split_log,
     workload_for,
 )
-from hotline_answers.cluster_answer.part import MAX_RPCS, PartCheck, max_workers, part_of
 from hotline_answers.cluster_answer.sentences import headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
-from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
 from simulator.experiment import temporary_run

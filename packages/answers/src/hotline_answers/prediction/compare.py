@@ -12,7 +12,7 @@ from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.dedicated_switch.similar_run import config_like, read_real_record
 from simulator.experiment import temporary_run
 
@@ -57,7 +57,7 @@ class RunPrediction(NamedTuple):
     differences: tuple[DifferencePrediction, ...]
 
 
-def predict(run: Path, hosts: Hosts, reporter: Reporter) -> RunPrediction:
+def predict(run: Path, hosts: HostCosts, reporter: Reporter) -> RunPrediction:
     record, measured = read_real_record(run), read_observation(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:

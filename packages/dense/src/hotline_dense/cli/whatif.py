@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,

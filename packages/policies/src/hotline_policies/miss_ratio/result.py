@@ -8,7 +8,7 @@ from pydantic import Field
 
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.logs.access.source import LogFiles, paths_of

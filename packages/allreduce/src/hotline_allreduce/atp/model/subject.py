@@ -17,9 +17,9 @@ from hotline_allreduce.atp.design import DESIGN, settings_of
 from hotline_allreduce.atp.packet import CELLS, MAX_SEQUENCE, VALUES
 from hotline_allreduce.atp.worker import MAX_MAGNITUDE, SCALE
 from hotline_allreduce.dense.client import Vector, VectorClient
+from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import FAULTS, ScheduleRange
 from hotline_allreduce.simulation.subject import STALL_TIMEOUT_NS, Subject
-from hotline_allreduce.simulation.tally import table_command
 from simulator.simulated_switch import SimulatedSwitch
 
 RANGE = ScheduleRange(

@@ -12,9 +12,9 @@ import numpy as np
 
 from foundation.designs.interface import Arm
 from hotline_allreduce.dense.client import Vector, VectorClient
+from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import ScheduleRange
 from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import table_command
 from hotline_allreduce.switchml.agents import SwitchMLClient
 from hotline_allreduce.switchml.design import DESIGN, settings_of
 from hotline_allreduce.switchml.packet import VALUES
