@@ -28,7 +28,7 @@ def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
     frame = (9).to_bytes(6, "big") + bytes(60)
     with SwitchPorts(names, requested_datapath=Datapath.SOCKETS) as ports:
         pipeline = cast(CompiledPipeline, ports.make(compiled("control")))
-        pipeline.write_entries([EntryWrite(Change.INSERT, FORWARD, (9,), ActionCall(TO, (3,)))])
+        pipeline.tables.write([EntryWrite(Change.INSERT, FORWARD, (9,), ActionCall(TO, (3,)))])
         ports.start(pipeline)
         net.hosts[1].send(frame)
         wait_for(lambda: ports.counters().no_such_port == 1)

@@ -93,7 +93,7 @@ def forwards_to_2(pipeline: ControlPlane) -> None:
     """Return the only entry of program l2: it forwards the address of `frame` to port 2."""
     forward = ActionCall("L2Ingress.forward", (2,))
     key = (int.from_bytes(ETHERNET[:6], "big"),)
-    assert pipeline.write_entries([EntryWrite(Change.INSERT, "L2Ingress.hosts", key, forward)]) == [None]
+    assert pipeline.tables.write([EntryWrite(Change.INSERT, "L2Ingress.hosts", key, forward)]) == [None]
 
 
 def tagged(data: bytes, tags: list[bytes]) -> bytes:

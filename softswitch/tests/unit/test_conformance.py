@@ -44,13 +44,14 @@ class Wire:
 
     def __init__(self) -> None:
         self.calls: list[object] = []
-        self.counter = CounterValue(0, 0)
+        self.count = CounterValue(0, 0)
+        self.tables = self.cells = self.replication = self
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
-        self.counter = CounterValue(self.counter.packets + 1, self.counter.bytes + len(frame))
+        self.count = CounterValue(self.count.packets + 1, self.count.bytes + len(frame))
         return [Output(port + 1, frame)]
 
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         results: list[Exception | None] = []
         for write in writes:
             known = write in self.calls
@@ -61,11 +62,11 @@ class Wire:
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self.calls.append((table, action))
 
-    def entry_counter(self, _entry: EntryKey) -> CounterValue:
-        return self.counter
+    def counter(self, _entry: EntryKey) -> CounterValue:
+        return self.count
 
     def read_counter(self, _name: str, start: int, stop: int) -> list[CounterValue]:
-        return [self.counter][start:stop]
+        return [self.count][start:stop]
 
     def write_cell(self, name: str, index: int, value: object) -> None:
         self.calls.append((name, index, value))

@@ -85,7 +85,7 @@ def test_the_controller_has_the_cpu_port_and_notices() -> None:
         writes = [
             EntryWrite(Change.INSERT, "L2Ingress.hosts", (mac,), forward(port)) for mac, port in entries
         ]
-        assert made.write_entries(writes) == [None] * len(entries)
+        assert made.tables.write(writes) == [None] * len(entries)
         ports.start(made)
         to_cpu = bytes(5) + b"\x0c" + FRAME[6:]
         ports.receive(1, to_cpu)

@@ -56,7 +56,7 @@ config = p4r.ForwardingPipelineConfig(
 )
 pipeline = ControlledPipeline(config, CompiledPipeline, lambda: 0).pipeline
 forward = ActionCall("ControlIngress.forward_to", (2,))
-pipeline.write_entries([EntryWrite(Change.INSERT, "ControlIngress.forward", (0x0B,), forward)])
+pipeline.tables.write([EntryWrite(Change.INSERT, "ControlIngress.forward", (0x0B,), forward)])
 frame = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
 assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
 

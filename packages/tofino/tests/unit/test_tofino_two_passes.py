@@ -43,7 +43,7 @@ class TwoPasses:
         self.pipeline = CompiledPipeline(*testnet.code_of(TWO_PASSES))
 
     def write(self, entries: list[EntryWrite]) -> list[type[object]]:
-        return [type(each) for each in self.pipeline.write_entries([*map(_in_pass, entries)])]
+        return [type(each) for each in self.pipeline.tables.write([*map(_in_pass, entries)])]
 
     def process(self, port: int, frame: bytes, now: int) -> list[Output]:
         """Pass a frame as often as it needs, with nothing in between."""
@@ -55,11 +55,11 @@ class TwoPasses:
     def held(self, lane: int) -> list[int]:
         first = SLOTS * (lane // PASS_LANES)
         name = f"{TWIN_INGRESS}aggregate_{lane % PASS_LANES:02d}.values"
-        return [cell >> 32 for cell in self.pipeline.read_register(name, first, first + SLOTS)]
+        return [cell >> 32 for cell in self.pipeline.cells.read_register(name, first, first + SLOTS)]
 
     def events(self, lane: int) -> tuple[int, ...]:
         name = f"{TWIN_INGRESS}aggregate_{lane:02d}.lane_stats"
-        return tuple(cell.packets for cell in self.pipeline.read_counter(name, 0, 2))
+        return tuple(cell.packets for cell in self.pipeline.cells.read_counter(name, 0, 2))
 
 
 def _in_pass(entry: EntryWrite) -> EntryWrite:
@@ -76,7 +76,7 @@ def _in_pass(entry: EntryWrite) -> EntryWrite:
 
 
 def held_by_hotset(hotset: CompiledPipeline, lane: int) -> list[int]:
-    return hotset.read_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", 0, SLOTS)
+    return hotset.cells.read_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", 0, SLOTS)
 
 
 class HonestSource(Source):
@@ -102,7 +102,7 @@ def test_an_rpc_is_answered_as_by_hotset(seed: int) -> None:
     random = Random(seed)
     hotset, twin = testnet.new_switch(), TwoPasses()
     entries = testnet.network() + hot_set(random)
-    assert [type(each) for each in hotset.write_entries(entries)] == twin.write(entries)
+    assert [type(each) for each in hotset.tables.write(entries)] == twin.write(entries)
     source, answered = HonestSource(random, hotset), 0
     for now in range(1000):
         port, frame = source.draw()
@@ -111,14 +111,14 @@ def test_an_rpc_is_answered_as_by_hotset(seed: int) -> None:
         answered += len(answers)
         if random.random() < 0.2:
             entry = source.move()
-            assert [type(each) for each in hotset.write_entries([entry])] == twin.write([entry])
+            assert [type(each) for each in hotset.tables.write([entry])] == twin.write([entry])
     assert answered > 400
     for lane in range(LANES):
         assert twin.held(lane) == held_by_hotset(hotset, lane)
     for lane in range(PASS_LANES):
         pair = [testnet.lane_stats(hotset, each)[:2] for each in (lane, lane + PASS_LANES)]
         assert twin.events(lane) == tuple(map(sum, zip(*pair, strict=True)))
-    rpcs = hotset.read_counter(f"{testnet.INGRESS}readdress.rpcs", 0, 3)
+    rpcs = hotset.cells.read_counter(f"{testnet.INGRESS}readdress.rpcs", 0, 3)
     assert [count.packets for count in twin_rpcs(twin.pipeline)] == [count.packets for count in rpcs]
 
 

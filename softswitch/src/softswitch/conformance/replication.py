@@ -59,16 +59,16 @@ class CliReplication:
         self.check_session(session)
         self._sessions.discard(session)
         self._session_groups.pop(session, None)
-        self._target.write_clone_session(session, ())
+        self._target.replication.write_clone_session(session, ())
 
     def _write_group(self, group: int) -> None:
-        self._target.write_multicast_group(group, self._replicas(group))
+        self._target.replication.write_multicast_group(group, self._replicas(group))
         for session, mirrored_group in self._session_groups.items():
             if mirrored_group == group:
                 self._write_session(session, self._replicas(group))
 
     def _write_session(self, session: int, replicas: tuple[Replica, ...]) -> None:
-        self._target.write_clone_session(session, replicas)
+        self._target.replication.write_clone_session(session, replicas)
         self._sessions.add(session)
 
     def _replicas(self, group: int) -> tuple[Replica, ...]:

@@ -51,10 +51,10 @@ class Batch:
     def find(self, key: EntryKey) -> StoredEntry | None:
         if key in self._changed_entries:
             return self._changed_entries[key]
-        return self._pipeline.find_entries([key])[0]
+        return self._pipeline.tables.find([key])[0]
 
     def entry_count(self, table: str) -> int:
-        return self._pipeline.entry_count(table) + self._entry_count_changes.get(table, 0)
+        return self._pipeline.tables.count(table) + self._entry_count_changes.get(table, 0)
 
     def write_entry(self, write: EntryWrite) -> None:
         key = EntryKey(write.table, write.key, write.priority)
@@ -141,7 +141,7 @@ class Batch:
     ) -> tuple[list[EntryWrite], list[Exception | None]]:
         self.position, _ = entries[0]
         writes = [write for _, write in entries]
-        failures = self._pipeline.write_entries(writes)
+        failures = self._pipeline.tables.write(writes)
         for (position, _), failure in zip(entries, failures, strict=True):
             if failure is not None:  # the write was checked before: server and pipeline disagree
                 self.position = position

@@ -84,16 +84,16 @@ class ControlledPipeline(Generic[PL]):
             raise invalid(f"the program cannot be compiled: {NESTED_TOO_DEEPLY}") from None
         self.packet_in = ControllerHeader(p4info.packet_in, p4info.uses)
         self.packet_out = ControllerHeader(p4info.packet_out, p4info.uses)
-        self.timers = IdleTimers(self.pipeline.last_hits)
+        self.timers = IdleTimers(self.pipeline.tables.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
         self.profiles = Profiles(p4info, program, down_ports)
         self.stores = Stores(p4info, program, self.profiles)
-        self.handles = Handles(self.pipeline.read_entries)
+        self.handles = Handles(self.pipeline.tables.read)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
         self._plain_writer: PlainWriter | None = None
-        if isinstance(self.pipeline, OperationTarget):
-            self._plain_writer = PlainWriter(self.stores, program.tables.values(), self.pipeline)
+        if isinstance(self.pipeline.tables, OperationTarget):
+            self._plain_writer = PlainWriter(self.stores, program.tables.values(), self.pipeline.tables)
         self.meters = MeterEntries(p4info.meters, self.pipeline)
         self.replication = PacketReplication(p4info.port_translation)
         self.value_sets = ValueSetEntries(p4info.value_sets)
@@ -229,7 +229,7 @@ class ControlledPipeline(Generic[PL]):
             writes = [write for _, write in indexed_writes]
             try:
                 with self.pipeline.transaction():
-                    failures = self.pipeline.write_entries(writes)
+                    failures = self.pipeline.tables.write(writes)
             except Exception as error:
                 refusal = internal_error(error)
                 for index, _ in indexed_writes:

@@ -56,7 +56,7 @@ class Cells(Tables[PL]):
         control = self.control()
         array = _find_array(REGISTER, control.p4info.registers, register)
         cells = _select_indices(REGISTER, array, index)
-        values = control.pipeline.read_register(register, cells.start, cells.stop)
+        values = control.pipeline.cells.read_register(register, cells.start, cells.stop)
         return [f"{value:#x}" for value in values]
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
@@ -77,7 +77,7 @@ class Cells(Tables[PL]):
     def counter_read(self, counter: str, index: int) -> Count:
         control = self.control()
         cells = _select_indices(COUNTER, _find_array(COUNTER, control.p4info.counters, counter), index)
-        (value,) = control.pipeline.read_counter(counter, cells.start, cells.stop)
+        (value,) = control.pipeline.cells.read_counter(counter, cells.start, cells.stop)
         return _make_count(value)
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
@@ -94,7 +94,7 @@ class Cells(Tables[PL]):
         if not store.table.has_counter:
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
         key = self.key_of(control, table, handle)
-        return _make_count(control.pipeline.entry_counter(store.entry_key(key)))
+        return _make_count(control.pipeline.tables.counter(store.entry_key(key)))
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
         control, store = self._find_table(table)

@@ -27,7 +27,7 @@ class Tables(RuntimeCalls[PL]):
         key = _parse_key(store, match, priority)
         if not key.matches:
             raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key, only a default action")
-        (existing_entry,) = control.pipeline.find_entries([store.entry_key(key)])
+        (existing_entry,) = control.pipeline.tables.find([store.entry_key(key)])
         if existing_entry is not None:
             text = f"table {table} has an entry {_format_key(match, priority, store)} already"
             raise RuntimeRefusal(TABLE, "DUPLICATE_ENTRY", text)
@@ -57,7 +57,7 @@ class Tables(RuntimeCalls[PL]):
 
     def table_clear(self, table: str) -> None:
         control, store = self._find_table(table)
-        keys = [Key(entry.key, entry.priority) for entry in control.pipeline.read_entries(table)]
+        keys = [Key(entry.key, entry.priority) for entry in control.pipeline.tables.read(table)]
         updates = [
             p4r.Update(type=DELETE, entity=p4r.Entity(table_entry=_make_entry_message(store, key)))
             for key in keys
@@ -69,7 +69,7 @@ class Tables(RuntimeCalls[PL]):
 
     def table_entries(self, table: str) -> list[Entry]:
         control, store = self._find_table(table)
-        entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
+        entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.tables.read(table)}
         return [
             _describe_entry(control, store, handle, entries[key])
             for handle, key in control.handles.handles_and_keys(table)
@@ -78,7 +78,7 @@ class Tables(RuntimeCalls[PL]):
     def table_entry(self, table: str, handle: int) -> Entry:
         control, store = self._find_table(table)
         key = self.key_of(control, table, handle)
-        (entry,) = control.pipeline.find_entries([store.entry_key(key)])
+        (entry,) = control.pipeline.tables.find([store.entry_key(key)])
         assert entry is not None
         return _describe_entry(control, store, handle, entry)
 
@@ -93,7 +93,7 @@ class Tables(RuntimeCalls[PL]):
 
     def table_size(self, table: str) -> int:
         control, store = self._find_table(table)
-        return control.pipeline.entry_count(store.name)
+        return control.pipeline.tables.count(store.name)
 
     def table_default(self, table: str) -> TableAction | None:
         _, store = self._find_table(table)
@@ -162,7 +162,7 @@ class Tables(RuntimeCalls[PL]):
             elif isinstance(used_action, UseGroup):
                 profile.change_uses(profile.group_uses, used_action.group, change, batch)
         batch.put(store.default, DEFAULT_KEY, DefaultEntry(action))
-        batch.add(lambda pipeline: pipeline.set_default(store.name, action))
+        batch.add(lambda pipeline: pipeline.tables.set_default(store.name, action))
         batch.apply()
 
 

@@ -22,16 +22,16 @@ class CounterEntries(Arrays[CounterInfo]):
 
         def step(pipeline: ControlPlane) -> None:
             if message.HasField("index"):
-                pipeline.write_counter(array.name, indices.start, value)
+                pipeline.cells.write_counter(array.name, indices.start, value)
             else:
-                pipeline.fill_counter(array.name, value)
+                pipeline.cells.fill_counter(array.name, value)
 
         if message.HasField("data"):
             batch.add(step)
 
     def read(self, query: p4r.CounterEntry) -> Iterator[p4r.Entity]:
         chunks = [
-            (array, start, self._pipeline.read_counter(array.name, start, stop))
+            (array, start, self._pipeline.cells.read_counter(array.name, start, stop))
             for array, start, stop in self._chunks(query.counter_id, query)
         ]
         return (

@@ -25,9 +25,9 @@ def write_default(store: TableStore, update_type: int, entry: p4r.TableEntry, ba
     if entry.HasField("action"):
         action = decode_direct_action(table, entry.action, is_default=True)
         new_entry = DefaultEntry(action, Extras(entry.metadata, entry.controller_metadata))
-        batch.add(lambda pipeline: pipeline.set_default(store.name, action))
+        batch.add(lambda pipeline: pipeline.tables.set_default(store.name, action))
     else:
         new_entry = store.initial_default
-        batch.add(lambda pipeline: pipeline.set_default(store.name, None))
+        batch.add(lambda pipeline: pipeline.tables.set_default(store.name, None))
     batch.put(store.default, DEFAULT_KEY, new_entry)
     batch.hold_strings(("default", store.name))

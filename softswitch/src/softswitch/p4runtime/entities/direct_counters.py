@@ -15,7 +15,7 @@ from softswitch.pipeline import CounterValue
 
 def make_counter_step(store: TableStore, key: Key, value: CounterValue) -> Step:
     entry_key = store.entry_key(key)
-    return lambda pipeline: pipeline.set_entry_counter(entry_key, value)
+    return lambda pipeline: pipeline.tables.set_counter(entry_key, value)
 
 
 class DirectCounterEntries(DirectEntries):

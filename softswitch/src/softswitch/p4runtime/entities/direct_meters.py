@@ -20,7 +20,7 @@ def decode_meter_config(store: TableStore, message: p4r.MeterConfig) -> MeterCon
 
 def make_meter_step(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
     entry_key = store.entry_key(key)
-    return lambda pipeline: pipeline.set_entry_meter(entry_key, config)
+    return lambda pipeline: pipeline.tables.set_meter(entry_key, config)
 
 
 class DirectMeterEntries(DirectEntries):

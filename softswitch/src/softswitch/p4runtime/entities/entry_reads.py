@@ -67,10 +67,10 @@ def _select_from_table(
     wanted_key = None  # all keys
     entries: Iterable[StoredEntry | None]
     if query.match and (query.priority or not store.has_priority):
-        entries = pipeline.find_entries([store.entry_key(store.decode_key(query))])
+        entries = pipeline.tables.find([store.entry_key(store.decode_key(query))])
     else:
         wanted_key = store.table.key.decode(query.match) if query.match else None
-        entries = pipeline.read_entries(store.name)
+        entries = pipeline.tables.read(store.name)
     # Copies, since entries may be written while the caller consumes the iterator.
     extras = dict(store.extras)
     one_shots = dict(store.profile.one_shots) if store.profile is not None else {}

@@ -96,7 +96,7 @@ def _delete_group(store: ProfileStore, group: int, batch: Batch) -> None:
     store.group_sizes.put(group, None, batch)
     batch.put(store.group_orders, group, None)
     store.numbers.remove_group(group, batch.on_undo)
-    batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))
+    batch.add(lambda pipeline: pipeline.profiles.write_group(store.name, group, None))
 
 
 def _change_uses(

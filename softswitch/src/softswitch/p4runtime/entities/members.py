@@ -83,4 +83,4 @@ def _put_member(store: ProfileStore, member: int, call: ActionCall | None, batch
         batch.release_strings(holder)
     else:
         batch.hold_strings(holder)
-    batch.add(lambda pipeline: pipeline.write_member(store.name, member, call))
+    batch.add(lambda pipeline: pipeline.profiles.write_member(store.name, member, call))

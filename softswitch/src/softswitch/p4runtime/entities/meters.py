@@ -31,10 +31,10 @@ class MeterEntries(Arrays[MeterInfo]):
 
         def step(pipeline: ControlPlane) -> None:
             if len(indices) == array.size:
-                pipeline.fill_meter(array.name, config)
+                pipeline.cells.fill_meter(array.name, config)
                 return
             for index in indices:
-                pipeline.write_meter(array.name, index, config)
+                pipeline.cells.write_meter(array.name, index, config)
 
         batch.add(step)
 

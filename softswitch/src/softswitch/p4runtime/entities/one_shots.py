@@ -35,9 +35,9 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
         store.numbers.free(numbers, batch.on_undo)
 
     def step(pipeline: ControlPlane) -> None:
-        pipeline.write_group(store.name, group, None)
+        pipeline.profiles.write_group(store.name, group, None)
         for numbers in member_numbers:
-            pipeline.write_member(store.name, numbers[0], None)
+            pipeline.profiles.write_member(store.name, numbers[0], None)
 
     batch.add(step)
 
@@ -64,7 +64,7 @@ def _add_one_shot(
 
     def write_members(pipeline: ControlPlane) -> None:
         for numbers, call in zip(member_numbers, calls, strict=True):
-            pipeline.write_member(store.name, numbers[0], call)
+            pipeline.profiles.write_member(store.name, numbers[0], call)
 
     batch.add(write_members)
     order = [member for _, member in sorted(numbered_members, key=itemgetter(0))]

@@ -118,7 +118,7 @@ class ProfileStore:
     def write_group(self, pipeline: ControlPlane, group: int, order: Sequence[GroupMember]) -> None:
         """Write the members of a group whose watched ports are not down."""
         members = [member for member, watched_port in order if watched_port not in self._down_ports]
-        pipeline.write_group(self.name, group, members)
+        pipeline.profiles.write_group(self.name, group, members)
 
     def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
         batch.put(uses, identity, uses.get(identity, 0) + change or None)  # None removes a count of 0

@@ -22,9 +22,9 @@ class RegisterEntries(Arrays[RegisterInfo]):
 
         def step(pipeline: ControlPlane) -> None:
             if message.HasField("index"):
-                pipeline.write_register(array.name, indices.start, value)
+                pipeline.cells.write_register(array.name, indices.start, value)
             else:
-                pipeline.fill_register(array.name, value)
+                pipeline.cells.fill_register(array.name, value)
 
         if array.shape.translation is not None and array.shape.translation.has_strings:
             for index in indices:
@@ -33,7 +33,7 @@ class RegisterEntries(Arrays[RegisterInfo]):
 
     def read(self, query: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
         chunks = [
-            (array, start, self._pipeline.read_register(array.name, start, stop))
+            (array, start, self._pipeline.cells.read_register(array.name, start, stop))
             for array, start, stop in self._chunks(query.register_id, query)
         ]
         return (

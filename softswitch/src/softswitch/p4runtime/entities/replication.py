@@ -116,7 +116,7 @@ class _MulticastGroups(_ReplicatedEntries[p4r.MulticastGroupEntry]):
     def write_replicas(
         self, pipeline: ControlPlane, message: p4r.MulticastGroupEntry, replicas: list[Replica]
     ) -> None:
-        pipeline.write_multicast_group(message.multicast_group_id, replicas)
+        pipeline.replication.write_multicast_group(message.multicast_group_id, replicas)
 
     def make_entry(self, message: p4r.MulticastGroupEntry) -> p4r.PacketReplicationEngineEntry:
         return p4r.PacketReplicationEngineEntry(multicast_group_entry=message)
@@ -144,7 +144,7 @@ class _CloneSessions(_ReplicatedEntries[p4r.CloneSessionEntry]):
     def write_replicas(
         self, pipeline: ControlPlane, message: p4r.CloneSessionEntry, replicas: list[Replica]
     ) -> None:
-        pipeline.write_clone_session(message.session_id, replicas, message.packet_length_bytes)
+        pipeline.replication.write_clone_session(message.session_id, replicas, message.packet_length_bytes)
 
     def make_entry(self, message: p4r.CloneSessionEntry) -> p4r.PacketReplicationEngineEntry:
         return p4r.PacketReplicationEngineEntry(clone_session_entry=message)
