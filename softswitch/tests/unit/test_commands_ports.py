@@ -13,7 +13,7 @@ from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.pipeline import EntryWrite
 from softswitch.queues.shape import packet_depth
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import compiled
 
 CPU = 255
@@ -21,7 +21,7 @@ CPU = 255
 
 @pytest.fixture
 def ports() -> Iterator[SwitchPorts]:
-    with SwitchPorts({}, CPU, requested_datapath=Datapath.SOCKETS, priority_queues=2) as found:
+    with SwitchPorts(Settings(cpu_port=CPU, datapath=Datapath.SOCKETS, priority_queues=2)) as found:
         yield found
 
 

@@ -43,6 +43,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 
 for option in ("--version", "--help"):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -62,7 +63,7 @@ assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
 
 
 async def serve():
-    with PortLoop({}, 255) as ports:
+    with PortLoop({}, PortOptions(255)) as ports:
         server = P4RuntimeServer(1, ports, CompiledPipeline)
         server.pipelines.load(config)
         assert await server.start("127.0.0.1:0") > 0
