@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from softswitch.p4runtime.entities.replicas import order_replicas
+from softswitch.p4runtime.entities.replication import order_replicas
 from softswitch.p4runtime.entities.selection import MemberNumbers, NumberAllocator
 from softswitch.pipeline import Replica
 

@@ -13,8 +13,8 @@ from pathlib import Path
 SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
-    {"files"},
-    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
+    {"files", "libc"},
+    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "pcap", "v1model", "verbs"},
     {"ir", "processes", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
@@ -104,3 +104,16 @@ def test_no_other_project_is_imported() -> None:
         "softswitch/p4runtime/messages.py imports finsy.proto",  # for type hints
         "softswitch/testing/plugin.py imports pytest",  # which imports it itself
     }
+
+
+def test_one_module_calls_the_c_library_from_python() -> None:
+    """That is, besides `nativekit.plain`, which does what compiled code does, and is imported by tests."""
+    found = {
+        str(file.relative_to(SOURCES))
+        for file in SOURCES.rglob("*.py")
+        if any(
+            isinstance(node, ast.Attribute) and node.attr in ("CDLL", "PyDLL", "cdll")
+            for node in ast.walk(ast.parse(file.read_text()))
+        )
+    }
+    assert found == {"softswitch/libc.py", "nativekit/plain.py"}

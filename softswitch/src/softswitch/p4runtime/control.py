@@ -13,17 +13,13 @@ from softswitch.errors import NESTED_TOO_DEEPLY, BatchTooLarge, SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.codecs.translation import NoFreeNumber
-from softswitch.p4runtime.entities.counters import CounterEntries
+from softswitch.p4runtime.entities.cells import CounterEntries, MeterEntries, RegisterEntries
 from softswitch.p4runtime.entities.digests import DigestEntries
-from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
-from softswitch.p4runtime.entities.direct_meters import DirectMeterEntries
-from softswitch.p4runtime.entities.groups import Groups
+from softswitch.p4runtime.entities.direct import DirectCounterEntries, DirectMeterEntries
 from softswitch.p4runtime.entities.handles import Handles
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
-from softswitch.p4runtime.entities.members import Members
-from softswitch.p4runtime.entities.meters import MeterEntries
+from softswitch.p4runtime.entities.members import Groups, Members
 from softswitch.p4runtime.entities.profiles import Profiles
-from softswitch.p4runtime.entities.registers import RegisterEntries
 from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries

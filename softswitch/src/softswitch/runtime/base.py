@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.direct_meters import make_meter_step
+from softswitch.p4runtime.entities.direct import make_meter_step
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines, RunnablePipeline

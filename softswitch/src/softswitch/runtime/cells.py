@@ -7,8 +7,7 @@ from typing import Protocol, TypeVar
 
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
-from softswitch.p4runtime.entities.arrays import SizedArray
-from softswitch.p4runtime.entities.meter_configs import encode_config
+from softswitch.p4runtime.entities.cells import SizedArray, encode_config
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key
 from softswitch.p4runtime.entities.value_sets import make_matches
 from softswitch.p4runtime.messages import p4r

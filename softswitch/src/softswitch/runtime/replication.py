@@ -9,8 +9,7 @@ from weakref import WeakKeyDictionary
 
 from softswitch.p4runtime.batch import DELETE, Batch
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.replicas import MAX_INSTANCE
-from softswitch.p4runtime.entities.replication import PacketReplication
+from softswitch.p4runtime.entities.replication import MAX_INSTANCE, PacketReplication
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal

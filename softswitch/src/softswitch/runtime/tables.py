@@ -5,8 +5,8 @@ from __future__ import annotations
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.entities.cells import encode_config
 from softswitch.p4runtime.entities.entry_reads import idle_time
-from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import ProfileStore
 from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, DefaultEntry, Key, TableStore
 from softswitch.p4runtime.messages import p4r

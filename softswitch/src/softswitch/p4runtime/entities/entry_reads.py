@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
+from softswitch.p4runtime.entities.cells import encode_config
 from softswitch.p4runtime.entities.entry_actions import encode_action
-from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
 from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, Extras, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r

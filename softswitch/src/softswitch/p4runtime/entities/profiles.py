@@ -10,10 +10,9 @@ from grpc import StatusCode
 from softswitch.ir import Program
 from softswitch.limits import GROUP_MEMBERS_PER_MEMBER
 from softswitch.messages import pluralize
-from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.batch import Batch, Sizes
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.selection import MemberNumbers
-from softswitch.p4runtime.entities.sizes import Sizes
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, find_by_id, invalid
