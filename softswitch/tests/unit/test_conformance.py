@@ -238,7 +238,12 @@ def test_entries(text: str, expected: EntryWrite) -> None:
             "meter_set_rates array3 0 0.0000005:1 1:1",
             "a rate of 5e-07 per µs is not a whole number per second",
         ),
-        ("mc_node_associate 1 0", "there is no multicast node 0; 0 were created"),
+        ("mc_node_associate 1 0", "there is no node with handle 0"),
+        ("mc_node_update 0 5", "there is no node with handle 0"),
+        (
+            "mc_mgrp_create 1\nmc_node_create 0 1\nmc_node_associate 1 0\nmc_node_associate 1 0",
+            "node 0 is in multicast group 1 already",
+        ),
         ("mc_node_create 0 1\nmc_node_associate 1 0", "there is no multicast group 1"),
         ("mc_mgrp_create 1\nmc_mgrp_create 1", "multicast group 1 exists already"),
         ("mirroring_get 5", "there is no clone session 5"),

@@ -14,8 +14,8 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
     {"files", "libc"},
-    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "pcap", "v1model", "verbs"},
-    {"ir", "processes", "target"},
+    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
+    {"ir", "pcap", "processes", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
     {"codegen", "interpreter", "queues", "state"},

@@ -63,6 +63,12 @@ class Nodes:
         self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
         return handle
 
+    def update(self, handle: int, ports: Sequence[int], lags: Sequence[int]) -> int | None:
+        """Replace a node's ports and LAGs; return its group."""
+        node = self.find_node(handle)
+        node.ports, node.lags = sorted(ports), sorted(lags)
+        return node.group
+
     def destroy(self, handle: int) -> int | None:  # returns the group that it was in
         group = self.dissociate(handle)
         del self.nodes[handle]
@@ -93,6 +99,9 @@ class Nodes:
                 Replica(port, node.rid) for port in (*node.ports, *(p for p in lag_ports if p is not None))
             ]
         return replicas
+
+    def sessions_of(self, group: int) -> list[int]:
+        return [session for session, destination in self.group_of_session.items() if destination == group]
 
     def _pick_port(self, lag: int) -> int | None:
         ports = self.lags.get(lag)

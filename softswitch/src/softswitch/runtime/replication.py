@@ -61,9 +61,7 @@ class Replication(RuntimeCalls[PL]):
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
         with self._change() as change:
             _check_ports(ports)
-            stored_node = change.nodes.find_node(node)
-            stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
-            change.write_group(stored_node.group)
+            change.write_group(change.nodes.update(node, ports, lags))
 
     def mc_node_destroy(self, node: int) -> None:
         with self._change() as change:
@@ -175,9 +173,8 @@ class _Change:
         self.write_mirrors(group)
 
     def write_mirrors(self, group: int) -> None:
-        for session, destination in self.nodes.group_of_session.items():
-            if destination == group:
-                self.write_mirror(session, self.nodes.replicas(group))
+        for session in self.nodes.sessions_of(group):
+            self.write_mirror(session, self.nodes.replicas(group))
 
     def write_mirror(self, session: int, replicas: list[Replica]) -> None:
         message = p4r.CloneSessionEntry(session_id=session, replicas=_encode_replicas(replicas))
