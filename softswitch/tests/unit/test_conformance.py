@@ -14,11 +14,11 @@ from softswitch.conformance import targets as openers
 from softswitch.conformance.client import read_p4info
 from softswitch.conformance.driver import StfDriver
 from softswitch.conformance.errors import ConformanceError, Mismatch, StfError, Unsupported
-from softswitch.conformance.names import Names
+from softswitch.conformance.names import StfNames
 from softswitch.conformance.pairs import Pair, pairs_in
 from softswitch.conformance.parser import parse
 from softswitch.conformance.runner import Outcome
-from softswitch.conformance.target import Target
+from softswitch.conformance.target import ConformanceTarget
 from softswitch.errors import EntryExists, ProgramError
 from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.messages import p4i, p4r
@@ -95,7 +95,7 @@ def p4info() -> p4i.P4Info:
 
 def drive(text: str) -> list[object]:
     target = Wire()
-    StfDriver(target, Names(p4info())).run(parse(text, "f.stf"))
+    StfDriver(target, StfNames(p4info())).run(parse(text, "f.stf"))
     return target.calls
 
 
@@ -319,18 +319,18 @@ def test_checks_pass() -> None:
 
 
 @contextmanager
-def wire(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def wire(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     yield Wire()
 
 
 @contextmanager
-def refusing(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def refusing(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     raise Unsupported("not this one")
     yield Wire()
 
 
 @contextmanager
-def unreadable(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def unreadable(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     raise ProgramError("no program")
     yield Wire()
 
@@ -341,7 +341,7 @@ class Crashing(Wire):
 
 
 @contextmanager
-def crashing(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def crashing(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     yield Crashing()
 
 

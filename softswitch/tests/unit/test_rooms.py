@@ -91,6 +91,17 @@ def test_nativekit_imports_nothing_of_softswitch() -> None:
     assert {each.split(".")[0] for imported in found.values() for each in imported} == {"nativekit"}
 
 
+def test_class_names_stand_in_one_room() -> None:
+    """A name can be searched for. `interpreter` and `codegen` name the same part of a program alike."""
+    rooms: dict[str, set[str]] = {}
+    for file in (SOURCES / "softswitch").rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                rooms.setdefault(node.name, set()).add(room_of(name_of(file)))
+    found = {name: where for name, where in rooms.items() if len(where) > 1}
+    assert found == {name: {"codegen", "interpreter"} for name in ("Externs", "Packet")}
+
+
 def test_no_other_project_is_imported() -> None:
     allowed = {"softswitch", "nativekit", "click", "google", "grpc", "llvmlite", "numba", "numpy"}
     found = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from softswitch.commands.names import Action, KeyField, Profile, Table
+from softswitch.commands.names import NamedAction, NamedField, NamedProfile, NamedTable
 from softswitch.commands.values import match_parts, octets
-from softswitch.runtime.interface import Entry, Group, Member, Runtime, TableAction
+from softswitch.runtime.interface import Group, Member, Runtime, RuntimeEntry, TableAction
 
 _MIN_NAME_WIDTH = 20
 STARS, LINE = "**********", "=========="  # above each item, and around lists of items
 
 
-def key_line(table: Table, matches: Sequence[str]) -> str:
+def key_line(table: NamedTable, matches: Sequence[str]) -> str:
     """Return a key as `table_add` prints it: `LPM-0a:00:00:01/32`."""
     return "\t".join(
         f"{field.kind.upper()}-{_format_match(field, match, ':')}"
@@ -20,12 +20,12 @@ def key_line(table: Table, matches: Sequence[str]) -> str:
     )
 
 
-def data_line(action: Action, data: Sequence[str]) -> str:
+def data_line(action: NamedAction, data: Sequence[str]) -> str:
     values = (octets(int(text, 16), p.width) for text, p in zip(data, action.parameters, strict=True))
     return "\t".join(value.hex(":") for value in values)
 
 
-def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
+def entry_lines(table: NamedTable, entry: RuntimeEntry) -> Iterator[str]:
     width = max([_MIN_NAME_WIDTH, *(len(field.name) for field in table.key)])
     yield f"Dumping entry {entry['handle']:#x}"
     yield "Match key:"
@@ -59,7 +59,7 @@ def group_lines(group: Group) -> Iterator[str]:
     yield f"Members: [{', '.join(map(str, group['members']))}]"
 
 
-def profile_lines(profile: Profile, switch: Runtime) -> Iterator[str]:
+def profile_lines(profile: NamedProfile, switch: Runtime) -> Iterator[str]:
     yield LINE
     yield "MEMBERS"
     for member in switch.members(profile.name):
@@ -80,7 +80,7 @@ def _action_line(name: str, data: Sequence[str]) -> str:
     return f"Action entry: {name} - {', '.join(texts)}"
 
 
-def _format_match(field: KeyField, match: str, separator: str) -> str:
+def _format_match(field: NamedField, match: str, separator: str) -> str:
     parts = [_separate_bytes(part, separator) for part in match_parts(field, match)]
     match field.kind:
         case "lpm":

@@ -10,7 +10,7 @@ from softswitch.commands.dump import (
     profile_lines,
     table_action_line,
 )
-from softswitch.commands.names import CommandError, Table
+from softswitch.commands.names import CommandError, NamedTable
 from softswitch.commands.values import parse_int, parse_match
 from softswitch.messages import pluralize
 from softswitch.runtime.interface import TableAction
@@ -229,7 +229,7 @@ class TableCommands(CommandGroup):
         new_handle = self.switch.table_add(table.name, matches, priority, table_action)
         self.say(f"Entry has been added with handle {new_handle}")
 
-    def _indirect_table(self, name: str, needs_selector: bool = False) -> Table:
+    def _indirect_table(self, name: str, needs_selector: bool = False) -> NamedTable:
         table = self.program.tables[name]
         if table.profile is None:
             raise CommandError("Error: Cannot run this command on non-indirect table", name)
@@ -241,7 +241,7 @@ class TableCommands(CommandGroup):
         return table
 
 
-def _pop_priority(table: Table, words: list[str]) -> int:
+def _pop_priority(table: NamedTable, words: list[str]) -> int:
     """Remove and return the priority, the last word if the table's entries have one; else return 0."""
     if not table.has_priority:
         return 0
@@ -260,7 +260,7 @@ def _split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:arrow], words[arrow + 1 :]
 
 
-def _parse_matches(table: Table, words: list[str]) -> list[str]:
+def _parse_matches(table: NamedTable, words: list[str]) -> list[str]:
     if len(words) != len(table.key):
         expected = pluralize(len(table.key), "key field")
         raise CommandError(f"Error: Table {table.name}: expected {expected}, got {len(words)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from softswitch.commands.names import CommandError, KeyField
+from softswitch.commands.names import CommandError, NamedField
 
 IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
 _PREFIX_LENGTH_BITS = 16  # more than any length needs, which is checked afterwards
@@ -36,7 +36,7 @@ def parse_value(text: str, width: int) -> int:
     return value
 
 
-def parse_match(field: KeyField, text: str) -> str:
+def parse_match(field: NamedField, text: str) -> str:
     """Parse a match; return it in the notation of `softswitch.runtime`. Raises CommandError."""
     separator = SEPARATORS.get(field.kind)
     if separator is None:
@@ -69,7 +69,7 @@ def octets(value: int, width: int) -> bytes:
     return value.to_bytes((width + 7) // 8, "big")
 
 
-def match_parts(field: KeyField, match: str) -> tuple[str, ...]:
+def match_parts(field: NamedField, match: str) -> tuple[str, ...]:
     """Return the parts of a match of `softswitch.runtime`: hexadecimal bytes, a prefix length in decimal."""
     separator = SEPARATORS.get(field.kind)
     parts = [match] if separator is None else match.split(separator)

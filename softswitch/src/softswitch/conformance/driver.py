@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from softswitch.conformance import statements as stf
 from softswitch.conformance.errors import ConformanceError, Mismatch, StfError, Unsupported
 from softswitch.conformance.expectation import check_outputs
-from softswitch.conformance.names import Names
+from softswitch.conformance.names import StfNames
 from softswitch.conformance.replication import CliReplication
-from softswitch.conformance.target import Target
+from softswitch.conformance.target import ConformanceTarget
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
@@ -30,7 +30,7 @@ _ROUNDING_ERROR = 1e-6  # of a decimal rate times this number
 
 
 class StfDriver:
-    def __init__(self, target: Target, names: Names) -> None:
+    def __init__(self, target: ConformanceTarget, names: StfNames) -> None:
         self._target = target
         self._names = names
         self._replication = CliReplication(target)
@@ -52,7 +52,7 @@ class StfDriver:
 
     def _execute(self, statement: stf.Statement) -> None:
         match statement:
-            case stf.Packet(port, data):
+            case stf.StfPacket(port, data):
                 self._outputs += self._target.process(port, data, self._now, self._now)
                 self._now += 1
             case stf.Expect() | stf.NoPacket() | stf.Wait():
@@ -73,7 +73,7 @@ class StfDriver:
             case stf.CounterWrite(counter, index, packets, octets):
                 name = self._names.counter(counter)
                 self._target.cells.write_counter(name, index, CounterValue(packets, octets))
-            case stf.RegisterRead() | stf.RegisterWrite() | stf.RegisterReset():
+            case stf.StfRegisterRead() | stf.StfRegisterWrite() | stf.RegisterReset():
                 self._execute_register(statement)
             case stf.MeterGetRates() | stf.MeterSetRates():
                 self._execute_meter(statement)
@@ -121,18 +121,20 @@ class StfDriver:
 
     # -- registers and meters
 
-    def _execute_register(self, statement: stf.RegisterRead | stf.RegisterWrite | stf.RegisterReset) -> None:
+    def _execute_register(
+        self, statement: stf.StfRegisterRead | stf.StfRegisterWrite | stf.RegisterReset
+    ) -> None:
         name, size = self._names.register(statement.register)
         match statement:
             case stf.RegisterReset():
                 for index in range(size):
                     self._target.cells.write_register(name, index, 0)
-            case stf.RegisterRead(_, index):
+            case stf.StfRegisterRead(_, index):
                 _check_index("register", name, index, size)
                 _LOG.info(
                     "%s[%d] is %d", name, index, self._target.cells.read_register(name, index, index + 1)[0]
                 )
-            case stf.RegisterWrite(_, index, value):
+            case stf.StfRegisterWrite(_, index, value):
                 _check_index("register", name, index, size)
                 self._target.cells.write_register(name, index, value)
 

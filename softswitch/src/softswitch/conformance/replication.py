@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from softswitch.conformance.errors import StfError
-from softswitch.conformance.target import Target
+from softswitch.conformance.target import ConformanceTarget
 from softswitch.pipeline import Replica
 from softswitch.runtime.nodes import Nodes
 from softswitch.runtime.refusals import RuntimeRefusal
 
 
 class CliReplication:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ConformanceTarget) -> None:
         self._target = target
         self._nodes = Nodes()
         self._sessions: set[int] = set()

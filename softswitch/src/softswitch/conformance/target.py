@@ -37,7 +37,7 @@ class TargetCells(Protocol):
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None: ...
 
 
-class Target(Protocol):
+class ConformanceTarget(Protocol):
     """A switch that runs one program. Names are full P4 names; methods are those of `Pipeline`."""
 
     @property

@@ -14,7 +14,7 @@ from softswitch.pcap import ETHERNET, MAX_FRAME_BYTES, read_frames
 _MAX_QUOTED_CHARACTERS = 40
 
 
-class Frame(NamedTuple):
+class TimedFrame(NamedTuple):
     """A frame and its time of arrival in µs since the first frame."""
 
     time: int
@@ -38,7 +38,7 @@ def parse_packet(text: str, name: str = "--packet") -> bytes:
     return data
 
 
-def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
+def read_pcap(path: Path) -> Iterator[tuple[TimedFrame, int]]:
     """Yield the frames of a capture, each with the file position of its end; raises SwitchError."""
     first_us = None
     try:
@@ -46,6 +46,6 @@ def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
             for time_ns, data in read_frames(file, str(path), ETHERNET):
                 time_us = time_ns // 1000
                 first_us = time_us if first_us is None else first_us
-                yield Frame(max(0, time_us - first_us), data), file.tell()
+                yield TimedFrame(max(0, time_us - first_us), data), file.tell()
     except OSError as error:
         raise SwitchError(f"{path}: {error.strerror}") from None

@@ -19,7 +19,7 @@ from softswitch.p4runtime.entities.direct import DirectCounterEntries, DirectMet
 from softswitch.p4runtime.entities.handles import Handles
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
 from softswitch.p4runtime.entities.members import Groups, Members
-from softswitch.p4runtime.entities.profiles import Profiles
+from softswitch.p4runtime.entities.profiles import ProfileStores
 from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
@@ -83,7 +83,7 @@ class ControlledPipeline(Generic[PL]):
         self.timers = IdleTimers(self.pipeline.tables.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
-        self.profiles = Profiles(p4info, program, down_ports)
+        self.profiles = ProfileStores(p4info, program, down_ports)
         self.stores = Stores(p4info, program, self.profiles)
         self.handles = Handles(self.pipeline.tables.read)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)

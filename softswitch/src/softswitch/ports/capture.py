@@ -11,7 +11,7 @@ from nativekit.compile import compiled, int64
 from nativekit.libc import writev
 from nativekit.records import Records
 from softswitch.pcap import RECORD_HEADER_BYTES, create_file
-from softswitch.ports.layout import Frame, Switch
+from softswitch.ports.layout import FrameRecord, SwitchRecord
 from softswitch.ports.sockets import PortError
 
 _NS_PER_US, _US_PER_S = 1_000, 1_000_000
@@ -33,7 +33,7 @@ def open_files(folder: Path, interface: str, exit_stack: contextlib.ExitStack) -
 
 
 @compiled
-def capture(switch: Switch, p: int, direction: int, frames: Records[Frame], count: int) -> None:
+def capture(switch: SwitchRecord, p: int, direction: int, frames: Records[FrameRecord], count: int) -> None:
     """Write the first `count` frames, each with its own time; a failed write (full disk) ends the file."""
     port = switch.ports[p]
     record_header, vector = switch.pcap_record, switch.iovec

@@ -42,7 +42,7 @@ _VIRTUAL_NICS = frozenset({"virtio_net", "vif"})
 """Drivers of KVM's and Xen's NICs, whose senders may be on the same machine."""
 
 
-class Change(NamedTuple):
+class OffloadChange(NamedTuple):
     """A feature that was turned off; `interface` is a name in the network namespace of `control`."""
 
     control: socket.socket
@@ -54,7 +54,7 @@ class Offloads:
     """Turns off offloads that change what ports receive, from `turn_off` to `restore` or `close`."""
 
     def __init__(self) -> None:
-        self._changes: dict[str, list[Change]] = {}
+        self._changes: dict[str, list[OffloadChange]] = {}
         self._sockets = contextlib.ExitStack()
         self._control = self._open_control(None)
 
@@ -89,10 +89,12 @@ class Offloads:
         return control, _name_of(control, link.lower)
 
     @staticmethod
-    def _turn_off(changes: list[Change], control: socket.socket, interface: str, feature: Feature) -> None:
+    def _turn_off(
+        changes: list[OffloadChange], control: socket.socket, interface: str, feature: Feature
+    ) -> None:
         if _ethtool(control, interface, feature.get, 0):
             _ethtool(control, interface, feature.set, 0)
-            changes.append(Change(control, interface, feature))
+            changes.append(OffloadChange(control, interface, feature))
 
     def describe(self) -> str | None:
         """Return what is turned off, as one line, or None if nothing is."""

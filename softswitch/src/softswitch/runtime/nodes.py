@@ -14,7 +14,7 @@ from itertools import groupby
 
 from softswitch.p4runtime.entities.selection import NumberAllocator
 from softswitch.pipeline import Replica
-from softswitch.runtime.interface import Lag, McGroup, Multicast, Node
+from softswitch.runtime.interface import Lag, McGroup, Multicast, RuntimeNode
 from softswitch.runtime.refusals import RuntimeRefusal
 
 PRE = "PRE"  # the packet replication engine, in texts of errors
@@ -133,6 +133,6 @@ class Nodes:
             lags=[Lag(lag=lag, ports=ports) for lag, ports in self.lags.items()],
         )
 
-    def _describe_node(self, handle: int) -> Node:
+    def _describe_node(self, handle: int) -> RuntimeNode:
         node = self.nodes[handle]
-        return Node(handle=handle, rid=node.rid, ports=node.ports, lags=node.lags)
+        return RuntimeNode(handle=handle, rid=node.rid, ports=node.ports, lags=node.lags)

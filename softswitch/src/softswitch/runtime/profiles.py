@@ -20,7 +20,7 @@ from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refu
 _IN_USE = StatusCode.FAILED_PRECONDITION
 
 
-class Profiles(RuntimeCalls[PL]):
+class ProfileCalls(RuntimeCalls[PL]):
     """Calls on action profiles. New members and groups have the lowest free ID of P4Runtime."""
 
     # -- members

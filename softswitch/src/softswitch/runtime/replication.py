@@ -23,7 +23,7 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, MULTICAST_GROUPS
 MIRRORING = "mirroring"
 
 
-class Replication(RuntimeCalls[PL]):
+class ReplicationCalls(RuntimeCalls[PL]):
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         RuntimeCalls.__init__(self, pipelines)
         self._nodes: WeakKeyDictionary[ControlledPipeline[PL], Nodes] = WeakKeyDictionary()

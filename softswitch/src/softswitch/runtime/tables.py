@@ -14,14 +14,14 @@ from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
 from softswitch.runtime.actions import describe_action, fill_action, find_use
 from softswitch.runtime.base import PL, RuntimeCalls, has_integer_rates, set_entry_meter, update
-from softswitch.runtime.interface import Entry, IdleTimes, TableAction
+from softswitch.runtime.interface import IdleTimes, RuntimeEntry, TableAction
 from softswitch.runtime.keys import format_match, parse_matches
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
 _NS_PER_MS, _US_PER_MS = 10**6, 10**3
 
 
-class Tables(RuntimeCalls[PL]):
+class TableCalls(RuntimeCalls[PL]):
     def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
         control, store = self._find_table(table)
         key = _parse_key(store, match, priority)
@@ -67,7 +67,7 @@ class Tables(RuntimeCalls[PL]):
                 refuse(TABLE, refusal, TABLE_CODES)
         control.handles.reset(table)
 
-    def table_entries(self, table: str) -> list[Entry]:
+    def table_entries(self, table: str) -> list[RuntimeEntry]:
         control, store = self._find_table(table)
         entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.tables.read(table)}
         return [
@@ -75,14 +75,14 @@ class Tables(RuntimeCalls[PL]):
             for handle, key in control.handles.handles_and_keys(table)
         ]
 
-    def table_entry(self, table: str, handle: int) -> Entry:
+    def table_entry(self, table: str, handle: int) -> RuntimeEntry:
         control, store = self._find_table(table)
         key = self.key_of(control, table, handle)
         (entry,) = control.pipeline.tables.find([store.entry_key(key)])
         assert entry is not None
         return _describe_entry(control, store, handle, entry)
 
-    def table_find(self, table: str, match: list[str], priority: int) -> Entry:
+    def table_find(self, table: str, match: list[str], priority: int) -> RuntimeEntry:
         control, store = self._find_table(table)
         key = _parse_key(store, match, priority)
         handle = control.handles.find_handle(table, key)
@@ -190,14 +190,14 @@ def _make_entry_message(store: TableStore, key: Key) -> p4r.TableEntry:
 
 def _describe_entry(
     control: ControlledPipeline[PL], store: TableStore, handle: int, entry: StoredEntry
-) -> Entry:
+) -> RuntimeEntry:
     key = Key(entry.key, entry.priority)
     idle_times = None
     if store.table.has_idle_timeout:
         extras = store.extras.get(key, NO_EXTRAS)
         idle_us = idle_time(extras, entry, control.now())
         idle_times = IdleTimes(timeout=extras.idle_timeout_ns // _NS_PER_MS, idle=idle_us // _US_PER_MS)
-    return Entry(
+    return RuntimeEntry(
         handle=handle,
         match=[
             format_match(field.kind, match)

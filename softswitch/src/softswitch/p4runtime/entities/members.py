@@ -9,7 +9,7 @@ from grpc import StatusCode
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.actions import decode_call, encode_call
-from softswitch.p4runtime.entities.profiles import GroupMember, Profiles, ProfileStore, watched_port
+from softswitch.p4runtime.entities.profiles import GroupMember, ProfileStore, ProfileStores, watched_port
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
@@ -17,7 +17,7 @@ from softswitch.pipeline import ActionCall
 
 
 class Members:
-    def __init__(self, profiles: Profiles, actions: Mapping[str, ActionInfo]) -> None:
+    def __init__(self, profiles: ProfileStores, actions: Mapping[str, ActionInfo]) -> None:
         self._profiles = profiles
         self._actions = actions
 
@@ -87,7 +87,7 @@ def _put_member(store: ProfileStore, member: int, call: ActionCall | None, batch
 
 
 class Groups:
-    def __init__(self, profiles: Profiles) -> None:
+    def __init__(self, profiles: ProfileStores) -> None:
         self._profiles = profiles
 
     def write(self, update_type: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:

@@ -130,7 +130,7 @@ class ProfileStore:
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
 
-class Profiles:
+class ProfileStores:
     """All action profiles; the caller updates `down_ports` when a port goes down or up."""
 
     def __init__(self, p4info: P4Info, program: Program, down_ports: Collection[int] = ()) -> None:
