@@ -18,6 +18,7 @@ from softswitch.errors import SwitchError
 from softswitch.explain.filters import parse_filter
 from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.pipeline import METHODS
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.options import PortOptions
 from softswitch.queues.shape import Rate, Shape, packet_depth, parse_rate
@@ -160,3 +161,31 @@ def test_a_traced_switch_says_so(file: Path) -> None:
         assert process.stderr.read() == ""
         assert process.wait() == 0
     assert file.read_text() == ""
+
+
+class CountingLock:
+    """Counts how often it is taken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_each_method_of_the_control_plane_takes_the_lock(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = CountingLock()
+    monkeypatch.setattr("softswitch.explain.live.threading.RLock", lambda: lock)
+    pipeline = TracedPipeline(compiled("control"), trace)
+    for subject, names in METHODS.items():
+        assert names
+        for name in names:
+            before = lock.count
+            with pytest.raises(TypeError):  # without arguments
+                getattr(getattr(pipeline, subject), name)()
+            assert lock.count == before + 1, f"{subject}.{name}"

@@ -10,6 +10,10 @@ from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.pipeline import METHODS
+
 SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
@@ -128,3 +132,12 @@ def test_one_module_calls_the_c_library_from_python() -> None:
         )
     }
     assert found == {"softswitch/libc.py", "nativekit/plain.py"}
+
+
+def test_pipelines_forward_no_calls() -> None:
+    """Each subject of the control plane is an object of the pipeline, which has none of its methods."""
+    assert {*METHODS} == {"tables", "profiles", "replication", "cells"}
+    assert sum(map(len, METHODS.values())) == 22
+    for pipeline in (CompiledPipeline, InterpretedPipeline):
+        methods = {name for name in dir(pipeline) if callable(getattr(pipeline, name))}
+        assert methods & {name for names in METHODS.values() for name in names} == set()

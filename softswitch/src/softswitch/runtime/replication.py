@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from softswitch.p4runtime.batch import DELETE, Batch
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.replication import MAX_INSTANCE, PacketReplication
+from softswitch.p4runtime.entities.replication import MAX_INSTANCE, PacketReplication, encode_replicas
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
@@ -168,7 +168,7 @@ class _Change:
         if group is None:
             return
         replicas = self.nodes.replicas(group)
-        message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_encode_replicas(replicas))
+        message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=encode_replicas(replicas))
         self.replication.groups.put(message, replicas, self.batch)
         self.write_mirrors(group)
 
@@ -177,12 +177,8 @@ class _Change:
             self.write_mirror(session, self.nodes.replicas(group))
 
     def write_mirror(self, session: int, replicas: list[Replica]) -> None:
-        message = p4r.CloneSessionEntry(session_id=session, replicas=_encode_replicas(replicas))
+        message = p4r.CloneSessionEntry(session_id=session, replicas=encode_replicas(replicas))
         self.replication.sessions.put(message, replicas, self.batch)
-
-
-def _encode_replicas(replicas: Sequence[Replica]) -> list[p4r.Replica]:
-    return [p4r.Replica(egress_port=replica.port, instance=replica.instance) for replica in replicas]
 
 
 def _check_ports(ports: Sequence[int]) -> None:

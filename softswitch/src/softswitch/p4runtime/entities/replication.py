@@ -75,6 +75,10 @@ def decode_replicas(
     return list(replicas)
 
 
+def encode_replicas(replicas: Iterable[Replica]) -> list[p4r.Replica]:
+    return [p4r.Replica(egress_port=replica.port, instance=replica.instance) for replica in replicas]
+
+
 def _decode_port(message: p4r.Replica, location: str, port_translation: Translation | None) -> int:
     kind = message.WhichOneof("port_kind")
     if kind is None or (kind == "port" and not message.port):
