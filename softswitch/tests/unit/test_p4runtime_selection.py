@@ -124,8 +124,9 @@ class Pi(RuleBasedStateMachine):
             assert member is None or self.numbers.member_number(member) == number
         found = {group: self.numbers.group_number(group) for group in range(1, 4)}
         assert {group for group, number in found.items() if number is not None} == self.groups.keys()
-        for group, handle in found.items():
-            assert handle is None or self.numbers.find_group(handle) == group
+        for number in range(10):
+            group = next((group for group, handle in found.items() if handle == number), None)
+            assert self.numbers.find_group(number) == group
 
 
 TestPi = Pi.TestCase
