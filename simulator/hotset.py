@@ -41,7 +41,9 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
             params_by_lane.setdefault(param.lane, []).append(param)
         for lane, params in params_by_lane.items():
             slots = [param.slot for param in params]
-            cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1)
+            cells = pipeline.cells.read_register(
+                f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1
+            )
             keys = np.array([param.key for param in params], np.uint64)
             result[space.positions(keys)] = np.array(cells, np.uint32)[slots]
         return result
@@ -52,7 +54,7 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
 def _overflows(pipeline: CompiledPipeline) -> int:
     cell = LaneEvent.OVERFLOW
     names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
-    return sum(pipeline.read_counter(name, cell, cell + 1)[0].packets for name in names)
+    return sum(pipeline.cells.read_counter(name, cell, cell + 1)[0].packets for name in names)
 
 
 SWITCH_STATE_OPS = SwitchStateOps(

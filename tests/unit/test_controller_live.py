@@ -226,7 +226,7 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
         assert values == {key: -key for key in range(1, KEYS)}
         # More reads than slots: each slot's next read is its next turn, in the lowest free row.
         assert net.pipeline is not None
-        cells = net.pipeline.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
+        cells = net.pipeline.cells.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
         assert {cell >> 32 & 0xFFFFFFFF for cell in cells} == {0, 1, 2}
         # A controller that was killed while it read leaves its entry; the next one takes it away.
         left = WorkerRow(JOB, CONTROLLER_CALLER, 77, 5, "02:00:00:00:04:01", "10.0.4.1", 5001, 255, 1)

@@ -96,7 +96,9 @@ class EndedTestbed(Testbed):
         last_turns.append(MAX_TURN - self.random.randint(turns, 2 * turns))
         client.set_free_numbers([turn + 1 << WINDOW_BITS | s for s, turn in enumerate(last_turns)][::-1])
         for s, turn in enumerate(last_turns):
-            self.switch.pipeline.write_register(CELLS, row << WINDOW_BITS | s, (epoch << 32 | turn) << 32)
+            self.switch.pipeline.cells.write_register(
+                CELLS, row << WINDOW_BITS | s, (epoch << 32 | turn) << 32
+            )
         for server in self.servers:
             state = server.server.state
             state.callers[_find_caller(state, JOB, worker, epoch)].turns[:window] = last_turns
@@ -145,7 +147,7 @@ def test_a_slot_that_ends_leaves_the_others(slots_left: int) -> None:
     client.state.header.issue_limit = 1
     for s in range(4):
         cell = (10 << 32 | MAX_TURN - (51 if s < slots_left else 1)) << 32
-        network.switch.pipeline.write_register(CELLS, 1 << WINDOW_BITS | s, cell)
+        network.switch.pipeline.cells.write_register(CELLS, 1 << WINDOW_BITS | s, cell)
     for server in network.servers:
         state = server.server.state
         state.callers[_find_caller(state, JOB, 1, 10)].turns[:] = 0

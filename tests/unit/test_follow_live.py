@@ -160,7 +160,7 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
         assert net.pipeline is not None
         for entry in await controller.entries():
             name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
-            net.pipeline.write_counter(name, entry.slot, CounterValue(0, 0))
+            net.pipeline.cells.write_counter(name, entry.slot, CounterValue(0, 0))
         before = updates(net)
         await net.work(5)
         counted = updates(net) - before

@@ -94,16 +94,16 @@ class HotSwitch:
         ]
         self.pipeline = switch_of(design, self.arm, *entries, description=description)
         for register in self._names():
-            self.pipeline.write_register(register, VICTIM_SLOT, SECRET)
+            self.pipeline.cells.write_register(register, VICTIM_SLOT, SECRET)
 
     def cells_of_victim(self) -> list[int]:
         """Return the victim's values, and all exactly-once cells of its callers."""
         values = [
-            self.pipeline.read_register(name, VICTIM_SLOT, VICTIM_SLOT + 1)[0] for name in self._names()
+            self.pipeline.cells.read_register(name, VICTIM_SLOT, VICTIM_SLOT + 1)[0] for name in self._names()
         ]
         for row in VICTIM_ROWS:
             first, end = row << WINDOW_BITS, row + 1 << WINDOW_BITS
-            values += self.pipeline.read_register("HotlineIngress.exactly_once.cells", first, end)
+            values += self.pipeline.cells.read_register("HotlineIngress.exactly_once.cells", first, end)
         return values
 
     def _names(self) -> list[str]:

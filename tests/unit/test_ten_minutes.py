@@ -51,4 +51,4 @@ def test_lost_answers_lose_and_double_nothing(changed: Path) -> None:
     play(network, 8_000)
     network.quiesce()
     network.check()
-    assert pipeline.read_counter(INGRESS + "drops", LOST_ANSWER, LOST_ANSWER + 1)[0].packets > 0
+    assert pipeline.cells.read_counter(INGRESS + "drops", LOST_ANSWER, LOST_ANSWER + 1)[0].packets > 0

@@ -71,7 +71,7 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     added = sum(int(store.contents().values.sum()) for store in network.stores)
     print(f"servers: {packets} packets, {added} updates added")
     for register in switch.pipeline.program.registers:
-        cells = switch.pipeline.read_register(register.name, 0, register.size)
+        cells = switch.pipeline.cells.read_register(register.name, 0, register.size)
         print(f"{register.name}: {', '.join(map(str, cells[:8]))}, ...; total {sum(cells)}")
 
 

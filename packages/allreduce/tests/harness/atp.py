@@ -69,7 +69,7 @@ class SwitchUnderTest:
         return answers
 
     def cells(self, name: str, count: int) -> list[int]:
-        return list(self.pipeline.read_register(f"HotlineIngress.{name}", 0, count))
+        return list(self.pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count))
 
 
 def mark(frame: bytes, is_marked: bool) -> bytes:

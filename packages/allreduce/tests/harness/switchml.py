@@ -60,4 +60,4 @@ class SwitchUnderTest:
         return answers
 
     def cells(self, name: str, count: int) -> list[int]:
-        return list(self.pipeline.read_register(f"HotlineIngress.{name}", 0, count))
+        return list(self.pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count))

@@ -106,11 +106,11 @@ def state_checks(twin: CompiledPipeline) -> Iterator[str]:
     """Yield the harness's commands that compare values and counters with the twin's."""
     for lane in range(LANES):
         values = f"{TWIN_INGRESS}aggregate_{lane:02d}.values"
-        for slot, cell in enumerate(twin.read_register(values, 0, SLOTS)):
+        for slot, cell in enumerate(twin.cells.read_register(values, 0, SLOTS)):
             yield f"check_register {values} ({slot}) lo = {cell >> _WORD_BITS}"
             yield f"check_register {values} ({slot}) hi = {cell & (1 << _WORD_BITS) - 1}"
     for counter in twin.program.counters:
-        for index, count in enumerate(twin.read_counter(counter.name, 0, counter.size)):
+        for index, count in enumerate(twin.cells.read_counter(counter.name, 0, counter.size)):
             yield f"check_counter {counter.name} ({index}) packets = {count.packets}"
 
 

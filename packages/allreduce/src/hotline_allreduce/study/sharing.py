@@ -109,6 +109,6 @@ def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
     if subject.design.name != ATP:
         # SwitchML's switch adds up everything; that of the other designs only forwards.
         return float(subject.design.has_services)
-    cells = switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
+    cells = switch.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
     consumed, completed, _, _, collided, flushed, passed, _ = (cell.packets for cell in cells)
     return (consumed + completed) / (consumed + completed + collided + flushed + passed)

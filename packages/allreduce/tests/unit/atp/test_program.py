@@ -163,7 +163,9 @@ ACK_OF_SUM = [of_server(n, "00000001 02 01", SUMS) for n in (1, 2)]
 
 
 def outcomes(program: SwitchUnderTest) -> list[int]:
-    return [cell.packets for cell in program.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 8)]
+    return [
+        cell.packets for cell in program.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, 8)
+    ]
 
 
 def test_packets_of_each_kind_byte_for_byte() -> None:
@@ -223,7 +225,7 @@ def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     for wrong in (A[:-1], no_cell):
         assert program.send(0, wrong) == []
     assert program.send(0, ACK_OF_SUM[1]) == []  # an acknowledgement of a worker
-    counted = program.pipeline.read_counter("HotlineIngress.drops", 0, 4)
+    counted = program.pipeline.cells.read_counter("HotlineIngress.drops", 0, 4)
     assert [cell.packets for cell in counted] == [1, 1, 0, 1]
     assert program.cells("claim.owners", 4) == [0] * 4
 

@@ -165,7 +165,7 @@ def test_packets_of_each_kind_byte_for_byte() -> None:
     assert program.send(0, REQUEST_OF_A) == []  # comes again, to an entry that is not full
     assert program.send(1, REQUEST_OF_B) == [(0, RESULTS[0]), (1, RESULTS[1])]  # the last: to all
     assert program.send(0, REQUEST_OF_A) == [(0, RESULTS[0])]  # comes again: to its sender
-    counted = program.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 5)
+    counted = program.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, 5)
     assert [cell.packets for cell in counted] == [1, 1, 1, 1, 0]
 
 
@@ -189,7 +189,7 @@ def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     )
     for wrong in (short, other_size, no_slot):
         assert program.send(0, wrong) == []
-    counted = program.pipeline.read_counter("HotlineIngress.drops", 0, 3)
+    counted = program.pipeline.cells.read_counter("HotlineIngress.drops", 0, 3)
     assert [cell.packets for cell in counted] == [1, 2, 0]
     assert program.cells("bitmaps.bitmaps", 4) == [0] * 4
 

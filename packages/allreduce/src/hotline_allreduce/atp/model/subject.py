@@ -70,7 +70,7 @@ def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
     """Give another job a share of all cells; return 1.0: a window fits, as servers add what finds no cell."""
     rng = np.random.default_rng(1)
     for cell in rng.permutation(CELLS)[: round(share * CELLS)].tolist():
-        switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)
+        switch.pipeline.cells.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)
     return 1.0
 
 
