@@ -1,4 +1,4 @@
-"""Configuration of a run: defaults, overridden by CONFIG or else run.toml, and both by `NAME=value` arguments."""
+"""Configuration of a run: defaults, overridden by CONFIG or run.toml, and both by `NAME=value` arguments."""
 
 from __future__ import annotations
 
@@ -380,7 +380,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def load_config(arguments: Iterable[str]) -> Config:
-    """Return the configuration of a real run. Without CONFIG, it has what run.toml of the checkout changes."""
+    """Return the configuration of a real run; without CONFIG it has what the checkout's run.toml changes."""
     return load_config_as(Config, arguments, default_file=RUN_TOML)
 
 

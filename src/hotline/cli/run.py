@@ -58,8 +58,9 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
 def up(file: Path | None, as_json: bool) -> None:
     """Start switch and servers for scripts of your own (root).
 
-    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE has the
-    design, workers, servers, placement and so on. [default: run.toml of this checkout] Switch and servers keep running in the background.
+    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE has the design,
+    workers, servers, placement and so on. [default: run.toml of this checkout] Switch and servers keep
+    running in the background.
     """
     from hotline.kv.launch import up as start_up
 

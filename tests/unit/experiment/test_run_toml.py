@@ -18,8 +18,8 @@ from foundation.designs.registry import NAMES
 SHIPPED = configuration.RUN_TOML.read_text()
 SETTING = re.compile(r"^(?P<hash># )?(?P<name>\w+) = (?P<value>.*)$|^\[(?P<table>\w+)\]$", re.MULTILINE)
 OTHERS = {
-    "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"', "runs": '"elsewhere"',
-    "arms": '["baseline", "offload"]', "discard_ms": "120",
+    "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
+    "runs": '"elsewhere"', "arms": '["baseline", "offload"]', "discard_ms": "120",
 }  # fmt: skip
 """Other values of settings that are not numbers, or that have neighbours."""
 
