@@ -15,10 +15,8 @@ from packaging.utils import canonicalize_name as canonical
 from foundation.checkout import ROOT
 from softswitch.processes import reserved_port, softswitch
 from switch_harness import PROGRAMS
-from switch_harness.namespaces import on_the_machines_network
-from switch_harness.waiting import PATIENCE_S
+from tests.harness.shell import SHELL, install, type_into
 
-SHELL = str(ROOT / "scripts" / "shell")
 LOCK = ROOT / "scripts" / "shell.lock"
 PYTHON = ROOT / ".shell-venv" / "bin" / "python"
 
@@ -31,24 +29,9 @@ def running(program: Path) -> Iterator[str]:
         yield switch.address
 
 
-def typed(address: str, session: str) -> list[str]:
-    """Return the lines that p4runtime-shell prints in a session."""
-    done = subprocess.run(
-        [SHELL],
-        input=session,
-        env=os.environ | {"SWITCH": address},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return [line.removeprefix("P4Runtime sh >>> ") for line in done.stdout.splitlines()]
-
-
 @pytest.fixture(scope="module", autouse=True)
 def installed() -> None:
-    """`make test` has installed it already."""
-    subprocess.run([*on_the_machines_network(), SHELL, "--install"], check=True)
+    install()
 
 
 def test_the_installed_packages_are_the_locked_ones() -> None:
@@ -87,7 +70,7 @@ exit()
 
 def test_it_shows_tables_and_writes_entries() -> None:
     with running(PROGRAMS / "control.json") as address:
-        lines = typed(address, SHELL_SESSION)
+        lines = type_into(SHELL, SHELL_SESSION, SWITCH=address)
     assert [line for line in lines if line.startswith("ControlIngress.")] == [
         "ControlIngress.forward",
         "ControlIngress.pairs",
@@ -160,7 +143,7 @@ exit()
 
 def test_it_writes_and_reads_every_kind_of_entity_that_it_knows() -> None:
     with running(PROGRAMS / "entities.json") as address:
-        lines = typed(address, ENTITY_SESSION)
+        lines = type_into(SHELL, ENTITY_SESSION, SWITCH=address)
     assert [line.removeprefix("said ") for line in lines if line.startswith("said")] == [
         "group: [(2, 3), (1, 1)]",
         "entry: 1",
