@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from foundation.checkout import ROOT
 from switch_harness.namespaces import on_the_machines_network
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.make import outer_environment
 
 SHELL = str(ROOT / "scripts" / "shell")
 PROMPT = "P4Runtime sh >>> "
@@ -28,7 +28,7 @@ def type_into(command: str, session: str, *, folder: Path = ROOT, **variables: s
         ["sh", "-c", command],
         cwd=folder,
         input=session,
-        env=os.environ | variables,
+        env=outer_environment() | variables,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -51,7 +51,7 @@ class OpenShell:
         self.process.stdin.flush()
         printed = []
         for line in self.process.stdout:
-            text = line.rstrip().replace(PROMPT, "")
+            text = line.replace(PROMPT.strip(), "").strip()
             if text == mark:
                 return printed
             printed += [text] if text else []
@@ -64,6 +64,7 @@ def open_shell(command: str, *, folder: Path) -> Iterator[OpenShell]:
     with subprocess.Popen(
         ["sh", "-c", command],
         cwd=folder,
+        env=outer_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

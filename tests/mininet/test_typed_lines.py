@@ -14,11 +14,12 @@ import pytest
 from foundation.checkout import ROOT
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.cli import json_of
+from tests.harness.make import outer_environment
 from tests.harness.shell import install, open_shell, type_into
 from tests.mininet.run_topo import Run, run_topo
 from tests.unit.test_ten_minutes import PAGE
 
-pytestmark = pytest.mark.mininet
+pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 README = (ROOT / "README.md").read_text()
 PORT = 9_559  # of the commands, by default
 JOB, KEYS = 4, 10_000
@@ -88,7 +89,12 @@ def test_readmes_lines_do_what_they_say(checkout: Path) -> None:
     reached = []
     for line in LINES[:-1]:
         done = subprocess.run(
-            ["sh", "-c", line], cwd=checkout, capture_output=True, text=True, timeout=PATIENCE_S
+            ["sh", "-c", line],
+            cwd=checkout,
+            env=outer_environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
         assert (done.returncode, done.stdout == "") == (0, False), (line, done.stderr)
         if effects := [name for name in EFFECTS if line.startswith(f"./hotline {name} ")]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name as canonical
 
 from foundation.checkout import ROOT
-from softswitch.processes import reserved_port, softswitch
+from softswitch.processes import softswitch
 from switch_harness import PROGRAMS
 from tests.harness.shell import SHELL, install, type_into
 
@@ -42,16 +41,6 @@ def test_the_installed_packages_are_the_locked_ones() -> None:
     installed = {canonical(each.name): str(each.specifier) for each in map(Requirement, lines)}
     assert {name: installed.get(name) for name in locked} == locked
     assert installed.keys() - locked.keys() == {"pip"}
-
-
-def test_without_a_switch_it_says_how_to_get_one(tmp_path: Path) -> None:
-    with reserved_port() as port:
-        done = subprocess.run(
-            [SHELL], env=os.environ | {"SWITCH": f"127.0.0.1:{port}"}, capture_output=True, text=True
-        )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"127.0.0.1:{port}" in done.stderr and "make run-topo CLI=1" in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 SHELL_SESSION = """
