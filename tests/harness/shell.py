@@ -49,7 +49,7 @@ class OpenShell:
         mark = f"ran {self.typed}"
         self.process.stdin.write(f"{lines}\nprint({mark!r}, flush=True)\n")
         self.process.stdin.flush()
-        printed = []
+        printed: list[str] = []
         for line in self.process.stdout:
             text = line.replace(PROMPT.strip(), "").strip()
             if text == mark:

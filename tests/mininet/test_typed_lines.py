@@ -121,7 +121,7 @@ def test_the_rule_of_ten_minutes_is_deleted_counted_and_inserted(up: Run, checko
     with open_shell("make shell", folder=checkout) as shell:
         shell.type(change)
         ping("without")
-        drops = dict(map(int, line.split()) for line in shell.type(count))
+        drops = {int(reason): int(number) for reason, number in map(str.split, shell.type(count))}
         assert drops[11] == json_of("status")["drops"]["no_route"] == 1
         shell.type(undo)
         ping("after")

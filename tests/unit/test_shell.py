@@ -35,7 +35,9 @@ def installed() -> None:
 
 def test_the_installed_packages_are_the_locked_ones() -> None:
     pins = [Requirement(line) for line in LOCK.read_text().splitlines() if not line.lstrip().startswith("#")]
-    locked = {pin.name: str(pin.specifier) for pin in pins if pin.marker is None or pin.marker.evaluate()}
+    locked = {
+        canonical(pin.name): str(pin.specifier) for pin in pins if pin.marker is None or pin.marker.evaluate()
+    }
     freeze = [str(PYTHON), "-E", "-m", "pip", "freeze", "--all"]
     lines = subprocess.run(freeze, capture_output=True, text=True, check=True).stdout.splitlines()
     installed = {canonical(each.name): str(each.specifier) for each in map(Requirement, lines)}

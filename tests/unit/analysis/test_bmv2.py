@@ -10,7 +10,7 @@ from analysis.report import result
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import sentence_text
-from experiment.config import Config
+from experiment.config import load_config
 from tests.harness.records import a_record
 from tests.harness.summaries import a_summary
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -27,7 +27,7 @@ def note(of: Summary) -> str | None:
 
 
 def test_the_target_has_its_name() -> None:
-    assert Config(target=BMV2).target == BMV2
+    assert load_config([f"TARGET={BMV2}"]).target == BMV2
 
 
 def test_a_run_on_bmv2_says_what_it_carried(synthetic_run: SyntheticRun) -> None:
