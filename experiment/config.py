@@ -1,7 +1,8 @@
-"""Configuration of a run: defaults, overridden by the file CONFIG, and both by `NAME=value` arguments."""
+"""Configuration of a run: defaults, overridden by CONFIG or run.toml, and both by `NAME=value` arguments."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -17,9 +18,10 @@ from typing_extensions import Self
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
 from controller.tables import ROWS, SLOTS
-from experiment.defaults import with_defaults
+from experiment.defaults import changed_settings, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
+from foundation.checkout import ROOT
 from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
 from foundation.designs.registry import (
@@ -41,6 +43,9 @@ from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
 from hosts.workload.generator import R1, R2, Shape
 
+log = logging.getLogger(__name__)
+
+RUN_TOML = ROOT / "run.toml"
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256  # rows of table `servers`
@@ -375,16 +380,27 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def load_config(arguments: Iterable[str]) -> Config:
-    return load_config_as(Config, arguments)
+    """Return the configuration of a real run; without CONFIG it has what the checkout's run.toml changes."""
+    return load_config_as(Config, arguments, default_file=RUN_TOML)
 
 
 def load_config_as(
-    model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, object] | None = None
+    model: type[AnyConfig],
+    arguments: Iterable[str],
+    settings: Mapping[str, object] | None = None,
+    default_file: Path | None = None,
 ) -> AnyConfig:
     overrides = settings or {}
     variables = dict(_split_argument(argument) for argument in arguments)
-    file = variables.pop("CONFIG", None)
-    values = {} if file is None else read_toml(Path(file), f"CONFIG={file}")
+    file, source, values = variables.pop("CONFIG", None), "", dict[str, object]()
+    if file is not None:
+        source = f"CONFIG={file}"
+        values = read_toml(Path(file), source)
+    elif default_file is not None and default_file.exists():
+        listed = read_toml(default_file, str(default_file))
+        if values := changed_settings(listed, model().model_dump(mode="json")):
+            source = str(default_file)
+            log.info("%s: %s", source, ", ".join(_assignments(values)))
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
         return model.model_validate({**values, **given, **overrides})
@@ -392,7 +408,15 @@ def load_config_as(
         first_error = _first_error(error)
         if first_error["loc"] and first_error["loc"][0] in overrides:
             raise ConfigError(_message_of_setting(first_error, model)) from None
-        raise ConfigError(_message_with_source(first_error, given, file, model)) from None
+        raise ConfigError(_message_with_source(first_error, given, source, model)) from None
+
+
+def _assignments(values: Mapping[str, object], prefix: str = "") -> Iterable[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _assignments(value, f"{prefix}{name}.")
+        else:
+            yield one_line(f"{prefix}{name} = {_INPUT_REPR.repr(value)}")
 
 
 def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
@@ -434,13 +458,13 @@ def read_toml(file: Path, label: str) -> dict[str, object]:
 
 
 def _message_with_source(
-    error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]
+    error: ErrorDetails, given: Mapping[str, str], source: str, model: type[Config]
 ) -> str:
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={one_line(given[name])}: {_message(error, model)}"
-    return f"{'' if file is None else f'CONFIG={file}: '}{_message_of_setting(error, model)}"
+    return f"{f'{source}: ' if source else ''}{_message_of_setting(error, model)}"
 
 
 def _message_of_setting(error: ErrorDetails, model: type[BaseModel]) -> str:

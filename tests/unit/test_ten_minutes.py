@@ -1,7 +1,11 @@
-"""The change of docs/ten-minutes.md applies, compiles, loses answers, and loses or doubles no update."""
+"""The changes of docs/ten-minutes.md: a setting is read; a program compiles, and loses or doubles no update.
+
+`tests/mininet/test_typed_lines.py` types the change of a rule.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import subprocess
@@ -10,6 +14,8 @@ from random import Random
 
 import pytest
 
+from experiment import config as configuration
+from experiment.config import Config, Faults
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
@@ -31,6 +37,21 @@ def changed(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "p4src", tmp_path / "p4src", ignore=shutil.ignore_patterns("compiled"))
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=found[1], text=True, check=True)
     return tmp_path / "p4src"
+
+
+def test_the_setting_replaces_one_of_run_toml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shipped = configuration.RUN_TOML.read_text()
+    [(setting, value)] = re.findall(r"^    (\w+) = ([\d.]+)$", PAGE, re.M)
+    text, number = re.subn(rf"^{setting} = .*$", f"{setting} = {value}", shipped, flags=re.M)
+    assert number == 1
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    monkeypatch.setattr(configuration, "RUN_TOML", file)
+    caplog.set_level(logging.INFO)
+    assert configuration.load_config([]) == Config(faults=Faults(loss=0.01))
+    assert caplog.messages == [f"{file}: faults.loss = 0.01"]
 
 
 def test_the_change_applies(changed: Path) -> None:

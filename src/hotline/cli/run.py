@@ -22,7 +22,7 @@ def run(settings: tuple[str, ...]) -> None:
     Hosts, links and a switch are built with Mininet. Workers train with and without offload, alternately; the
     report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET, WORKERS, PS,
     TOP_K, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI, SEED, and
-    CONFIG, a TOML file like run.toml.
+    CONFIG, a TOML file with the other settings. [default: run.toml of this checkout]
     """
     from topologies.signals import STOP
 
@@ -60,8 +60,9 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
 def up(file: Path | None, as_json: bool) -> None:
     """Start switch and servers for scripts of your own (root).
 
-    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE is like run.toml:
-    design, workers, servers, placement and so on. Switch and servers keep running in the background.
+    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE has the design,
+    workers, servers, placement and so on. [default: run.toml of this checkout] Switch and servers keep
+    running in the background.
     """
     from hotline.kv.launch import up as start_up
 
