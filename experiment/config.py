@@ -17,6 +17,8 @@ from typing_extensions import Self
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
+from controller.errors import RuleError
+from controller.hotset.rules import TOP_K, find_rule, start_rule
 from controller.tables import ROWS, SLOTS
 from experiment.defaults import changed_settings, with_defaults
 from experiment.errors import ConfigError
@@ -67,6 +69,7 @@ VARIABLES = {
     "WORKERS": "workers",
     "PS": "servers",
     "TOP_K": "top_k",
+    "RULE": "rule",
     "ROUNDS": "rounds",
     "PRECISE": "precise",
     "DATA": "data",
@@ -135,6 +138,7 @@ class Config(RunSettings):
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
+    rule: str = TOP_K
     rounds: int | None = Field(default=None, ge=1)
     precise: bool = False
     budget_s: float = Field(default=85.0, gt=0, allow_inf_nan=False)
@@ -266,6 +270,16 @@ class Config(RunSettings):
             raise ValueError(str(error)) from None
         return name
 
+    @field_validator("rule")
+    @classmethod
+    def _find_rule(cls, name: str) -> str:
+        try:
+            if name != TOP_K:
+                find_rule(name)
+        except RuleError as error:
+            raise ValueError(str(error)) from None
+        return name
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.is_lockstep:
@@ -306,6 +320,8 @@ class Config(RunSettings):
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
                 "log; leave recovery out"
             )
+        if self.rule != TOP_K:
+            self._check_rule()
         if self.optimiser is not None:
             self._check_optimiser(self.optimiser)
         if self.discard_ms >= self.block_ms:
@@ -317,6 +333,17 @@ class Config(RunSettings):
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
+
+    def _check_rule(self) -> None:
+        if find_design(self.design).preparation is None:
+            raise ValueError(
+                f"rule ({self.rule}) and design {self.design}: its switch holds no chosen parameters; leave "
+                "rule out"
+            )
+        try:
+            start_rule(self.rule, self.top_k)
+        except RuleError as error:
+            raise ValueError(str(error)) from None
 
     def _check_optimiser(self, optimiser: Optimiser) -> None:
         if not find_design(self.design).optimises:

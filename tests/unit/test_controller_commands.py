@@ -17,7 +17,7 @@ from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.hotset.follower import Period
 from controller.hotset.migrate import MigrationPlan, Move
-from controller.hotset.selection import Rule
+from controller.hotset.selection import SwapRule
 from controller.tables import HotParam, JobRow, KeyState
 from experiment import progress
 from hotline.cli import common
@@ -174,7 +174,7 @@ class Follower:
 
     made: ClassVar[list[Any]] = []
 
-    def __init__(self, controller: Played, rules: dict[int, Rule]) -> None:
+    def __init__(self, controller: Played, rules: dict[int, SwapRule]) -> None:
         self.made.append(rules)
         self._periods = iter(
             [
@@ -205,7 +205,7 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
         "keys": 20_000, "seconds": 0.504, "share": 0.493,
     }  # fmt: skip
     assert [(line["period"], line["share"]) for line in lines] == [(0, None), (1, 0.493), (2, None)]
-    assert Follower.made == [{4: Rule(20_000)}, {4: Rule(20_000, 2.0, 7)}]
+    assert Follower.made == [{4: SwapRule(20_000)}, {4: SwapRule(20_000, 2.0, 7)}]
     assert played.calls == [PRIMARY, END] * 2
 
 

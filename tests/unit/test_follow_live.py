@@ -15,7 +15,7 @@ from controller.client import SwitchClient
 from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
 from controller.hotset.follower import Follower, Period, follow
-from controller.hotset.selection import Rule
+from controller.hotset.selection import SwapRule
 from controller.tables import Change, HotParam, KeyState, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
@@ -25,7 +25,7 @@ from tests.unit.test_controller_live import check_sums, hotline, interrupt_move,
 
 FIRST, SECOND = range(20), range(100, 120)
 """Keys that workers favour at first, and later."""
-RULE = Rule(len(FIRST))
+RULE = SwapRule(len(FIRST))
 LANES_A_PUSH = 12
 
 
@@ -89,7 +89,7 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
 async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
-            follower = Follower(controller, {JOB: Rule(20, max_swaps=7)})
+            follower = Follower(controller, {JOB: SwapRule(20, max_swaps=7)})
             for keys in drifts:
                 net.favour(keys)
                 for _ in range(8):
@@ -113,7 +113,7 @@ async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNe
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(10, 40))
         await net.work(40)
-        larger = Follower(controller, {JOB: Rule(40)})
+        larger = Follower(controller, {JOB: SwapRule(40)})
         assert changes(await next_period(larger)) == (10, 0, 40)
         assert await hot(net) == set(range(40))
         await net.work(40)
@@ -195,8 +195,8 @@ async def test_what_cannot_be_followed(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
         with pytest.raises(HotSetError, match=text):
-            await next_period(Follower(controller, {JOB: Rule(131_072)}))
-        await next_period(Follower(controller, {JOB: Rule(131_071)}))
+            await next_period(Follower(controller, {JOB: SwapRule(131_072)}))
+        await next_period(Follower(controller, {JOB: SwapRule(131_071)}))
 
 
 async def test_periods_are_even_and_as_many_as_asked_for() -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from controller.hotset import choice as hotsets
 from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
+from controller.hotset.rules import TOP_K
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
@@ -27,6 +28,7 @@ from hotline.cli.common import (
     print_json,
     print_notes,
     print_table,
+    rule_option,
     scheduler_option,
 )
 from hotline.results.curve import ShareCurve, table_of
@@ -46,22 +48,24 @@ def hotset() -> None:
 @click.option("--top-k", type=click.IntRange(min=1), required=True, help="Number of keys.")
 @click.option("-o", "--output", type=FILE, required=True, help="File to write, Parquet.")
 @click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
+@rule_option(TOP_K, "Rule that chooses the keys")
 @scheduler_option
 @json_option
 def build(
-    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, scheduler: str | None, as_json: bool
-) -> None:
-    """Write the TOP_K most updated keys of all logs added up.
+    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, rule: str, scheduler: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Write the TOP_K most updated keys of all logs added up, or the keys of another rule.
 
     A log is Parquet or CSV with the columns key, updates (counts, as a PS writes them) or iteration, worker,
     key (one update a row). Other columns are ignored.
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
+        hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, rule=rule, scheduler=scheduler))
         hotsets.write(hot_set, output)
     if as_json:
-        print_json({"file": str(output), **_summarise(hot_set)})
+        print_json({"file": str(output), "rule": rule, **_summarise(hot_set)})
     else:
         click.echo(f"{output}: {_describe(hot_set)}")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_jobs
+from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for_jobs
 from foundation.designs.interface import SwitchHosts
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
@@ -90,7 +90,7 @@ def share_hot_set(
         loads[job] = Load(draw_keys(rng, weights, (workers, steps, KEYS_A_STEP)))
         # Hot sets are chosen by the keys' chances, and not by the updates that are counted then.
         rates = Rates(np.arange(HOT_KEYS, dtype=np.uint64), KEYS_A_STEP * workers * weights / weights.sum())
-        states[job] = HotSetState(rates, np.empty(0, np.uint64), Rule(HOT_KEYS))
+        states[job] = HotSetState(rates, np.empty(0, np.uint64), SwapRule(HOT_KEYS))
     changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
     hot_sets = {job: list(change.filling) for job, change in changes.items()}
     job_results = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()

@@ -1,9 +1,4 @@
-"""TinyLFU and W-TinyLFU (Einziger, Friedman and Manes, ACM ToS 13, 2017), which admit keys by a sketch.
-
-TinyLFU is LRU that admits a key if the sketch ranks it over its victim. W-TinyLFU has a small LRU window
-before a segmented LRU. The window has 1 % of the slots, at least one slot. Of the other slots, 80 % are
-protected: they are for keys that were accessed again.
-"""
+"""Policies by frequency: LFU, TinyLFU and W-TinyLFU."""
 
 from __future__ import annotations
 
@@ -15,14 +10,120 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from hotline_policies.log import KEY, Accesses, Log
+from hotline_policies.log import KEY, Accesses, PolicyLog
 from hotline_policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, zero_moves
-from hotline_policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
-from hotline_policies.rules.sketch import Sketch, count_access, estimate, make_sketch
-from hotline_policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
+from hotline_policies.rules.hashed import Sketch, count_access, estimate, make_sketch
+from hotline_policies.rules.slot_lists import (
+    NO_SLOT,
+    NONE,
+    FrequencyLists,
+    Links,
+    SlotMap,
+    add,
+    assign,
+    count_of,
+    halve,
+    increment,
+    key_of,
+    keys_with_slots,
+    length,
+    lowest_slot,
+    make_frequency_lists,
+    make_lists,
+    make_slot_map,
+    push,
+    release,
+    remove,
+    slot_of,
+    tail,
+    unlink,
+)
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 from nativekit.reference import as_ref
+
+# Least frequently used with ageing: the counts of cached keys are halved when their mean exceeds a limit.
+#
+# (Arlitt et al., Performance Evaluation Review 27, 2000: LFU-Aging.) Among equal counts the key that
+# reached its count first is evicted, as in cachetools.
+
+MAX_MEAN_COUNT = 10
+_USED, _SUM = 0, 1  # elements of `totals`
+
+
+class _LfuState(NamedTuple):
+    counts: FrequencyLists
+    slots: SlotMap
+    totals: Ints  # int64[2]: slots in use, and the sum of their counts
+    max_sum: Ints  # int64[1]: sum of counts above which all counts are halved; 0 disables ageing
+    moves: Ints
+
+
+def make_lfu(log: PolicyLog, sizes: Sequence[int], max_mean: int = MAX_MEAN_COUNT) -> Policy:
+    (size,), moves = sizes, zero_moves(sizes)
+    state = _LfuState(
+        make_frequency_lists(size),
+        make_slot_map(len(log.keys), size),
+        np.zeros(2, np.int64),
+        np.array([max_mean * size], np.int64),
+        moves,
+    )
+    return Policy(partial(_serve_lfu, state), moves, held_keys=partial(keys_with_slots, state.slots))
+
+
+@entry_point
+def _serve_lfu(state: _LfuState, accesses: Accesses, levels: Levels) -> None:
+    state = as_ref(state)
+    for i in range(len(accesses)):
+        key = int64(accesses[i]) & KEY
+        slot = slot_of(state.slots, key)
+        levels[i] = slot == NO_SLOT
+        if slot == NO_SLOT:
+            _admit_to_lfu(state, key)
+        else:
+            increment(state.counts, slot)
+        state.totals[_SUM] += 1
+        if 0 < state.max_sum[0] < state.totals[_SUM]:
+            _halve_counts(state)
+
+
+@compiled
+def _admit_to_lfu(state: _LfuState, key: int) -> None:
+    slot = state.totals[_USED]
+    if slot < len(state.slots.key_of):
+        state.totals[_USED] += 1
+    else:
+        slot = lowest_slot(state.counts)
+        state.totals[_SUM] -= count_of(state.counts, slot)
+        remove(state.counts, slot)
+        state.moves[EVICTIONS, 0] += 1
+    assign(state.slots, slot, key)
+    add(state.counts, slot)
+    state.moves[INSTALLS, 0] += 1
+
+
+@compiled
+def _halve_counts(state: _LfuState) -> None:
+    halve(state.counts)
+    total = int64(0)
+    for slot in range(state.totals[_USED]):
+        total += count_of(state.counts, slot)
+    state.totals[_SUM] = total
+
+
+LFU = PolicySpec(
+    "lfu",
+    "LFU",
+    "the least frequently used key leaves; counts are halved when their mean exceeds 10",
+    make_lfu,
+)
+
+
+# TinyLFU and W-TinyLFU (Einziger, Friedman and Manes, ACM ToS 13, 2017), which admit keys by a sketch.
+#
+# TinyLFU is LRU that admits a key if the sketch ranks it over its victim. W-TinyLFU has a small LRU window
+# before a segmented LRU. The window has 1 % of the slots, at least one slot. Of the other slots, 80 % are
+# protected: they are for keys that were accessed again.
 
 _ONLY = 0  # index of TinyLFU's list
 WINDOW, PROBATION, PROTECTED = 0, 1, 2
@@ -38,11 +139,11 @@ class _TinyLfuState(NamedTuple):
     moves: Ints
 
 
-def make_tinylfu(log: Log, sizes: Sequence[int]) -> Policy:
+def make_tinylfu(log: PolicyLog, sizes: Sequence[int]) -> Policy:
     (size,), moves = sizes, zero_moves(sizes)
     slots = make_slot_map(len(log.keys), size)
     state = _TinyLfuState(make_sketch(size), *make_lists(size, count=1), slots, moves)
-    return Policy(partial(_serve_tinylfu, state), moves)
+    return Policy(partial(_serve_tinylfu, state), moves, held_keys=partial(keys_with_slots, slots))
 
 
 @entry_point
@@ -91,24 +192,24 @@ class _WTinyLfuState(NamedTuple):
     moves: Ints
 
 
-def capacities(size: int) -> tuple[int, int, int]:
+def segment_capacities(size: int) -> tuple[int, int, int]:
     window = max(1, round(WINDOW_SHARE * size))
     return window, size - window, int(PROTECTED_SHARE * (size - window))
 
 
-def make_w_tinylfu(log: Log, sizes: Sequence[int]) -> Policy:
+def make_w_tinylfu(log: PolicyLog, sizes: Sequence[int]) -> Policy:
     """Make the policy: keys enter the window, and the sketch decides which keys leave it for probation."""
     (size,), moves = sizes, zero_moves(sizes)
     state = _WTinyLfuState(
         make_sketch(size),
         *make_lists(size + 1, count=3),
-        np.array(capacities(size), np.int64),
+        np.array(segment_capacities(size), np.int64),
         make_slot_map(len(log.keys), size + 1),
         np.zeros(size + 1, np.int8),
         np.zeros(1, np.int64),
         moves,
     )
-    return Policy(partial(_serve_w_tinylfu, state), moves)
+    return Policy(partial(_serve_w_tinylfu, state), moves, held_keys=partial(keys_with_slots, state.slots))
 
 
 @entry_point

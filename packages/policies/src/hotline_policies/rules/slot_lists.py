@@ -1,8 +1,4 @@
-"""Slots ordered by a count, with updates in constant time: a linked list per count, and the lists in order.
-
-(Shah, Mitra and Matani, 2010, for LFU; the stream summary of Metwally et al., ICDT 2005, for SpaceSaving.)
-Among slots of equal count, `lowest_slot` returns the slot that reached that count first.
-"""
+"""Linked lists over slots, a map between keys and slots, and slots ordered by a count."""
 
 from __future__ import annotations
 
@@ -11,9 +7,123 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hotline_policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
+
+# Doubly linked lists over shared slots, as LRU queues use them.
+#
+# `links` is int32[2, slots]: the previous and next slot of each. `lists` is int64[lists, 3]: head, tail and
+# length. A list's head is the slot pushed last.
+
+Links = NDArray[np.int32]
+
+NONE = -1
+_PREVIOUS, _NEXT = 0, 1  # rows of `links`
+_HEAD, _TAIL, _LENGTH = 0, 1, 2  # columns of `lists`
+
+
+def make_lists(slots: int, count: int) -> tuple[Links, Ints]:
+    lists = np.full((count, 3), NONE, np.int64)
+    lists[:, _LENGTH] = 0
+    return np.full((2, slots), NONE, np.int32), lists
+
+
+@compiled
+def push(links: Links, lists: Ints, list_index: int, slot: int) -> None:
+    head = lists[list_index, _HEAD]
+    links[_PREVIOUS, slot] = NONE
+    links[_NEXT, slot] = head
+    if head == NONE:
+        lists[list_index, _TAIL] = slot
+    else:
+        links[_PREVIOUS, head] = slot
+    lists[list_index, _HEAD] = slot
+    lists[list_index, _LENGTH] += 1
+
+
+@compiled
+def unlink(links: Links, lists: Ints, list_index: int, slot: int) -> None:
+    previous, next_ = int64(links[_PREVIOUS, slot]), int64(links[_NEXT, slot])
+    if previous == NONE:
+        lists[list_index, _HEAD] = next_
+    else:
+        links[_NEXT, previous] = next_
+    if next_ == NONE:
+        lists[list_index, _TAIL] = previous
+    else:
+        links[_PREVIOUS, next_] = previous
+    lists[list_index, _LENGTH] -= 1
+
+
+@compiled
+def head(lists: Ints, list_index: int) -> int:
+    return int64(lists[list_index, _HEAD])
+
+
+@compiled
+def previous(links: Links, slot: int) -> int:
+    return int64(links[_PREVIOUS, slot])
+
+
+@compiled
+def tail(lists: Ints, list_index: int) -> int:
+    return int64(lists[list_index, _TAIL])
+
+
+@compiled
+def length(lists: Ints, list_index: int) -> int:
+    return int64(lists[list_index, _LENGTH])
+
+
+# A map between the keys that a policy tracks and their slots.
+
+NO_SLOT = -1
+_NO_KEY = -1
+
+
+class SlotMap(NamedTuple):
+    slot_of: NDArray[np.int32]  # int32[distinct]: slot of each key of the log, or NO_SLOT
+    key_of: Ints  # int64[slots]: key of each slot, or -1
+
+
+def make_slot_map(distinct: int, slots: int) -> SlotMap:
+    return SlotMap(np.full(distinct, NO_SLOT, np.int32), np.full(slots, _NO_KEY, np.int64))
+
+
+@compiled
+def slot_of(slots: SlotMap, key: int) -> int:
+    return int64(slots.slot_of[key])
+
+
+@compiled
+def key_of(slots: SlotMap, slot: int) -> int:
+    return int64(slots.key_of[slot])
+
+
+def keys_with_slots(slots: SlotMap) -> NDArray[np.int64]:
+    return np.flatnonzero(slots.slot_of != NO_SLOT)
+
+
+@compiled
+def assign(slots: SlotMap, slot: int, key: int) -> None:
+    """Assign a slot to a key that has no slot; the key that had this slot is left without a slot."""
+    release(slots, slot)
+    slots.key_of[slot] = key
+    slots.slot_of[key] = slot
+
+
+@compiled
+def release(slots: SlotMap, slot: int) -> None:
+    key = int64(slots.key_of[slot])
+    if key != _NO_KEY:
+        slots.slot_of[key] = NO_SLOT
+    slots.key_of[slot] = _NO_KEY
+
+
+# Slots ordered by a count, with updates in constant time: a linked list per count, and the lists in order.
+#
+# (Shah, Mitra and Matani, 2010, for LFU; the stream summary of Metwally et al., ICDT 2005, for
+# SpaceSaving.) Among slots of equal count, `lowest_slot` returns the slot that reached that count first.
 
 _FIRST, _FREE = 0, 1  # elements of `meta`
 _LOWER, _HIGHER, _COUNT = 0, 1, 2  # columns of `order`
