@@ -31,6 +31,10 @@ class UnknownJob(ControllerError):
     """The switch has no entry for a job, or lacks some of its parameter servers."""
 
 
+class RegisterError(ControllerError):
+    """The program has no such register array, or the array no such cells."""
+
+
 class UnknownKey(ControllerError):
     """The switch has no entry for a key of a job."""
 

@@ -11,8 +11,9 @@ import tempfile
 from pathlib import Path
 
 from experiment.config import Config
+from experiment.designs import hosts_of
 from experiment.errors import PreflightError
-from foundation.designs.registry import design
+from experiment.requirements import RunKind, check_design
 from foundation.errors import DataError
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.source import expand
@@ -32,7 +33,9 @@ _PROGRAMS = {
 _INSTALL_HINT = "scripts/setup installs it"
 
 
-def check(config: Config) -> None:
+def check(config: Config, kind: RunKind | None = None) -> None:
+    """Raise `PreflightError` or `DesignError` for what a run lacks; `kind` is by default that of `config`."""
+    check_design(config.design, kind or (RunKind.SCRIPT if config.script else RunKind.REAL), hosts_of(config))
     _check_privileges()
     _check_programs(config)
     _check_mininet()
@@ -110,10 +113,6 @@ def _check_target(config: Config) -> None:
             find_bmv2()
         except Bmv2NotFound as error:
             raise PreflightError(f"TARGET=bmv2: {error}; see Vagrantfile for a machine that has it") from None
-    chosen_design = design(config.design)
-    for artefact in (chosen_design.program, chosen_design.p4info):
-        if not artefact.is_file():
-            raise PreflightError(f"{artefact} is missing; `make p4` compiles it")
 
 
 def _check_cpus(config: Config) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from controller.dask_cluster import run_in_parallel
+from experiment.requirements import RunKind, check_design
 from foundation.designs.registry import design
 from foundation.settings import Strict
 from simulator.faults.draw import draw_faults
@@ -80,6 +81,8 @@ def play_rows(
     progress: MatrixProgress,
 ) -> dict[MatrixRow, Tally]:
     """Play `schedules` schedules of each row; raise `ClusterError` if no process can play them."""
+    for name in dict.fromkeys(ARMS[arm].design for _, arm in rows):
+        check_design(name, RunKind.FAULTS)  # here, and not only in each process
     tasks = [
         (fault, arm, first_seed + start, min(_SCHEDULES_PER_TASK, schedules - start))
         for start in range(0, schedules, _SCHEDULES_PER_TASK)
@@ -104,6 +107,7 @@ def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
 
 @cache
 def cached_testbed(arm: str) -> SimulatedTestbed:
+    check_design(ARMS[arm].design, RunKind.FAULTS)
     return SimulatedTestbed(ARMS[arm])
 
 

@@ -328,7 +328,7 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
 
 
 def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
-    client._schema.cache_clear()
+    client.schema_of.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)
     assert reported(_check, PipelineError) == (
