@@ -19,7 +19,7 @@ from finsy.gnmiclient import GNMIClientError
 from finsy.p4schema import P4BitsType, P4Register
 from typing_extensions import Self
 
-from controller.errors import DeviceError, NotPrimary, PipelineError, RegisterError
+from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
 from controller.tables import Row, RowEncoder, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Design
@@ -115,7 +115,7 @@ class SwitchClient:
                     if known_design.controlled_as == self._design.name:
                         self._design = known_design  # a variant, which this controller can handle, too
                         return
-                    raise PipelineError(
+                    raise OtherPipeline(
                         f"switch {self.address} runs the design {known_name}, expected {self._design.name}; "
                         "nothing was changed"
                     )
@@ -127,7 +127,7 @@ class SwitchClient:
                     "start switch, agents and controller from the same version of Hotline"
                 )
             tables = ", ".join(table.alias for table in self._switch.p4info.tables)
-            raise PipelineError(
+            raise OtherPipeline(
                 f"switch {self.address} runs another pipeline than {self._design.program.name}, with "
                 f"the tables {tables[:_MAX_SHOWN_CHARACTERS] or 'none'}; nothing was changed"
             )

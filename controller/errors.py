@@ -23,6 +23,10 @@ class PipelineError(DeviceError):
     """The switch runs no pipeline, or not the expected pipeline."""
 
 
+class OtherPipeline(PipelineError):
+    """The switch runs the program of another design than the expected one."""
+
+
 class NotPrimary(DeviceError):
     """Another controller is primary, so this controller may not write."""
 

@@ -19,6 +19,7 @@ from simulator.faults.kinds import FAULTS, faults_of, play_schedule
 from simulator.faults.player import Outcome
 from simulator.faults.schedule import ARMS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
+from simulator.warm import warm
 
 MatrixProgress = Callable[[int, int], None]
 _SCHEDULES_PER_TASK = 250
@@ -82,7 +83,8 @@ def play_rows(
 ) -> dict[MatrixRow, Tally]:
     """Play `schedules` schedules of each row; raise `ClusterError` if no process can play them."""
     for name in dict.fromkeys(ARMS[arm].design for _, arm in rows):
-        check_design(name, RunKind.FAULTS)  # here, and not only in each process
+        check_design(name, RunKind.FAULTS)
+        warm(name)  # once, and not in each process
     tasks = [
         (fault, arm, first_seed + start, min(_SCHEDULES_PER_TASK, schedules - start))
         for start in range(0, schedules, _SCHEDULES_PER_TASK)

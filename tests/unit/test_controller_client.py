@@ -182,6 +182,7 @@ ASKING: list[tuple[str, Scenario]] = [
     ("read", lambda c: c.read(Job)),
     ("read", lambda c: c.read_counter("rpcs")),
     ("read", lambda c: c.read_counter_cells("pushes", [1])),
+    ("read", lambda c: c.read_register("aggregate_00.values", 0, 2)),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
 
