@@ -18,9 +18,11 @@ from foundation.designs import registry
 from foundation.designs.hotset import DESIGN as HOTSET
 from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Hosts
 from foundation.designs.registry import NAMES, DesignError
-from hosts.hotset import AGENTS
+from hosts.hotset import AGENTS as HOTSET_AGENTS
 from simulator.faults import matrix, schedule
+from simulator.faults.kinds import play_schedule
 from simulator.faults.schedule import FaultSchedule
+from simulator.faults.testbed import SimulatedTestbed
 from simulator.hotset import SWITCH_STATE_OPS
 from simulator.switch_state import SwitchStateOps
 from tests.harness.cli import invoke
@@ -28,6 +30,7 @@ from tests.harness.crashed_run import CrashedRunFolder
 from topologies import lifecycle, preflight, up
 
 NAME = "mine.design"
+AGENTS: Any = HOTSET_AGENTS  # of `Any`, as parts are replaced by what does not fit
 ARMS = tuple(
     replace(
         arm, name=f"my-{arm.name}", job=arm.job + 100, design=NAME,
@@ -61,7 +64,7 @@ class Removal(NamedTuple):
     operation: str
 
 
-PARTS = {"agents": Agents, "control": ControllerOps, "switch_state": SwitchStateOps}
+PARTS: dict[str, Any] = {"agents": Agents, "control": ControllerOps, "switch_state": SwitchStateOps}
 REMOVALS = [
     *(Removal(part, "") for part in (*PARTS, "preparation", "program", "p4info")),
     *(Removal(part, operation) for part, kind in PARTS.items() for operation in kind._fields),
@@ -175,8 +178,8 @@ def test_faults_are_played_without_all_that_they_do_not_need(
     for removal in _unneeded(RunKind.FAULTS):
         mine.remove(removal)
     monkeypatch.setitem(schedule.ARMS, "my-offload", _arm("my-offload"))
-    testbed = matrix.SimulatedTestbed(_arm("my-offload"))
-    outcome = matrix.play_schedule(testbed, FaultSchedule("loss", "my-offload", seed=1, loss=0.1))
+    testbed = SimulatedTestbed(_arm("my-offload"))
+    outcome = play_schedule(testbed, FaultSchedule("loss", "my-offload", seed=1, loss=0.1))
     assert outcome.holds, outcome
 
 
