@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import tomli
 
+from foundation.designs import recorded
+from foundation.designs.registry import DesignError, design
+from tests.harness.cli import invoke
 from tests.mininet.run_topo import PATIENCE_S, SMALL, record_of, rpcs_to_servers, summary_of
 from tests.unit.test_rooms import ROOT
 from tests.unit.test_tutorial import RUNNING, Command, prepare_home
@@ -62,6 +65,20 @@ def test_one_sees_what_the_page_shows(command: Command, outputs: dict[str, str])
     printed = outputs[command.line]
     is_shown = doctest.OutputChecker().check_output(command.shown, printed, doctest.ELLIPSIS)
     assert is_shown, f"the page shows\n{command.shown}\nand {command.line} prints\n{printed}"
+
+
+@pytest.mark.parametrize(
+    "command", [("report",), ("figures", "-o", "{home}/figures"), ("logs", "check")], ids=" ".join
+)
+def test_its_run_is_read_where_the_design_is_not_on_the_path(
+    command: tuple[str, ...], outputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = outputs["home"]
+    monkeypatch.setattr(recorded, "_remembered", {})
+    with pytest.raises(DesignError):
+        design("mine.once")
+    ended = invoke(*(word.format(home=home) for word in command), f"{home}/runs/once/latest")
+    assert ended.exit_code == 0, ended.output
 
 
 def test_the_switch_of_the_design_served_all_requests(outputs: dict[str, str]) -> None:
