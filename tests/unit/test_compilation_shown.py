@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiment import progress
 from foundation.errors import HotlineError
+from hotline.kv import launch
 from nativekit.notices import compiling
 from simulator.faults import matrix
 from simulator.faults.schedule import ARMS
@@ -37,6 +39,17 @@ def test_nothing_is_said_if_all_is_cached(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("hotline.runs.simulate", simulate)
     assert invoke("simulate").stderr == "Error: it ends here\n"
+
+
+def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(launch, "_ask_status", lambda: None)
+    monkeypatch.setattr(launch, "check", lambda config: order.append("check"))
+    monkeypatch.setattr(launch, "warm", order.append)
+    monkeypatch.setattr(launch, "_start", lambda *_: order.append("start") or {"error": "it ends here"})
+    (tmp_path / "up.toml").write_text(f'design = "none"\nruns = "{tmp_path}"\n')
+    assert invoke("up", tmp_path / "up.toml").stderr.endswith("Error: it ends here\n")
+    assert order == ["check", "none", "start"]
 
 
 def test_faults_are_compiled_once_and_not_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
