@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 from controller.designs import check_rows, control_of
+from controller.tables import InitialRow
 from experiment.config import EPOCH
 from foundation.designs.arms import arms_of
-from foundation.designs.interface import Design, Hosts
+from foundation.designs.interface import Arm, Design, Hosts
 from foundation.designs.registry import DesignError, known_names, load_part
 from foundation.designs.registry import design as find_design
 from foundation.errors import HotlineError
@@ -41,7 +42,7 @@ class Need(NamedTuple):
     kinds: frozenset[RunKind]
     reason: str
     applies: Callable[[Design], bool] = lambda design: True
-    """(design): whether the need depends on nothing else that the design lacks."""
+    """(design): return whether such a design has the need."""
 
 
 def _has_sums_in_switch(design: Design) -> bool:
@@ -132,9 +133,19 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: Hosts | None) -> 
             # A simulated arm has a switch of its own, and so has that of `hotline up`.
             shares_switch = kind in (RunKind.REAL, RunKind.SCRIPT)
             for arms in [design.arms] if shares_switch else [(arm,) for arm in design.arms]:
-                check_rows(design, control_of(design).rows(hosts, arms, EPOCH))
+                check_rows(design, _rows(design, hosts, arms))
     except HotlineError as error:
         yield str(error)
+
+
+def _rows(design: Design, hosts: Hosts, arms: Sequence[Arm]) -> list[InitialRow]:
+    try:
+        return control_of(design).rows(hosts, arms, EPOCH)
+    except HotlineError:
+        raise
+    except Exception as error:  # the code of a design in the making raises anything
+        reason = f"{type(error).__name__}: {error}"
+        raise DesignError(f"part control ({design.control}): rows raises {reason}") from error
 
 
 def _problems_of_arms(name: str, design: Design) -> Iterator[str]:

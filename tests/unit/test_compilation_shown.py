@@ -43,10 +43,15 @@ def test_nothing_is_said_if_all_is_cached(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     order: list[str] = []
+
+    def start(*_: object) -> dict[str, str]:
+        order.append("start")
+        return {"error": "it ends here"}
+
     monkeypatch.setattr(launch, "_ask_status", lambda: None)
     monkeypatch.setattr(launch, "check", lambda config: order.append("check"))
     monkeypatch.setattr(launch, "warm", order.append)
-    monkeypatch.setattr(launch, "_start", lambda *_: order.append("start") or {"error": "it ends here"})
+    monkeypatch.setattr(launch, "_start", start)
     (tmp_path / "up.toml").write_text(f'design = "none"\nruns = "{tmp_path}"\n')
     assert invoke("up", tmp_path / "up.toml").stderr.endswith("Error: it ends here\n")
     assert order == ["check", "none", "start"]

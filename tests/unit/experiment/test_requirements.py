@@ -16,7 +16,7 @@ from experiment.hotset import prepare
 from experiment.requirements import NEEDS, RunKind, check_design
 from foundation.designs import registry
 from foundation.designs.hotset import DESIGN as HOTSET
-from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Hosts
+from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Forwarding, Hosts
 from foundation.designs.registry import NAMES, DesignError
 from hosts.hotset import AGENTS as HOTSET_AGENTS
 from simulator.faults import matrix, schedule
@@ -283,6 +283,8 @@ def _changed(arm_name: str, **fields: Any) -> tuple[Arm, ...]:
         ({"control": "hosts.hotset:AGENTS"}, "part control (hosts.hotset:AGENTS) lacks rows"),
         ({"preparation": "hosts.hotset:__name__"}, "part preparation (hosts.hotset:__name__): expected a "),
         ({"program": registry.design("none").program}, "rows returns Server("),
+        ({"arms": _changed("my-proxy", settings=Forwarding())},
+         f"control ({NAME}:control): rows raises TypeError: arm my-proxy is of design {NAME}, not hotset"),
     ],
 )  # fmt: skip
 def test_a_design_that_does_not_fit_is_refused(mine: Mine, changes: dict[str, Any], message: str) -> None:
