@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -15,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
 from analysis.statistics import ALPHA, Comparison
-from foundation.designs.arms import arms_in_order, reference_of, renamed_arm_message
+from foundation.designs.arms import arms_in_order, reference_of, unknown_arm_message
 from foundation.designs.recorded import RecordedDesign, remember
 from foundation.errors import HotlineError, reason_of
 from foundation.logs.columns import LOGS
 from foundation.logs.parts import write_text
 from foundation.logs.update_log import read_head, reading
-from foundation.renamed import FIELDS, find_old
+from foundation.settings import first_error
 
 Json: TypeAlias = dict[str, Any]
 
@@ -271,6 +270,14 @@ class RunRecord(_RecordModel):
     def design(self) -> str:
         return reference_of(self.config["arms"]).design
 
+    def arms_by_place(self) -> dict[str, Iterable[str]]:
+        """Return the names of arms by the field that has them."""
+        return {
+            "jobs": self.jobs,
+            "capacity": self.capacity,
+            "blocks": (block.arm for block in (*self.blocks, *self.repeated_blocks)),
+        }
+
     def repeated_spans_us(self) -> list[tuple[int, int]]:
         """Return (begin, end) of the repeated blocks, in µs of Unix time."""
         return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]
@@ -304,10 +311,6 @@ def min_capacity(capacity: Mapping[str, float]) -> float:
     return min(capacity_by_arm(capacity).values())
 
 
-class _JobsByArm(BaseModel):
-    jobs: dict[str, int]
-
-
 def read_record(run: Path) -> RunRecord:
     file = run / "run.json"
     try:
@@ -319,26 +322,25 @@ def read_record(run: Path) -> RunRecord:
     except OSError as error:
         raise AnalysisError(f"{file}: cannot be read: {reason_of(error)}") from error
     try:
-        with suppress(ValidationError):
-            if message := renamed_arm_message(_JobsByArm.model_validate_json(text).jobs):
-                raise AnalysisError(f"{file}: {message}")
         record = RunRecord.model_validate_json(text)
-        if record.recorded_design is not None:
-            remember(record.recorded_design)
-        return record
     except ValidationError as error:
         raise AnalysisError(f"{file}: {_describe(error)}") from None
+    if record.recorded_design is not None:
+        remember(record.recorded_design)
+    for place, arms in record.arms_by_place().items():
+        if message := unknown_arm_message(arms):
+            raise AnalysisError(f"{file}: {place}: {message}")
+    return record
 
 
 def _describe(error: ValidationError) -> str:
-    errors = error.errors()
-    missing = [str(each["loc"][0]) for each in errors if each["type"] == "missing" and len(each["loc"]) == 1]
+    missing = [
+        str(each["loc"][0]) for each in error.errors() if each["type"] == "missing" and len(each["loc"]) == 1
+    ]
     if missing:
         return f"expected the record of a run, got JSON without {', '.join(missing)}"
-    old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
-    message = next(filter(None, old_names), errors[0]["msg"])
-    place = ".".join(map(str, errors[0]["loc"]))
-    return f"{place}: {message}" if place else f"expected the record of a run, got {message}"
+    message = first_error(error)
+    return message if error.errors()[0]["loc"] else f"expected the record of a run, got {message}"
 
 
 def open_log(run: Path, log: str) -> pl.LazyFrame:

@@ -50,10 +50,11 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm_message
+from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, unknown_arm_message
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, has_load, load_name
 from foundation.logs.update_log import reading
+from foundation.settings import first_error
 
 
 class _SummaryModel(BaseModel):
@@ -260,7 +261,7 @@ def _read_log(run: Path, log: str) -> pl.DataFrame:
     file = run / f"{log}.parquet"
     with reading(file):
         rows = scan_log(run, log).collect()
-    if message := renamed_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
+    if message := unknown_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
         raise AnalysisError(f"{file}: {message}")
     return rows
 
@@ -272,9 +273,9 @@ def read_summary(run: Path) -> Summary:
     except OSError as error:
         raise AnalysisError(f"{run}: has no summary.json, `./hotline report` makes it") from error
     except ValidationError as error:
-        raise AnalysisError(f"{file}: {error.errors()[0]['msg']}") from error
-    if message := renamed_arm_message(summary.capacity):
-        raise AnalysisError(f"{file}: {message}")
+        raise AnalysisError(f"{file}: {first_error(error)}") from error
+    if message := unknown_arm_message(summary.capacity):
+        raise AnalysisError(f"{file}: capacity: {message}")
     return summary
 
 

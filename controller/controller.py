@@ -220,6 +220,11 @@ class Controller:
         check_quota(job, quota, await self.quotas())
         await self.install(replace(row, quota=quota))
 
+    async def read_register(self, name: str, first: int = 0, count: int | None = None) -> list[int]:
+        """Return cells of a register array of the design's program; see `SwitchClient.read_register`."""
+        self._switch.check_pipeline()
+        return await self._switch.read_register(name, first, count)
+
     async def counters(self) -> Counters:
         self._switch.check_pipeline()
         return await read_counters(self._switch)

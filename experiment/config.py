@@ -39,7 +39,6 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
-from foundation.renamed import find_old_arm, find_old_setting
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
@@ -299,8 +298,6 @@ class Config(RunSettings):
             or not required_arms <= set(self.arms) <= set(references)
             or len(set(self.arms)) < len(self.arms)
         ):
-            if message := find_old_arm(self.arms, references):
-                raise ValueError(message)
             reference_names = " and ".join(
                 name for name, reference in references.items() if reference is None
             )
@@ -432,7 +429,7 @@ def load_config_as(
     try:
         return model.model_validate({**values, **given, **overrides})
     except ValidationError as error:
-        first_error = _first_error(error)
+        first_error = error.errors()[0]
         if first_error["loc"] and first_error["loc"][0] in overrides:
             raise ConfigError(_message_of_setting(first_error, model)) from None
         raise ConfigError(_message_with_source(first_error, given, source, model)) from None
@@ -450,13 +447,7 @@ def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_message_of_setting(_first_error(error), model)) from None
-
-
-def _first_error(error: ValidationError) -> ErrorDetails:
-    """Return the first error about a renamed setting, which may have caused others, or the first of all."""
-    errors = error.errors()
-    return next((each for each in errors if find_old_setting(each["loc"])), errors[0])
+        raise ConfigError(_message_of_setting(error.errors()[0], model)) from None
 
 
 def _split_argument(argument: str) -> tuple[str, str]:
@@ -502,8 +493,6 @@ def _message_of_setting(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
-        if message := find_old_setting(error["loc"]):
-            return message
         names = list(_sibling_names(error["loc"], model))
         similar = get_close_matches(str(error["loc"][-1]), names, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""

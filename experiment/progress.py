@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from nativekit.notices import notices_to
+
+_MIN_SHOWN_S = 1.0  # of a compilation
 _REFRESH_HZ = 2  # refresh rate; drawing takes CPU time from the measured processes
 
 
@@ -53,6 +57,23 @@ class RunConsole(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
+
+
+@contextmanager
+def compilation_shown() -> Iterator[None]:
+    """Print on standard error what this process compiles during the block, and how long it took."""
+    has_begun = False
+
+    def show(name: str, seconds: float | None) -> None:
+        nonlocal has_begun
+        if not has_begun:
+            has_begun = True
+            print("compiling what no earlier run has needed (once, up to a minute):", file=sys.stderr)
+        if seconds is not None and seconds >= _MIN_SHOWN_S:
+            print(f"  {name} ({seconds:.0f} s)", file=sys.stderr)
+
+    with notices_to(show):
+        yield
 
 
 class Phase:

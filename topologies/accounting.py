@@ -58,7 +58,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
         models = [await _read_dump(worker, "model", session) for worker in model_workers]
         dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
-            switch_values = await control.read_values(controller, session.config.every_arm)
+            switch_values = await control.read_values(controller, session.config.every_arm, space)
             for done_count, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)

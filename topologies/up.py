@@ -22,6 +22,7 @@ import polars as pl
 from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
+from experiment.requirements import RunKind
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
@@ -75,7 +76,7 @@ def check(config: Config) -> None:
             f"design {config.design}: its workers push together, and scripts do not; "
             "use design `hotset` or `none`"
         )
-    preflight.check(config)
+    preflight.check(config, RunKind.UP)
 
 
 class UpBackend:

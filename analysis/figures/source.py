@@ -18,7 +18,6 @@ from foundation.designs.arms import (
     arms_in_order,
     is_lockstep,
     reference_of,
-    renamed_arm_message,
 )
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -78,8 +77,6 @@ def source_of_run(run: Path) -> Source:
 
 def source_of_cluster(logs: ClusterLogs) -> Source:
     arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
-    if message := renamed_arm_message(arms):
-        raise AnalysisError(f"{logs.folder}: {message}")
     return Source(
         name=logs.folder.resolve().name or CLUSTER,
         rpc=logs.rpc,

@@ -75,7 +75,9 @@ async def _has_changed_settings(controller: Controller, arm: Arm) -> bool:
     return (current.offload, current.proxy) != (expected.aggregates, expected.proxies)
 
 
-async def _read_values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+async def _read_values(
+    controller: Controller, arms: Sequence[Arm], _space: object
+) -> dict[str, dict[int, int]]:
     aggregating_arms = [arm for arm in arms if arm.settings.aggregates]
     # Entries are read once for all arms, because that takes longer than reading registers.
     params = await controller.entries() if aggregating_arms else []

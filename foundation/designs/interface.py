@@ -292,7 +292,9 @@ async def _report_unchanged(_controller: object, _arm: Arm) -> bool:
     return False
 
 
-async def _return_no_values(_controller: object, _arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+async def _return_no_values(
+    _controller: object, _arms: Sequence[Arm], _space: object
+) -> dict[str, dict[int, int]]:
     return {}
 
 
@@ -315,8 +317,11 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
     """(controller, arm): return whether the switch has other settings than the arm's."""
-    read_values: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _return_no_values
-    """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
+    read_values: Callable[[K_contra, Sequence[Arm], Any], Awaitable[dict[str, dict[int, int]]]] = (
+        _return_no_values  # of `Any`, since this package cannot import `hosts`
+    )
+    """(controller, arms, space): return, by arm and key, the values of all parameters that the switch holds;
+    `space` is the `hosts.keys.KeySpace` of all jobs. Runs of processes need it if the switch aggregates."""
     overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
     """(controller): return the number of additions in the switch that overflowed."""
     publish: Callable[[K_contra, int], Awaitable[None]] = _skip_async

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.designs.arms import all_arms, renamed_arm_message
+from foundation.designs.arms import all_arms
 from foundation.errors import DataError
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
@@ -82,8 +82,7 @@ def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[LogRule]) -> Non
     for row in first_bad_row.iter_rows(named=True):
         rule = next(rule for rule in rules if not first_bad_row.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
-        renamed = renamed_arm_message([row["arm"]]) if "arm" in rule.columns else None
-        raise DataError(f"{path}, row {row['row']}: {renamed or f'{values}; {rule.expected}'}")
+        raise DataError(f"{path}, row {row['row']}: {values}; {rule.expected}")
 
 
 def _rules(log: str) -> list[LogRule]:

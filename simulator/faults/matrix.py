@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from controller.dask_cluster import run_in_parallel
+from experiment.requirements import RunKind, check_design
 from foundation.designs.registry import design
 from foundation.errors import DataError
 from foundation.logs.parts import read_text, write_text
@@ -24,6 +25,7 @@ from simulator.faults.kinds import FAULTS, faults_of, play_schedule
 from simulator.faults.player import ScheduleOutcome
 from simulator.faults.schedule import ARMS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
+from simulator.warm import warm
 
 MatrixProgress = Callable[[int, int], None]
 _SCHEDULES_PER_TASK = 250
@@ -91,6 +93,9 @@ def play_rows(
     progress: MatrixProgress,
 ) -> dict[MatrixRow, Tally]:
     """Play `schedules` schedules of each row; raise `ClusterError` if no process can play them."""
+    for name in dict.fromkeys(ARMS[arm].design for _, arm in rows):
+        check_design(name, RunKind.FAULTS)
+        warm(name)  # once, and not in each process
     tasks = [
         (fault, arm, first_seed + start, min(_SCHEDULES_PER_TASK, schedules - start))
         for start in range(0, schedules, _SCHEDULES_PER_TASK)
@@ -115,6 +120,7 @@ def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
 
 @cache
 def cached_testbed(arm: str) -> SimulatedTestbed:
+    check_design(ARMS[arm].design, RunKind.FAULTS)
     return SimulatedTestbed(ARMS[arm])
 
 

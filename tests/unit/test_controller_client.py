@@ -182,6 +182,7 @@ ASKING: list[tuple[str, Scenario]] = [
     ("read", lambda c: c.read(JobRow)),
     ("read", lambda c: c.read_counter("rpcs")),
     ("read", lambda c: c.read_counter_cells("pushes", [1])),
+    ("read", lambda c: c.read_register("aggregate_00.values", 0, 2)),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
 
@@ -328,7 +329,7 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
 
 
 def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
-    client._schema.cache_clear()
+    client.schema_of.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)
     assert reported(_check, PipelineError) == (

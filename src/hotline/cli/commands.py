@@ -6,6 +6,7 @@ from itertools import chain
 
 import click
 
+from experiment.progress import compilation_shown
 from foundation.errors import os_error_message
 from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
@@ -26,7 +27,8 @@ class _Commands(click.Group):
     def invoke(self, context: click.Context) -> object:
         """Run a command; on Ctrl-C print one line and exit with 130, not with Click's "Aborted!" and 1."""
         try:
-            return super().invoke(context)
+            with compilation_shown():
+                return super().invoke(context)
         except KeyboardInterrupt:
             click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None

@@ -79,7 +79,6 @@ def faults(
 
 
 def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
-    from foundation.designs.arms import renamed_arm_message
     from simulator.faults.kinds import FAULTS
     from simulator.faults.matrix import MATRIX_ROWS
     from simulator.faults.schedule import ARMS
@@ -87,8 +86,7 @@ def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRo
     for names_or_arms, known_names, kind in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
         for name in names_or_arms:
             if name not in known_names:
-                expected = f"expected {kind} ({', '.join(known_names)}), got {name!r}"
-                raise HotlineError(renamed_arm_message([name]) or expected)
+                raise HotlineError(f"expected {kind} ({', '.join(known_names)}), got {name!r}")
     rows = [
         (fault, arm)
         for fault, arm in MATRIX_ROWS
@@ -128,7 +126,7 @@ def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> st
 
 def _replay(path: Path, as_json: bool) -> None:
     from foundation.logs.parts import read_text
-    from simulator.faults.kinds import play_schedule
+    from simulator.faults.kinds import check_names, play_schedule
     from simulator.faults.matrix import cached_testbed
     from simulator.faults.operations import history_of
     from simulator.faults.schedule import FaultSchedule
@@ -136,9 +134,10 @@ def _replay(path: Path, as_json: bool) -> None:
     text = read_text(path)
     try:
         schedule = FaultSchedule.from_json(text)
-        testbed = cached_testbed(schedule.arm)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        check_names(schedule)
+    except ValueError as error:
         raise HotlineError(f"{path}: expected a schedule: {error}") from error
+    testbed = cached_testbed(schedule.arm)
     outcome = play_schedule(testbed, schedule)
     history = history_of(testbed.operations)
     if as_json:

@@ -99,10 +99,13 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
     that had [recovery] journal_sync and replay_log on. With --apply, exits with 1 if the servers' values
     differ from what workers have pushed.
     """
+    from experiment.requirements import RunKind, check_design
     from hosts.offline_recovery import open_crashed_run
 
     with one_line_errors(), open_crashed_run(run) as crashed_run:
         unreplayed_updates = crashed_run.unreplayed()
+        if apply:
+            check_design(crashed_run.servers[0].design, RunKind.RECOVERY)
         mismatched_keys = crashed_run.recover() if apply else None
         if as_json:
             unreplayed_rows = [each._asdict() for each in unreplayed_updates]

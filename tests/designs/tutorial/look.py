@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiment.designs import initial_rows
+from experiment.progress import compilation_shown
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
@@ -79,6 +80,7 @@ if __name__ == "__main__":
     try:
         _, name, *rest = sys.argv
         given = {fault: float(value) for fault, value in (each.split("=") for each in rest)}
-        look(name, int(given.pop("seed", 1)), **given)
+        with compilation_shown():
+            look(name, int(given.pop("seed", 1)), **given)
     except (HotlineError, ValueError) as error:
         sys.exit(f"look: {error}; python -m mine.look DESIGN [seed=2] [loss=0.05] ...")

@@ -14,6 +14,7 @@ from controller.hotset.control import CONTROL
 from controller.tables import HotParam, JobRow, KeyState
 from foundation.designs.hotset import ARMS, BASELINE, OFFLOAD_PROXY, settings_of
 from foundation.designs.interface import Arm
+from hosts.keys import KeySpace
 
 T = TypeVar("T")
 
@@ -57,5 +58,7 @@ def test_a_parked_key_is_not_held_by_the_switch() -> None:
         for key, value in ((1, -1), (2, None))
     ]
     arms = (OFFLOAD_PROXY, BASELINE)
-    assert result_of(CONTROL.read_values(switch(registers=registers), arms)) == {OFFLOAD_PROXY.name: {1: -1}}
-    assert result_of(CONTROL.read_values(switch(registers=registers), [BASELINE])) == {}
+    assert result_of(CONTROL.read_values(switch(registers=registers), arms, KeySpace(2))) == {
+        OFFLOAD_PROXY.name: {1: -1}
+    }
+    assert result_of(CONTROL.read_values(switch(registers=registers), [BASELINE], KeySpace(2))) == {}

@@ -22,6 +22,7 @@ from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary, read_summary
 from experiment.config import Config
 from foundation.designs.hotset import OFFLOAD
+from foundation.settings import first_error
 from hotline_paper.packing import MeanPacking
 
 METRICS = {
@@ -57,7 +58,7 @@ def read_measured(folder: Path) -> MeasuredRun:
     try:
         config = Config.model_validate(record.config)
     except ValidationError as error:
-        raise AnalysisError(f"{folder}: {error.errors()[0]['msg']}") from error
+        raise AnalysisError(f"{folder}: {first_error(error)}") from error
     return MeasuredRun(folder, record, read_summary(folder), config)
 
 

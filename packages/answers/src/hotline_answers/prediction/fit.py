@@ -12,7 +12,6 @@ from scipy.optimize import least_squares
 
 from analysis.record import AnalysisError
 from experiment.phases.workload import generate_trace, read_data
-from foundation.designs.arms import renamed_arm_message
 from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
 from simulator.costs import HostCosts
 from simulator.dedicated_switch.similar_run import config_like, read_real_record, shared_cores
@@ -114,9 +113,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     measured_run = read_observation(run)
     target_cells = {(load, arm): values for (load, arm), values in measured_run.cells.items() if arm in arms}
     if {arm for _, arm in target_cells} != set(arms):
-        raise AnalysisError(
-            renamed_arm_message(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}"
-        )
+        raise AnalysisError(f"{run}: has not measured all of the arms {', '.join(arms)}")
     target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
     base_hosts = HostCosts.model_validate({**shared_cores(record), "measured": run})
