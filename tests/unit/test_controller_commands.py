@@ -201,8 +201,8 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     printed = output_of(*asked, "--margin", "2", "--max-moves", "7", "--json")
     lines = list(map(json.loads, printed.splitlines()))
     assert lines[1] == {
-        "period": 1, "job": 4, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1,
-        "keys": 20_000, "seconds": 0.504, "share": 0.493,
+        "period": 1, "rule": "window", "job": 4, "updates": 250_000, "in_switch": 123_250,
+        "keys_in": 1, "keys_out": 1, "keys": 20_000, "seconds": 0.504, "share": 0.493,
     }  # fmt: skip
     assert [(line["period"], line["share"]) for line in lines] == [(0, None), (1, 0.493), (2, None)]
     assert Follower.made == [{4: SwapRule(20_000)}, {4: SwapRule(20_000, 2.0, 7)}]
@@ -261,7 +261,7 @@ def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
     file = tmp_path / "hot.parquet"
     built = json_output("hotset", "build", log, log, "--top-k", 1, "--job", 2, "-o", file)
     assert built | {"keys_in_lane": None} == {
-        "file": str(file), "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
+        "file": str(file), "rule": "top-k", "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
     }  # fmt: skip
 
 

@@ -322,7 +322,7 @@ async def followed(
     for number in range(periods):
         expected, hot = {}, {}
         for job in rules:
-            keys, counts = np.unique(chance.zipf(1.3, 3_000) % 4_000, return_counts=True)
+            keys, counts = np.unique(chance.integers(0, 4_000, 6_000) ** 2 % 4_000_037, return_counts=True)
             for key, times in zip(keys.tolist(), counts.tolist(), strict=True):
                 net.update(job, key, times)
             hot[job] = set(net.hot(job))

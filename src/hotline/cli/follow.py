@@ -62,12 +62,12 @@ def follow(
     address: str, device_id: int, jobs: tuple[int, ...], top_k: int, period_s: float, rule: str,
     margin: float, max_moves: int, periods: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Keep the most updated keys of jobs in the switch, or the keys that another rule chooses.
+    """Keep the most updated keys of jobs in the switch.
 
-    Training goes on meanwhile. At the end of each period, keys that are updated more often replace others, if
-    the difference exceeds the margin and random variation. At the beginning a set that is too small is filled
-    from the updates that the servers have counted so far; another rule fills only an empty set. Prints one
-    line, or with --json one object, for each period and job.
+    Training goes on meanwhile. At the end of each period the rule chooses the keys. By the rule window, keys
+    that are updated more often replace others, if the difference exceeds the margin and random variation. At
+    the beginning a set that is too small is filled from the updates that the servers have counted so far;
+    another rule fills only an empty set. Prints one line, or with --json one object, for each period and job.
 
     A job gets the slots of its quota (`hotline quota`) at the end of the period in which it needs them. Slots
     that jobs need beyond their quotas are shared equally among the jobs of this command.

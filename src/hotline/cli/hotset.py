@@ -55,10 +55,10 @@ def build(
     logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, rule: str, scheduler: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Write the TOP_K most updated keys of all logs added up, or the keys of another rule.
+    """Write the TOP_K most updated keys of all logs added up.
 
     A log is Parquet or CSV with the columns key, updates (counts, as a PS writes them) or iteration, worker,
-    key (one update a row). Other columns are ignored.
+    key (one update a row). Other columns are ignored. Another rule than top-k may choose fewer keys.
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
