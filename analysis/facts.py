@@ -62,7 +62,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class OnBmv2:
-    """What a run on BMv2 carried with offload and without; None where it was not measured."""
+    """The rates that a run on BMv2 carried with offload and without; None where they were not measured."""
 
     lead: Carried | None
     reference: Carried | None

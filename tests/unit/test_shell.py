@@ -59,9 +59,11 @@ exit()
 """
 
 
-def test_it_shows_tables_and_writes_entries() -> None:
+def test_it_shows_tables_and_writes_entries(tmp_path: Path) -> None:
+    """Its Python takes no module from the user's PYTHONPATH."""
+    (tmp_path / "grpc.py").write_text("raise ImportError")
     with running(PROGRAMS / "control.json") as address:
-        lines = type_into(SHELL, SHELL_SESSION, SWITCH=address)
+        lines = type_into(SHELL, SHELL_SESSION, SWITCH=address, PYTHONPATH=str(tmp_path))
     assert [line for line in lines if line.startswith("ControlIngress.")] == [
         "ControlIngress.forward",
         "ControlIngress.pairs",
