@@ -98,7 +98,7 @@ class Pair:
         self.compiled.wake(self.now)
         self._compare_sent(self.scapy.wake(self.now))
 
-    def _compare_sent(self, packets: list[Hotline]) -> None:
+    def _compare_sent(self, packets: list[Packet]) -> None:
         expected = {(bytes(_without_t0(datagram)), SERVICE) for datagram in self.compiled.transmit()}
         self.requests += [datagram_of(each) for each in packets if destination_of(each) == SERVICE]
         found = {
