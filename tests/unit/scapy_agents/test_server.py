@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scapy.packet import Packet
 
 from foundation.protocol import codec, control
 from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control
