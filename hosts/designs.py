@@ -1,4 +1,4 @@
-"""The agents of a design: its workers, its servers and its Scapy layer."""
+"""The compiled agents of a design: its workers and its servers."""
 
 from __future__ import annotations
 

@@ -49,5 +49,4 @@ AGENTS: Agents[HotsetClient, Server, HotsetStore, ParameterServer[Any]] = Agents
     server=make_server,
     store=HotsetStore,
     core=ParameterServer,
-    scapy="foundation.protocol.scapy_layer",
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from foundation.protocol.scapy_layer import Hotline, HotlineControl
+
 from foundation.protocol import control
 from foundation.protocol.control import Command, Status, build
 from foundation.protocol.header import HEADER_BYTES
-from foundation.protocol.scapy_layer import Hotline, HotlineControl
 from tools.fuzz.datagrams import command
 from tools.fuzz.target import Target
 

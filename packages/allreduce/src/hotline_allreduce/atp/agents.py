@@ -9,4 +9,4 @@ from hotline_allreduce.atp.worker import WORKER
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
-AGENTS = make_agents(AtpClient, make_server, scapy_module="hotline_allreduce.atp.scapy_layer")
+AGENTS = make_agents(AtpClient, make_server)

@@ -9,4 +9,4 @@ from hotline_allreduce.switchml.worker import WORKER
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
-AGENTS = make_agents(SwitchMLClient, make_idle_server, scapy_module="hotline_allreduce.switchml.scapy_layer")
+AGENTS = make_agents(SwitchMLClient, make_idle_server)
