@@ -1,4 +1,4 @@
-"""Measure an RPC's CPU time at a compiled worker's and server's thread over the loopback, without a switch."""
+"""Measure an RPC's CPU time at a compiled worker's and server's thread over the loopback, without switch."""
 
 from __future__ import annotations
 

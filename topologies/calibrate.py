@@ -60,7 +60,7 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return codec -> cost of an RPC, of compiled agents and of those of Scapy; {} if it cannot be measured."""
+    """Return codec -> cost of an RPC, of compiled agents and those of Scapy; {} if it is not measured."""
     chosen_design = design(config.design)
     warm(config.design)
     compiled_cost = measure_rpc_cost(chosen_design, config.window, _COMPILED_STEPS)

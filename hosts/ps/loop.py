@@ -53,6 +53,7 @@ class ServerSockets:
         clock_offset_ns: int,
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
+        serve: Callable[..., int] = serving.serve,
         durable: DurableFile | None = None,
         peers: Sequence[Address] = (),
         port: int = HOTLINE_PORT,
@@ -65,6 +66,7 @@ class ServerSockets:
         self._local_address = (address, port)
         self._service_time = service_time
         self._on_full_log = on_full_log
+        self._serve = serve
         self._udp = make_udp(clock_offset_ns)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
@@ -158,7 +160,7 @@ class ServerSockets:
 
     def _run_loop(self, deadline_ns: int) -> int:
         state = self._core.server.state
-        return serving.serve(state, self._service_time, self._udp, self._sources, deadline_ns)
+        return self._serve(state, self._service_time, self._udp, self._sources, deadline_ns)
 
     def _handle_marked_datagrams(self) -> None:
         for k in range(self._sources.state.n_received):

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scapy.layers.inet import IP
-from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm
-from foundation.protocol import addressing
+from foundation.protocol import addressing, frames
 from foundation.protocol.addressing import Endpoint
 from foundation.protocol.codec import Keys, Values
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import PULL
 from hosts.scapy import is_scapy_server, is_scapy_worker
-from hosts.scapy.packets import Address
+from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of, source_of
 from hosts.scapy.server import Server
 from hosts.scapy.worker import Worker
 from simulator.faults.operations import (
@@ -45,8 +44,17 @@ def _address(endpoint: Endpoint, port: int = HOTLINE_PORT) -> Address:
     return Address(endpoint.address, port)
 
 
-def _frame(endpoint: Endpoint, packet: Packet) -> bytes:
-    return bytes(Ether(src=endpoint.mac, dst=_MACS[packet[IP].dst]) / packet)
+def _packet(frame: bytes, now: int) -> Packet:
+    source, destination, datagram = frames.parse(frame)
+    packet = packet_of(datagram, Address(*source[1:]), Address(*destination[1:]))
+    packet.time = now
+    return packet
+
+
+def _frame(mac: str, packet: Packet) -> bytes:
+    source, destination = source_of(packet), destination_of(packet)
+    ends = UdpEndpoint(mac, *source), UdpEndpoint(_MACS[destination.ip], *destination)
+    return frames.build(UdpFrame(*ends, datagram_of(packet)))
 
 
 class ScapyServerHost:
@@ -80,9 +88,8 @@ class ScapyServerHost:
             self._waiting.append(frame)
             self._agent.waiting = len(self._waiting)
             return
-        packet = Ether(frame)[IP]
-        packet.time = self._testbed.now
-        self._outbox += self.server.handle(packet, self._testbed.now)
+        now = self._testbed.now
+        self._outbox += self.server.handle(_packet(frame, now), now)
 
     def wake(self, now: int) -> None:
         if self._agent.stalled_until > now:
@@ -95,7 +102,7 @@ class ScapyServerHost:
     def frames_to_send(self) -> Iterator[bytes]:
         packets, self._outbox = self._outbox, []
         for packet in packets:
-            yield _frame(_SERVERS[self.p], packet)
+            yield _frame(_SERVERS[self.p].mac, packet)
 
     def sums(self) -> tuple[Keys, Values]:
         rows = self.server.contents(self._testbed.arm.job, range(KEYS))
@@ -133,9 +140,8 @@ class ScapyWorkerHost:
         return NEVER if is_done else int(self._progress.due)
 
     def receive(self, frame: bytes) -> None:
-        packet = Ether(frame)[IP]
-        packet.time = self._testbed.now
-        self._send(self.worker.handle(packet, self._testbed.now))
+        now = self._testbed.now
+        self._send(self.worker.handle(_packet(frame, now), now))
         self._record()
 
     def wake(self, now: int) -> None:
@@ -157,9 +163,9 @@ class ScapyWorkerHost:
     def _record(self) -> None:
         """Write what is answered into the worker's row, and end an operation that has ended."""
         worker, client, testbed = self.worker, self._client, self._testbed
-        for i, key in enumerate(client.positions[: int(client.header.n_keys)].tolist()):
-            client.answered[i] = key in self._answered
-            client.values[i] = worker.values.get(key, 0)
+        keys = client.positions[: int(client.header.n_keys)].tolist()
+        client.answered[: len(keys)] = [key in self._answered for key in keys]
+        client.values[: len(keys)] = [worker.values.get(key, 0) for key in keys]
         client.header.rows += len(worker.log)
         worker.log.clear()
         if worker.idle and self._progress.state != IDLE:
@@ -168,7 +174,7 @@ class ScapyWorkerHost:
 
     def _send(self, packets: list[Packet]) -> None:
         for packet in packets:
-            self._testbed.send(self._w, _frame(_WORKERS[self._w], packet))
+            self._testbed.send(self._w, _frame(_WORKERS[self._w].mac, packet))
 
 
 class MixedTestbed(SimulatedTestbed):

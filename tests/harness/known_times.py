@@ -9,6 +9,7 @@ import json
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,7 +19,8 @@ import hosts.worker.__main__ as worker
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.state import Calls
-from hosts.ps import serve as serving
+from hosts.ps.loop import ServerSockets
+from hosts.ps.serve import serve
 from hosts.worker.operate import operate
 from hosts.worker.trainer import spin_until
 from nativekit.plain import plain
@@ -46,8 +48,9 @@ def _long_receive(state: Calls, rpc: Any, length: int, arrival: int, read: int) 
 
 def main() -> None:
     is_ps = "ps" in json.loads(Path(sys.argv[-1]).read_text())
+    slow_serve = plain(serve, {handle: _long_handle})
     with (
-        patch.object(serving, "serve", plain(serving.serve, {handle: _long_handle})),
+        patch.object(ps, "ServerSockets", partial(ServerSockets, serve=slow_serve)),
         patch.object(worker, "operate", plain(operate, {receive: _long_receive})),
     ):
         (ps if is_ps else worker).main()
