@@ -42,6 +42,7 @@ from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
+from hosts.scapy import refusal
 from hosts.workload.generator import R1, R2, Shape
 
 log = logging.getLogger(__name__)
@@ -321,6 +322,8 @@ class Config(RunSettings):
             self._check_rule()
         if self.optimiser is not None:
             self._check_optimiser(self.optimiser)
+        if self.codec != "fast":
+            self._check_scapy()
         if self.discard_ms >= self.block_ms:
             raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
         if self.target == "bmv2" and "datapath" in self.model_fields_set:
@@ -341,6 +344,14 @@ class Config(RunSettings):
             start_rule(self.rule, self.top_k)
         except RuleError as error:
             raise ValueError(str(error)) from None
+
+    def _check_scapy(self) -> None:
+        reason = refusal(
+            self.codec, self.design, has_optimiser=self.optimiser is not None,
+            has_recovery=self.recovery != Recovery(),
+        )  # fmt: skip
+        if reason is not None:
+            raise ValueError(reason)
 
     def _check_optimiser(self, optimiser: Optimiser) -> None:
         if not find_design(self.design).optimises:
@@ -379,7 +390,9 @@ class Config(RunSettings):
         if self.data is not None:
             raise ValueError("data and script: a script has data of its own; leave one out")
         if self.codec != "fast":
-            raise ValueError(f"codec ({self.codec}) and script: scripts have the fast codec")
+            raise ValueError(
+                f"codec ({self.codec}) and script: scripts are compiled workers; leave codec out"
+            )
         if self.loads != (CLOSED_LOOP,) or self.rate is not None:
             raise ValueError("loads, rate and script: scripts run in a closed loop; leave loads and rate out")
         if self.recovery != Recovery():

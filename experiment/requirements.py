@@ -62,7 +62,7 @@ _CHECKED_SUMS = "the switch adds in arm {arms}, and its values are part of the s
 NEEDS = (
     *(
         Need("agents", operation, _ALL, "workers and servers are made of it")
-        for operation in ("client", "server", "store", "core", "scapy")
+        for operation in ("client", "server", "store", "core")
     ),
     Need("control", "rows", _WITH_SWITCH, "it fills the tables of the switch"),
     Need(

@@ -45,7 +45,7 @@ class RunSettings(Strict):
     """Settings of run.toml, described there, that agents need too (`experiment.config.Config`)."""
 
     design: str = DEFAULT
-    codec: Literal["fast", "scapy"] = "fast"
+    codec: Literal["fast", "scapy", "mixed"] = "fast"
     window: int = Field(default=WINDOW, ge=1, le=WINDOW)
     server: ServerCost = ServerCost()
     worker: WorkerCost = WorkerCost()

@@ -132,6 +132,7 @@ class SimulatedAgent:
     slowdown: float  # factor of the time that it takes to wake up
     woke_idle_core: int  # whether its core was idle when it became ready last
     dead: int
+    is_external: int  # whether Python acts for the agent: frames that reach it are deferred
     stalled_until: int  # time before which a server does nothing
 
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from typing_extensions import NamedTuple
 
@@ -206,18 +205,6 @@ def register_server_ops(state: type[P], ops: ServerOps[P]) -> ServerOps[P]:
     return ops
 
 
-class ScapyLayer(Protocol):
-    """A module that encodes and decodes a design's datagrams by Scapy."""
-
-    @staticmethod
-    def encode_with_scapy(datagram: bytes) -> bytes:
-        """Return a datagram that an agent sends, as Scapy's layer encodes it."""
-
-    @staticmethod
-    def decode_with_scapy(datagram: bytes) -> bytes:
-        """Return a datagram for an agent, as Scapy's layer decodes it; empty if it cannot be decoded."""
-
-
 Client_co = TypeVar("Client_co", covariant=True)
 Server_co = TypeVar("Server_co", covariant=True)
 Store_co = TypeVar("Store_co", covariant=True)
@@ -242,17 +229,10 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     core: Callable[..., Core_co]
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
     a server with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
-    scapy: str
-    """Name of the module that is the `ScapyLayer`."""
     warm_server: Callable[[Any], None] = _skip
     """(state of a server): compile what its Python part calls (`hosts.warm`)."""
     configure: Callable[[Any, Any], None] = _skip
     """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
-
-    @property
-    def wire(self) -> ScapyLayer:
-        """The module `scapy`, whose import takes half a second."""
-        return cast(ScapyLayer, import_module(self.scapy))
 
 
 class SwitchHosts(NamedTuple):

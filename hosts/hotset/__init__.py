@@ -49,5 +49,4 @@ AGENTS: Agents[HotsetClient, HotsetServer, HotsetStore, ParameterServer[Any]] = 
     server=make_server,
     store=HotsetStore,
     core=ParameterServer,
-    scapy="foundation.protocol.scapy_layer",
 )

@@ -87,9 +87,9 @@ C = TypeVar("C", bound=BaseClient)
 
 
 def make_agents(
-    client: Callable[..., C], make_state: Callable[..., SharedState], *, scapy_module: str
+    client: Callable[..., C], make_state: Callable[..., SharedState]
 ) -> Agents[C, SharedState, Store, ServerCore[tuple[str, int]]]:
-    """Return the agents of a design whose servers have no journal; `scapy_module` has its Scapy layer."""
+    """Return the agents of a design whose servers have no journal."""
 
     def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
@@ -101,4 +101,4 @@ def make_agents(
         server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
         return ServerCore(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
-    return Agents(client, make_state, Store, make_core, scapy_module)
+    return Agents(client, make_state, Store, make_core)

@@ -39,8 +39,8 @@ from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
-from hosts.worker.loop import Driver, JobSocket, LoopContext, make_operate
-from hosts.worker.machine import machine_for
+from hosts.worker.loop import Driver, JobSocket, LoopContext
+from hosts.worker.operate import operate
 from hosts.worker.replay import ReplayLog, file_name, renew
 from hosts.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
 from hosts.workload.trace import Trace
@@ -64,7 +64,6 @@ class WorkerJob:
             time.monotonic_ns,
             config.window,
             max_keys=trace.largest_batch,
-            machine=machine_for(config.codec),
             log=self.log,
         )
         if config.workers:
@@ -85,7 +84,6 @@ class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         clock_offset_ns = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
-        operate = make_operate(config.codec, design(config.design))
         udp = make_udp(clock_offset_ns)
         context = LoopContext(udp, commands, signals, operate, self.handle_urgent_commands)
         self._config = config

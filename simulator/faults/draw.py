@@ -22,8 +22,11 @@ _MAX_KILLS = 5
 _WORKER_KILL_PROBABILITY = 0.25
 
 
-def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
-    """Return the schedule that a fault, an arm's job and a seed determine; the arm's name does not matter."""
+def draw_faults(fault: str, arm: str, seed: int, is_mixed: bool = False) -> FaultSchedule:
+    """Return the schedule that a fault, an arm's job and a seed determine; the arm's name does not matter.
+
+    `is_mixed`: some agents are of Scapy, which survive fewer kinds of faults.
+    """
     # A seed determines the schedule, so all draws must keep their order, even those without an effect.
     random = Random(f"{fault} {ARMS[arm].job} {seed}")
     schedule = FaultSchedule(
@@ -44,7 +47,7 @@ def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
         )
     if fault != "everything":
         return replace(schedule, injections=(_draw_injection(fault, random),))
-    kinds = [kind for kind in kinds_of(design(ARMS[arm].design)) if kind != WORKER_KILLED.name]
+    kinds = [kind for kind in kinds_of(design(ARMS[arm].design), is_mixed) if kind != WORKER_KILLED.name]
     injections = [
         _draw_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_INJECTIONS))
     ]

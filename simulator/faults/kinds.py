@@ -335,17 +335,18 @@ FAULTS: Mapping[str, str] = {
 }
 
 
-def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
+def kinds_of(design: Design, is_mixed: bool = False) -> Mapping[str, type[Fault]]:
+    """Return the kinds of faults that a design survives; `is_mixed`: some agents are of Scapy."""
     is_supported = {
         None: True,
-        "durability": design.is_durable,
+        "durability": design.is_durable and not is_mixed,
         "switch state": design.switch_state is not None,
     }
     return {name: kind for name, kind in KINDS.items() if is_supported[kind.needs]}
 
 
-def faults_of(design: Design) -> tuple[str, ...]:
-    applicable_kinds = kinds_of(design)
+def faults_of(design: Design, is_mixed: bool = False) -> tuple[str, ...]:
+    applicable_kinds = kinds_of(design, is_mixed)
     can_kill_all = {kind.name for kind in PROCESS_KILLS} <= set(applicable_kinds)
     return tuple(
         name

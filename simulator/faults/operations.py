@@ -130,10 +130,7 @@ def _drive_worker(world: World, operations: WorkerOperations, w: int) -> None:
     header, worker, client = operations.header, operations.progress[w], row(world.workers, w)
     now = int64(world.header.now)
     if client.header.pending == 0 and worker.state != IDLE:
-        if worker.state == IN_OPERATION:
-            _complete(operations, w, client, now)
-        worker.state = IDLE
-        worker.due = now + int64(next_random(header) * header.think_ns)
+        _end_operation(operations, w, client, now)
     send_at, next_due = now, int64(NEVER)  # when the worker may send; when it is to be driven again
     if client.header.pending == 0:
         if client.header.unreplayed:
@@ -154,7 +151,24 @@ def _drive_worker(world: World, operations: WorkerOperations, w: int) -> None:
 
 
 @compiled
+def _end_operation(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
+    header, worker = operations.header, operations.progress[w]
+    if worker.state == IN_OPERATION:
+        _complete(operations, w, client, now)
+    worker.state = IDLE
+    worker.due = now + int64(next_random(header) * header.think_ns)
+
+
+@compiled
 def _invoke(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
+    n = _draw_operation(operations, w, client, now)
+    k = int64(operations.progress[w].operations)
+    _start_operation(client, int64(operations.history[w, k - 1].kind), k, n)
+
+
+@compiled
+def _draw_operation(operations: WorkerOperations, w: int, client: ClientState, now: int) -> int:
+    """Write the next operation into the history and its keys into the client; return their number."""
     header, worker = operations.header, operations.progress[w]
     k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
     kind = PULL if next_random(header) < header.pull_probability else PUSH
@@ -170,7 +184,7 @@ def _invoke(operations: WorkerOperations, w: int, client: ClientState, now: int)
     operation.completed, operation.added = 0, np.uint64(0)
     worker.operations += 1
     worker.state = IN_OPERATION
-    _start_operation(client, kind, k + 1, n)
+    return n
 
 
 @compiled
@@ -252,3 +266,30 @@ def _row_of_operation(operations: WorkerOperations, w: int, k: int) -> dict[str,
         "keys": {key: int(_delta_of(operations.header, w, k, key)) for key in keys},
         "unknown": unknown_keys,
     }
+
+
+@entry_point
+def begin_external_operation(world: World, operations: WorkerOperations, w: int) -> int:
+    """Draw the next operation of a worker outside of the world; return its number of keys.
+
+    The keys and deltas are in the positions and deltas of the worker's row in the world. There the worker
+    writes what is answered, for `end_external_operation` and `abandon_operation`.
+    """
+    world, operations = as_ref(world), as_ref(operations)
+    client = row(world.workers, w)
+    n = _draw_operation(operations, w, client, int64(world.header.now))
+    client.header.n_keys, client.header.pending = n, n
+    for i in range(n):
+        client.answered[i] = False
+    return n
+
+
+@entry_point
+def end_external_operation(world: World, operations: WorkerOperations, w: int) -> bool:
+    """Record the end of an operation; return whether `rpc_target` RPCs are answered."""
+    world, operations = as_ref(world), as_ref(operations)
+    client = row(world.workers, w)
+    client.header.pending = 0
+    _count_answered(world, operations, w)
+    _end_operation(operations, w, client, int64(world.header.now))
+    return operations.header.answered >= operations.header.rpc_target

@@ -38,7 +38,7 @@ from foundation.designs import hotset
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames, header
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
-from foundation.protocol.scapy_layer import Hotline
+from hosts.scapy.packets import Hotline
 from switch_bench.workload import MAX_RUN
 from tests.harness import testnet
 

@@ -31,9 +31,7 @@ def entry_point(folder: Path) -> Callable[..., Any]:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    dispatcher: Callable[..., Any] = cached_entry_point(
-        module.add_twice, folder, [folder / "noticed.py"]
-    )
+    dispatcher: Callable[..., Any] = cached_entry_point(module.add_twice, folder, [folder / "noticed.py"])
     return dispatcher
 
 

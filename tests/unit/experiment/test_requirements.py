@@ -44,7 +44,7 @@ CHECKED = {RunKind.REAL, RunKind.SCRIPT}
 SIMULATED = {RunKind.SIMULATED, RunKind.FAULTS}
 REFUSING: dict[tuple[str, str], frozenset[RunKind] | set[RunKind]] = {
     ("agents", ""): EVERYWHERE,
-    **{("agents", name): EVERYWHERE for name in ("client", "server", "store", "core", "scapy")},
+    **{("agents", name): EVERYWHERE for name in ("client", "server", "store", "core")},
     ("control", ""): WITH_SWITCH,
     ("control", "rows"): WITH_SWITCH,
     ("control", "read_values"): CHECKED,
@@ -306,9 +306,6 @@ def test_a_state_without_functions_is_refused(mine: Mine) -> None:
         check_design(NAME, RunKind.UP)
     mine.module.__dict__["agents"] = AGENTS._replace(client=lambda caller: None)
     with pytest.raises(DesignError, match=r"client cannot be made with .*: TypeError: "):
-        check_design(NAME, RunKind.UP)
-    mine.module.__dict__["agents"] = AGENTS._replace(scapy="hosts.nothing")
-    with pytest.raises(DesignError, match=r"scapy: expected the name of a module, got 'hosts.nothing'"):
         check_design(NAME, RunKind.UP)
 
 

@@ -52,4 +52,4 @@ def _check_integers(vector: Vector, limit: int) -> None:
         raise ValueError(f"value {index}: expected an integer from -{limit} to {limit}, got {vector[index]}")
 
 
-AGENTS = make_agents(AtpClient, make_server, scapy_module="hotline_allreduce.atp.scapy_layer")
+AGENTS = make_agents(AtpClient, make_server)

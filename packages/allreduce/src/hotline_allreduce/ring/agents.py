@@ -15,4 +15,4 @@ class RingClient(DenseClient):
     make_state = staticmethod(make_member)
 
 
-AGENTS = make_agents(RingClient, make_idle_server, scapy_module="hotline_allreduce.dense.scapy_layer")
+AGENTS = make_agents(RingClient, make_idle_server)

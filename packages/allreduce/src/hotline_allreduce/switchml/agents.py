@@ -45,4 +45,4 @@ class SwitchMLClient(VectorClient):
         )
 
 
-AGENTS = make_agents(SwitchMLClient, make_idle_server, scapy_module="hotline_allreduce.switchml.scapy_layer")
+AGENTS = make_agents(SwitchMLClient, make_idle_server)
