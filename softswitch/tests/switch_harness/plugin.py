@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from softswitch.errors import Bmv2NotFound
 from softswitch.kernel.probe import probe
 from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
+from switch_harness import durations
 from switch_harness.effort import FAST_SHARE, SOAK_TIMES
 from switch_harness.namespaces import namespaced_python
 
@@ -34,6 +35,14 @@ PYTHON = pytest.StashKey["str | None"]()
 """Python command of pytest-xdist's workers, if each gets separate namespaces."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record-durations",
+        action="store_true",
+        help=f"write the durations of all tests into {durations.FILE}, by which processes share them",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Restore the default handling of SIGINT, which a script's background jobs and their children ignore.
 
@@ -45,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, config.getini("pythonpath")))
+    if config.getoption("record_durations", False) and "PYTEST_XDIST_WORKER" not in os.environ:
+        from switch_harness.scheduling import unit_of
+
+        recorder = durations.DurationRecorder(config.rootpath / durations.FILE, unit_of)
+        config.pluginmanager.register(recorder)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist is optional
