@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from controller.dask_cluster import run_in_parallel
-from foundation.logs.parts import write_into_folder
+from foundation.logs.parts import make_folder, write_into_folder
 from foundation.settings import Strict
 
 TaskProgress = Callable[[int, int, str], None]  # results so far, tasks, name of the latest task
@@ -38,11 +38,14 @@ def run_cached(
 
     `function` maps a task's text to its result as JSON. `scheduler` is the address of a dask.distributed
     cluster whose workers have this project; None runs `processes` processes on this machine. Raises
-    `ClusterError` if no process can run tasks, and otherwise the error of the first task that fails.
+    `ClusterError` if no process can run tasks, `DataError` before the first task if a folder of results cannot
+    be made, and otherwise the error of the first task that fails.
     """
     results = {task.file: result for task in tasks if (result := _read_cached(result_class, task))}
     remaining_tasks = [task for task in tasks if task.file not in results]
     progress(len(results), len(tasks), "")
+    for folder in {task.file.parent for task in remaining_tasks}:
+        make_folder(folder)
     if remaining_tasks:
         texts = [(task.text,) for task in remaining_tasks]
         for task_number, text in run_in_parallel(

@@ -149,6 +149,43 @@ def test_each_process_has_its_own_network_and_run(tmp_path: Path) -> None:
     assert seen["netns/test_some"] == {f"gw0 {ISOLATED}", f"gw1 {ISOLATED}"}
 
 
+ALONE = """
+import os, pathlib
+def test_it(): pathlib.Path("seen").write_text(f"{os.readlink('/proc/self/ns/pid')} {os.listdir('/run/netns')}")
+"""
+ON_THE_MACHINE = "from switch_harness import namespaces, plugin\nplugin.is_namespaced = lambda: {}\n"
+LOADS = "def pytest_configure(config): config.pluginmanager.register(plugin)\n"
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("is_namespaced", "options", "restarts"),
+    [
+        # The session that is started again finds itself in namespaces.
+        ("'AGAIN' in os.environ or os.environ.update(AGAIN='1')", [], True),
+        ("True", [], False),
+        ("False", ["--collect-only"], False),
+    ],
+)
+def test_a_session_of_root_runs_in_namespaces(
+    tmp_path: Path, is_namespaced: str, options: list[str], restarts: bool
+) -> None:
+    (tmp_path / "conftest.py").write_text("import os\n" + ON_THE_MACHINE.format(is_namespaced) + LOADS)
+    (tmp_path / "test_alone.py").write_text(ALONE)
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT / "src"), str(PROJECT / "tests")])}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if options:
+        assert not (tmp_path / "seen").exists() and "test_it" in done.stdout
+        return
+    namespace, names = (tmp_path / "seen").read_text().split(" ", 1)
+    assert (namespace != os.readlink("/proc/self/ns/pid")) is restarts
+    assert "1 passed" in done.stdout
+
+
 @pytest.mark.netns
 def test_installers_use_the_machines_network() -> None:
     command = [*on_the_machines_network(), "readlink", "/proc/self/ns/net"]
