@@ -38,8 +38,8 @@ def run_cached(
 
     `function` maps a task's text to its result as JSON. `scheduler` is the address of a dask.distributed
     cluster whose workers have this project; None runs `processes` processes on this machine. Raises
-    `ClusterError` if no process can run tasks, `DataError` before the first task if a folder of results cannot
-    be made, and otherwise the error of the first task that fails.
+    `ClusterError` if no process can run tasks, `DataError` before the first task if a folder of results
+    cannot be made, and otherwise the error of the first task that fails.
     """
     results = {task.file: result for task in tasks if (result := _read_cached(result_class, task))}
     remaining_tasks = [task for task in tasks if task.file not in results]

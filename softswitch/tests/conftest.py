@@ -8,5 +8,5 @@ PLUGIN = "switch_harness.plugin"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the plugin, which the testbed's `conftest.py` has loaded where both projects run in one session."""
+    """Load the plugin; in a session of both projects the testbed's `conftest.py` has done so."""
     config.pluginmanager.import_plugin(PLUGIN)

@@ -31,9 +31,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
     with sync_playwright() as driver:
         # Root has no sandbox.
-        started = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS
-        )
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS)
         try:
             yield started
         finally:

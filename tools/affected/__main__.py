@@ -22,7 +22,7 @@ def git(*arguments: str) -> list[str]:
 @click.command()
 @click.option("--since", default="HEAD", show_default=True, help="Commit that the files are compared with.")
 def main(since: str) -> None:
-    """Print the test modules that the changes since a commit can affect, uncommitted and new files included."""
+    """Print the test modules that changes since a commit can affect, with uncommitted and new files."""
     untracked = git("ls-files", "--others", "--exclude-standard")
     # A renamed file counts twice: something may still use it by its old name.
     changed = {*git("diff", "--name-only", "--no-renames", since, "--"), *untracked}

@@ -1,9 +1,9 @@
 """Which files of a checkout a test uses, by the text of the files.
 
 A Python file uses the modules that it imports, those that it names in quotes (`"hosts.designs:AGENTS"`,
-`"-m", "hotline.cli"`), and data files that it names in quotes: by their name, by a folder that they are in, or
-by their suffix. What a used module or script uses is used, too. Two ways lead to nearly everything, and count in
-part:
+`"-m", "hotline.cli"`), and data files that it names in quotes: by their name, by a folder that they are in,
+or by their suffix. What a used module or script uses is used, too. Two ways lead to nearly everything, and
+count in part:
 
 - Entry points of a package are used by tests that have their name as a word (`dense`), or a word that stands
   for all of them (`ENUMERATES`).
@@ -46,6 +46,7 @@ class Checkout:
         self.tests = {file for file in self._files if is_test(file) and (root / file).is_file()}
         self.files_used_by = cache(self._files_used_by)
         self.used_directly = cache(self._used_directly)
+        self._text = cache(self._read)
 
     def affected_tests(self, changed: Iterable[Path]) -> set[Path]:
         """Return the test modules that use one of the files, or are one."""
@@ -63,7 +64,7 @@ class Checkout:
             if (file := pending.pop()) not in found:
                 found.add(file)
                 modules, data = self.used_directly(file)
-                # Of data, scripts use something in turn; sources that are found by their suffix are only read.
+                # Scripts use something in turn; sources that are found by their suffix are only read.
                 pending += {*modules, *(each for each in data if each.suffix == "")}
                 pending += self._loaded_entry_points(file, None if uses_all else words)
                 read |= data
@@ -77,8 +78,7 @@ class Checkout:
         modules = {*self._imported(file), *self._modules_of(names)}
         return frozenset(modules), frozenset(self._data_named(file, text))
 
-    @cache
-    def _text(self, file: Path) -> str:
+    def _read(self, file: Path) -> str:
         try:
             return (self._root / file).read_text()
         except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError):
@@ -148,7 +148,7 @@ class Checkout:
 
     @cached_property
     def _data_by_word(self) -> defaultdict[str, set[Path]]:
-        """The files that are not Python's by their name, and by folders that they are in and modules are not."""
+        """The files that are not Python's, by their name and by folders that have no modules."""
         with_modules = {folder for file in self._files if file.suffix == ".py" for folder in file.parents}
         found = defaultdict[str, set[Path]](set)
         for file in self._files:

@@ -51,6 +51,6 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
         super()._assign_work_unit(node)
 
     def _expected_seconds(self, unit: str) -> float:
-        """Return the duration of a unit, 0 if it is not in the file: of such, the first by name comes first."""
+        """Return the duration of a unit, or 0 if the file has none; then the first by name comes first."""
         tests = {unit_of(nodeid) for nodeid in self.workqueue[unit]}
         return sum(self._durations.get(each, 0.0) for each in tests)

@@ -44,7 +44,8 @@ from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
 from hotline_allreduce.switchml import design as switchml
 from nativekit.plain import plain
-from packages.allreduce.tests.harness.dense import MS, integers, total
+from packages.allreduce.tests.harness.dense import integers, total
+from packages.allreduce.tests.harness.loop import MS, FaultyLoop
 from switch_harness.effort import examples
 
 SIZE = 300
@@ -59,7 +60,11 @@ def serve(state: Any, packet: AtpPacket) -> AtpPacket | None:
     return None if length == NO_REPLY else parse(boxes[1].tobytes()[:length])
 
 
-class Network:
+Frame = tuple[bool, int, AtpPacket]
+"""Whether it goes to a worker, the worker's number in its job, and the packet."""
+
+
+class Network(FaultyLoop[Frame]):
     """Jobs at one switch and one server, whose packets are mixed, and may be lost or doubled."""
 
     def __init__(
@@ -67,8 +72,7 @@ class Network:
         places: int = CELLS,
         reordering: float = 0.0, check: bool = False, machine: Machine = COMPILED,
     ) -> None:  # fmt: skip
-        self.random, self.faults, self.now = Random(seed), faults, 0
-        self.reordering = max(faults, reordering)
+        super().__init__(seed, loss=faults, doubling=faults / 2, reordering=max(faults, reordering))
         self.switch = SwitchModel(check=check)
         self.server: Any = make_server(0, 1, KeySpace(SIZE), list(jobs))
         self.server.job_states.check = check
@@ -83,8 +87,6 @@ class Network:
             if places < CELLS:
                 client.state.places[:] = np.arange(len(client.state.places)) % places
             client.state.header.stall_timeout *= 100
-        self.wire: list[tuple[bool, int, AtpPacket]] = []
-        """Whether it goes to a worker, the worker's number in its job, and the packet."""
         self.collisions = 0
 
     @property
@@ -93,25 +95,18 @@ class Network:
 
     def all_reduce(self, vectors: dict[int, list[NDArray[Any]]]) -> dict[int, list[NDArray[Any]]]:
         """Add up one vector of each worker, in all jobs at once; return copies of the results."""
-        for job, of_job in vectors.items():
-            for client, vector in zip(self.clients[job], of_job, strict=True):
-                client.all_reduce(vector, len(of_job))
-                self.step()
-        while not all(client.idle for client in self.all_clients):
-            self.step()
+        self.add_up(
+            (client, vector, len(of_job))
+            for job, of_job in vectors.items()
+            for client, vector in zip(self.clients[job], of_job, strict=True)
+        )
         return {job: [client.result.copy() for client in self.clients[job]] for job in vectors}
 
-    def step(self) -> None:
-        for client in self.all_clients:
-            for frame, _ in iter(client.transmit, None):
-                self._put(False, 0, parse(bytes(frame)))
-        if not self.wire:
-            self.now += 5 * MS
-            for client in self.all_clients:
-                client.wake(self.now)
-            return
-        at = self.random.randrange(len(self.wire)) if self.random.random() < self.reordering else 0
-        is_ack, worker, packet = self.wire.pop(at)
+    def emit(self, sender: int, datagram: bytes, peer: int) -> None:
+        self.put((False, 0, parse(datagram)))
+
+    def arrive(self, message: Frame) -> None:
+        is_ack, worker, packet = message
         if is_ack:
             self.clients[packet.app][worker].receive(packet.build(), self.now, self.now)
         else:
@@ -126,14 +121,7 @@ class Network:
         acknowledged = None if answer is None else self.switch.take(answer)
         if acknowledged is not None:
             for worker in range(len(self.clients[packet.app])):
-                self._put(True, worker, acknowledged.packet)
-
-    def _put(self, is_ack: bool, worker: int, packet: AtpPacket) -> None:
-        chance = self.random.random()
-        if chance >= self.faults:
-            self.wire.append((is_ack, worker, packet))
-        if chance > 1 - self.faults / 2:
-            self.wire.append((is_ack, worker, packet))
+                self.put((True, worker, acknowledged.packet))
 
 
 def small(random: Random, n: int, workers: int) -> NDArray[np.int32]:

@@ -18,55 +18,59 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
+from hotline_allreduce.switchml.agents import AGENTS
 from hotline_allreduce.switchml.client import SwitchMLClient
 from hotline_allreduce.switchml.floats import MAX_FLOAT32, error_bound
 from hotline_allreduce.switchml.model.rules import SwitchModel
 from hotline_allreduce.switchml.model.window import WindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
 from packages.allreduce.tests.harness.dense import integers, total
+from packages.allreduce.tests.harness.loop import FaultyLoop
 from switch_harness.effort import examples
 
 JOB, SIZE = 0, 300
 MS = 1_000_000
 
 
-class SwitchMLTestbed:
+Frame = tuple[int, SwitchMLPacket, bool]
+"""A worker, a packet, and whether it goes to the worker, and not to the switch."""
+
+
+class SwitchMLTestbed(FaultyLoop[Frame]):
     """Workers at a switch with the published rules, and a network that loses frames but keeps their order."""
 
     def __init__(
         self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
     ) -> None:
-        self.random, self.loss, self.now = Random(seed), loss, 0
+        super().__init__(seed, loss=loss)
         self.switch = SwitchModel(workers, 64)
         self.clients = [
-            SwitchMLClient(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
+            AGENTS.client(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
             for caller in [Caller(JOB, w + 1, 1) for w in range(workers)]
         ]
         self.sent: list[tuple[int, SwitchMLPacket]] = []
 
-    def settle(self) -> None:
-        while not all(client.idle for client in self.clients):
-            self.now += 5 * MS
-            for w, client in enumerate(self.clients):
-                client.wake(self.now)
-                while (out := client.transmit()) is not None:
-                    assert out[1] == 0
-                    self.sent.append((w, parse(bytes(out[0]))))
-                    self.deliver(w, self.sent[-1][1])
+    @property
+    def all_clients(self) -> Sequence[SwitchMLClient]:
+        return self.clients
 
-    def deliver(self, w: int, packet: SwitchMLPacket) -> None:
-        if self.random.random() < self.loss:
-            return
-        answer = self.switch.take(w, packet)
-        if answer is not None:
+    def emit(self, sender: int, datagram: bytes, peer: int) -> None:
+        assert peer == 0
+        self.sent.append((sender, parse(datagram)))
+        self.put((*self.sent[-1], False))
+
+    def arrive(self, message: Frame) -> None:
+        w, packet, is_answer = message
+        if is_answer:
+            self.clients[w].receive(packet.build(), self.now, self.now)
+        elif (answer := self.switch.take(w, packet)) is not None:
             for v in range(len(self.clients)) if answer.is_multicast else [w]:
-                if self.random.random() >= self.loss:
-                    self.clients[v].receive(answer.packet.build(), self.now, self.now)
+                self.put((v, answer.packet, True))
 
     def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        for client, vector in zip(self.clients, vectors, strict=True):
-            client.all_reduce(vector, len(vectors))
-        self.settle()
+        self.add_up(
+            (client, vector, len(vectors)) for client, vector in zip(self.clients, vectors, strict=True)
+        )
         return [client.result.copy() for client in self.clients]
 
 
