@@ -15,6 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 from switch_harness.durations import read_durations
 
 _NETWORK = re.compile(r"(^|/)tests/(mininet|netns)/")
+_MININET = re.compile(r"(^|/)tests/mininet/")
+_NEW_RUN_S = 10.0
 _TOGETHER = re.compile(r"tests/unit/(golden|simulator)/|packages/(answers|dense|policies)/tests/unit/")
 """Folders whose tests share what they make once, or have compiled, and what no other test needs."""
 
@@ -51,6 +53,8 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
         super()._assign_work_unit(node)
 
     def _expected_seconds(self, unit: str) -> float:
-        """Return the duration of a unit, or 0 if the file has none; then the first by name comes first."""
+        """Return the duration of a unit; without one in the file, a run of Mininet's comes before others."""
         tests = {unit_of(nodeid) for nodeid in self.workqueue[unit]}
-        return sum(self._durations.get(each, 0.0) for each in tests)
+        return sum(
+            self._durations.get(each, _NEW_RUN_S if _MININET.search(each) else 0.0) for each in tests
+        )

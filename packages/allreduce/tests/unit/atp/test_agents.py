@@ -46,6 +46,7 @@ from hotline_allreduce.switchml import design as switchml
 from nativekit.plain import plain
 from packages.allreduce.tests.harness.dense import integers, total
 from packages.allreduce.tests.harness.loop import MS, FaultyLoop
+from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
 
 SIZE = 300
@@ -162,18 +163,13 @@ def test_jobs_with_the_same_cells_get_others() -> None:
     assert not cells[0] & cells[1]
 
 
-floats = st.one_of(
-    st.floats(-200.0, 200.0, width=32), st.sampled_from([0.0, 213.0, 213.5, -1e20, 1e-9, 3e37, 4e-7])
-)
+SPECIAL = [0.0, 213.0, 213.5, -1e20, 1e-9, 3e37, 4e-7]
 
 
 @settings(max_examples=examples(60))
-@given(vectors=st.integers(2, 5).flatmap(
-    lambda workers: st.lists(st.lists(floats, min_size=70, max_size=70), min_size=workers, max_size=workers)
-))  # fmt: skip
-def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> None:
-    given_ = np.array(vectors, np.float32)
-    results = Network({1: len(vectors)}).all_reduce({1: list(given_)})[1]
+@given(given_=float_vectors(70, 200.0, 40, SPECIAL))
+def test_floats_add_up_within_the_formats_bound(given_: NDArray[np.float32]) -> None:
+    results = Network({1: len(given_)}).all_reduce({1: list(given_)})[1]
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, bound = given_.astype(np.float64).sum(axis=0), error_bound(np.abs(given_).astype(np.float64))
     assert (np.abs(results[0].astype(np.float64) - exact) <= bound).all()

@@ -26,6 +26,7 @@ from hotline_allreduce.switchml.model.window import WindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
 from packages.allreduce.tests.harness.dense import integers, total
 from packages.allreduce.tests.harness.loop import FaultyLoop
+from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
 
 JOB, SIZE = 0, 300
@@ -89,18 +90,13 @@ def test_integers_add_up_exactly_at_every_worker(
             assert result.tolist() == total(vectors)
 
 
-floats = st.one_of(
-    st.floats(-(2.0**126), 2.0**126, width=32),
-    st.sampled_from([0.0, 1.0, -1.0, 1e-45, 2.0**-126, -(2.0**-100), 3.0e38 / 4, 1 - 2.0**-24]),
-)
+SPECIAL = [0.0, 1.0, -1.0, 1e-45, 2.0**-126, -(2.0**-100), 3.0e38 / 4, 1 - 2.0**-24]
 
 
 @settings(max_examples=examples(200))
-@given(vectors=st.integers(2, 5).flatmap(
-    lambda workers: st.lists(st.lists(floats, min_size=70, max_size=70), min_size=workers, max_size=workers)
-))  # fmt: skip
-def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> None:
-    workers, given_ = len(vectors), np.array(vectors, np.float32)
+@given(given_=float_vectors(70, 2.0**126, 270, SPECIAL))
+def test_floats_add_up_within_the_formats_bound(given_: NDArray[np.float32]) -> None:
+    workers = len(given_)
     results = SwitchMLTestbed(workers).all_reduce(list(given_))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, sizes = given_.astype(np.float64).sum(axis=0), np.abs(given_.astype(np.float64)).sum(axis=0)
