@@ -34,7 +34,7 @@ durations: ## run all tests and record how long they take, by which `make test` 
 	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --record-durations
 
-coverage: ## the same tests with their branch coverage, which takes longer
+coverage: ## the tests of the testbed and its packages with their branch coverage, which takes longer
 	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests packages)
 

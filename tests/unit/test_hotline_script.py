@@ -21,7 +21,7 @@ from experiment.config import load_config
 from hotline.cli.commands import hotline
 from hotline.kv import launch
 from tests.harness.extras import CHECKOUT, needs_setup
-from topologies import run_lock
+from topologies import routes, run_lock
 from topologies.rendezvous import SOCKET_VARIABLE
 from topologies.run_lock import RemovedRun, hold_run_lock
 
@@ -109,7 +109,7 @@ def nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(launch, "hold_run_lock", hold)
     monkeypatch.setattr(run_lock, "remove_killed_run", lambda *_: RemovedRun(0, ()))
-    monkeypatch.setattr(launch.routes, "remove", lambda: None)
+    monkeypatch.setattr(routes, "remove", lambda: None)
 
 
 def test_down_asks_the_socket_of_the_test_and_holds_its_lock(tmp_path: Path) -> None:

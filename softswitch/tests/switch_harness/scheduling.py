@@ -55,6 +55,4 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
     def _expected_seconds(self, unit: str) -> float:
         """Return the duration of a unit; without one in the file, a run of Mininet's comes before others."""
         tests = {unit_of(nodeid) for nodeid in self.workqueue[unit]}
-        return sum(
-            self._durations.get(each, _NEW_RUN_S if _MININET.search(each) else 0.0) for each in tests
-        )
+        return sum(self._durations.get(each, _NEW_RUN_S if _MININET.search(each) else 0.0) for each in tests)

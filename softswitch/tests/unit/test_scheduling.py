@@ -86,7 +86,7 @@ COLLECTED = [
     *(f"tests/unit/test_{module}.py::test_{number}" for module in "abc" for number in range(2)),
 ]  # fmt: skip
 DURATIONS = {
-    "tests/unit/test_b.py": 30.0,
+    "tests/unit/test_b.py": 40.0,
     "tests/mininet/test_x.py::test_slow": 20,
     "tests/unit/test_c.py": 8,
 }
