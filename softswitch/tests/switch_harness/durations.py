@@ -5,7 +5,7 @@ The scheduler starts the longest unit first. A unit without a line in the file t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +18,13 @@ _LEAST_S = 1.0
 
 def read_durations(config: pytest.Config) -> dict[str, float]:
     """Return the seconds of units of tests; of an absent file, of none."""
-    file = config.rootpath / FILE
+    return parse(config.rootpath / FILE)
+
+
+def parse(file: Path) -> dict[str, float]:
     if not file.exists():
         return {}
-    return parse(file.read_text())
-
-
-def parse(text: str) -> dict[str, float]:
+    text = file.read_text()
     rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return {unit: float(seconds) for seconds, unit in rows}
 
@@ -37,11 +37,14 @@ def write(durations: dict[str, float]) -> str:
 
 
 class DurationRecorder:
-    """A plugin that adds up the durations of all tests of a session and writes the file at its end."""
+    """A plugin that adds up the durations of all tests of a session and renews the file at its end.
+
+    Units that the session has not run keep their lines while their modules or folders exist.
+    """
 
     def __init__(self, file: Path, unit_of: Callable[[str], str]) -> None:
         self._file, self._unit_of = file, unit_of
-        self._seconds = Counter[str]()
+        self._seconds = defaultdict[str, float](float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[self._unit_of(report.nodeid)] += report.duration
@@ -49,4 +52,7 @@ class DurationRecorder:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         # What a failed session measured is not worth recording.
         if exitstatus == 0:
-            self._file.write_text(write(self._seconds))
+            root = self._file.parents[len(FILE.parts) - 1]
+            before = parse(self._file)
+            kept = {unit: before[unit] for unit in before if (root / unit.partition("::")[0]).exists()}
+            self._file.write_text(write({**kept, **self._seconds}))

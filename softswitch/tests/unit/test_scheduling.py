@@ -135,7 +135,11 @@ def test_two_processes_begin_with_the_two_longest_units(tmp_path: Path) -> None:
 
 
 def test_durations_are_written_as_they_are_read(tmp_path: Path) -> None:
-    recorder = durations.DurationRecorder(tmp_path / "durations.tsv", unit_of)
+    """Those of tests that the session has not run are kept, unless their module has gone."""
+    file = tmp_path / durations.FILE
+    file.parent.mkdir()
+    (tmp_path / "kept.py").write_text("")
+    recorder = durations.DurationRecorder(file, unit_of)
     for nodeid, seconds in (
         ("a.py::test_1", 0.7),
         ("a.py::test_2", 1.0),
@@ -145,11 +149,11 @@ def test_durations_are_written_as_they_are_read(tmp_path: Path) -> None:
         report: Any = SimpleNamespace(nodeid=nodeid, duration=seconds)
         recorder.pytest_runtest_logreport(report)
     recorder.pytest_sessionfinish(1)
-    assert not (tmp_path / "durations.tsv").exists()
+    assert not file.exists() and durations.parse(file) == {}
+    file.write_text(durations.write({"kept.py": 5, "gone.py": 7, "a.py": 9}))
     recorder.pytest_sessionfinish(0)
-    text = (tmp_path / "durations.tsv").read_text()
-    assert durations.parse(text) == {"b.py": 12, "a.py": 2}
-    assert text.splitlines()[1].endswith("b.py")
+    assert durations.parse(file) == {"b.py": 12, "kept.py": 5, "a.py": 2}
+    assert file.read_text().splitlines()[1].endswith("b.py")
 
 
 @pytest.mark.netns
