@@ -1,7 +1,8 @@
 """Compile the code that a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
-run needs (packages, designs other than the default) are compiled when they are first used.
+run needs (packages, designs other than the default) are compiled when they are first used; `compile.py test`
+compiles those that the tests use, which otherwise each of their processes might compile.
 """
 
 from __future__ import annotations
@@ -35,6 +36,32 @@ PARTS = (
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
 )
 """The longest part first, which keeps two cores busy to the end."""
+_ALL_REDUCE = (
+    "from hotline_allreduce.{module} import {subject} as subject\n"
+    "from hotline_allreduce.simulation.player import play\n"
+    "from hotline_allreduce.simulation.schedule import draw_all_reduces\n"
+    "play(subject, draw_all_reduces(subject.range, 'loss', 0))"
+)
+TEST_PARTS = (
+    *(
+        Part(f"simulated {name}", f"from simulator.warm import warm; warm({name!r})", 25)
+        for name in ("collect", "none")
+    ),
+    *(
+        Part(f"simulated {name}", _ALL_REDUCE.format(module=module, subject=subject), 20)
+        for name, module, subject in (
+            ("atp", "atp.model.subject", "CHECKED"),
+            ("switchml", "switchml.model.subject", "CHECKED"),
+            ("psdense", "simulation.subject", "PSDENSE"),
+            ("ring", "simulation.subject", "RING"),
+        )
+    ),
+    *(
+        Part(f"agents of {name}", f"from hosts.warm import warm; warm({name!r})", 15)
+        for name in ("collect", "none", "atp", "switchml", "psdense", "ring")
+    ),
+)
+"""Parts of the designs that only tests and users of packages run."""
 
 
 class CompileError(Exception): ...
@@ -91,10 +118,10 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
     return time.monotonic() - start_s
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
-        compile_all(PARTS, console)
+        compile_all(TEST_PARTS if "test" in arguments else PARTS, console)
     except CompileError as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
@@ -104,4 +131,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -103,8 +103,9 @@ def run_points(
     """Run the points that have no result in `folder`/points, and store each result when it is available.
 
     `scheduler` is the address of a dask.distributed cluster whose workers have this project; None runs
-    `processes` processes on this machine. Raises `ClusterError` if no process can run points, and otherwise
-    the error of the first point that fails.
+    `processes` processes on this machine. Raises `DataError` before the first point if a folder of results
+    cannot be made, `ClusterError` if no process can run points, and otherwise the error of the first point
+    that fails.
     """
     make_folder(folder)
     results = {
@@ -114,6 +115,8 @@ def run_points(
     }
     remaining = [point for point in points if point.name not in results]
     progress(len(results), len(points), "")
+    for results_folder in {_file_of(point, folder).parent for point in remaining}:
+        make_folder(results_folder)
     # This process creates the scratch folder, and so removes also the files of killed processes.
     with TemporaryDirectory(prefix="hotline-study-") if scheduler is None else nullcontext() as scratch:
         texts = [(f"{_class_name(point)}\n{point.model_dump_json()}",) for point in remaining]

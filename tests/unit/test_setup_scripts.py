@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.compile import CompileError, Part, compile_all
+from foundation.designs.registry import DEFAULT, NAMES
+from scripts.compile import PARTS, TEST_PARTS, CompileError, Part, compile_all
 from scripts.pip_install import Output, install
 
 
@@ -38,6 +39,16 @@ def test_parts_compile_at_the_same_time(tmp_path: Path) -> None:
 def test_a_part_that_fails_is_named_with_its_error() -> None:
     with pytest.raises(CompileError, match=r"(?s)^broken: .*ZeroDivisionError"):
         compile_all([Part("broken", "1 / 0", 1.0), Part("fine", "pass", 1.0)], console())
+
+
+def test_all_designs_are_compiled_before_the_tests() -> None:
+    """Simulated and real agents of each design, and those of the default design before a first run."""
+    names = {each.name for each in TEST_PARTS}
+    others = set(NAMES) - {DEFAULT}
+    assert names == {f"{kind} {name}" for kind in ("simulated", "agents of") for name in others}
+    assert {"simulator", "workers", "servers"} <= {each.name for each in PARTS}
+    for part in (*PARTS, *TEST_PARTS):
+        compile(part.statement, part.name, "exec")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from controller.dask_cluster import ClusterError
 from experiment.errors import ConfigError
 from foundation.checkout import ROOT
 from foundation.designs.hotset import BASELINE
+from foundation.errors import DataError
 from hotline_answers.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from hotline_answers.sweeps.page import table
 from hotline_answers.sweeps.plan import (
@@ -230,6 +232,16 @@ def test_finished_work_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(study, "digest_of_code", lambda point: "of other code")
     run_points([points[0]], tmp_path, None, 1, no_progress)
     assert done == [*points, points[0], other, points[0]]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_anything_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = fake_simulation(monkeypatch)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=re.escape(str(tmp_path / "file"))):
+        run_points([point(20)], tmp_path / "file" / "sweeps", None, 1, no_progress)
+    assert done == []
 
 
 def test_a_missing_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
