@@ -8,16 +8,19 @@ compiles those that the tests use, which otherwise each of their processes might
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+_ROOT = Path(__file__).parents[1]
 _REFRESH_S = 0.25
 _INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 
@@ -36,32 +39,24 @@ PARTS = (
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
 )
 """The longest part first, which keeps two cores busy to the end."""
-_ALL_REDUCE = (
-    "from hotline_allreduce.{module} import {subject} as subject\n"
-    "from hotline_allreduce.simulation.player import play\n"
-    "from hotline_allreduce.simulation.schedule import draw_all_reduces\n"
-    "play(subject, draw_all_reduces(subject.range, 'loss', 0))"
-)
-TEST_PARTS = (
-    *(
-        Part(f"simulated {name}", f"from simulator.warm import warm; warm({name!r})", 25)
-        for name in ("collect", "none")
-    ),
-    *(
-        Part(f"simulated {name}", _ALL_REDUCE.format(module=module, subject=subject), 20)
-        for name, module, subject in (
-            ("atp", "atp.model.subject", "CHECKED"),
-            ("switchml", "switchml.model.subject", "CHECKED"),
-            ("psdense", "simulation.subject", "PSDENSE"),
-            ("ring", "simulation.subject", "RING"),
-        )
-    ),
-    *(
-        Part(f"agents of {name}", f"from hosts.warm import warm; warm({name!r})", 15)
-        for name in ("collect", "none", "atp", "switchml", "psdense", "ring")
-    ),
-)
-"""Parts of the designs that only tests and users of packages run."""
+_TEST_SECONDS = 20.0
+
+
+def test_parts() -> list[Part]:
+    """Return the parts of designs that only tests and users of packages run.
+
+    `packages/NAME/warm.py` has `DESIGNS`: by name of a design, the statement that compiles its simulation.
+    """
+    simulations = {name: f"from simulator.warm import warm; warm({name!r})" for name in ("collect", "none")}
+    for file in sorted(_ROOT.glob("packages/*/warm.py")):
+        simulations |= runpy.run_path(str(file))["DESIGNS"]
+    return [
+        *(Part(f"simulated {name}", statement, _TEST_SECONDS) for name, statement in simulations.items()),
+        *(
+            Part(f"agents of {name}", f"from hosts.warm import warm; warm({name!r})", _TEST_SECONDS)
+            for name in simulations
+        ),
+    ]
 
 
 class CompileError(Exception): ...
@@ -121,7 +116,7 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
 def main(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
-        compile_all(TEST_PARTS if "test" in arguments else PARTS, console)
+        compile_all(test_parts() if "test" in arguments else PARTS, console)
     except CompileError as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
