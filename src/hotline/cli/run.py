@@ -44,13 +44,17 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     have the tables [network] and [hosts], too. Without CONFIG, the cluster is that of Pan et al. (2020):
     80 workers and 20 parameter servers at 10 Gbit/s.
     """
+    from analysis.terminal import print_result
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import simulate as simulate_run
 
     overrides = {} if design is None else {"design": design}
     with one_line_errors():
         run = simulate_run(config, Reporter(RunConsole()), **overrides)
-        print_run(run, as_json)
+        if as_json:
+            print_run(run, as_json)
+        else:
+            print_result(run.record, run.summary, run.page)
         run.check()  # raises an error if updates were lost
 
 
