@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -21,7 +22,7 @@ from hotline_policies import policy
 from hotline_policies.log import PULL, PolicyLog
 from hotline_policies.replay import replay
 from hotline_policies.rules import BY_NAME, names_of_rule, spec_named
-from hotline_policies.rules.selected import spec_of_follow
+from hotline_policies.rules.selected import spec_of_follow, spec_of_load
 from packages.policies.tests.unit.reference_policies import REFERENCES, ReferenceCache, ReferencePeriodicSet
 from packages.policies.tests.unit.test_rules import random_log
 from switch_harness.effort import seeds
@@ -165,6 +166,7 @@ class RecordingRule:
         self._rule = find_rule(name)
         self.seen: list[tuple[list[int], list[int], set[int]]] = []
         self.chosen: list[list[int]] = []
+        self.orders: list[list[int] | None] = []
 
     def __call__(self, top_k: int) -> RecordingRule:
         self._chooser = self._rule(top_k)
@@ -173,6 +175,7 @@ class RecordingRule:
     def choose(self, period: PeriodUpdates) -> Sequence[int]:
         self.seen.append((period.keys.tolist(), period.updates.tolist(), set(period.hot.tolist())))
         self.chosen.append([int(key) for key in self._chooser.choose(period)])
+        self.orders.append(None if period.order is None else period.keys[period.order].tolist())
         return self.chosen[-1]
 
 
@@ -189,6 +192,16 @@ async def test_follow_has_the_rule_see_and_choose_what_the_replay_does(name: str
         await follower.period()
         assert set(net.hot(JOB)) == set(live.chosen[-1])
     assert live.seen == offline.seen and live.chosen == offline.chosen and len(live.seen) == 4
+    assert live.orders == offline.orders == [None] * 4
+
+
+def test_a_loaded_rule_sees_the_updates_of_the_first_part_in_their_order() -> None:
+    log, rule = with_pulls(random_log(600), seed=1), RecordingRule("top-k")
+    spec_of_load("top-k", rule).make(log, (5,))
+    accesses = log.accesses[: log.training_accesses]
+    assert rule.orders == [log.keys[accesses[accesses < PULL]].tolist()]
+    (keys, updates, hot), counts = rule.seen[0], Counter(rule.orders[0])
+    assert dict(zip(keys, updates, strict=True)) == counts and hot == set()
 
 
 def test_a_compiled_policy_of_another_module_is_scored_as_a_policy_and_as_a_rule(
