@@ -276,6 +276,16 @@ def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch
     assert switch.asked == [[[fy.P4CounterEntry("pushes", index=index) for index in (7, 0, 2)]]]
 
 
+def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type[Switch]) -> None:
+    register = "aggregate_00.values"
+    size = switch.schema.registers[register].size
+    switch.answers = [fy.P4RegisterEntry(register, index=index, data=7 + index) for index in range(size)]
+    assert on(lambda c: c.read_register(register, 0, 2)) == [7, 8]
+    assert on(lambda c: c.read_register(register)) == [7 + index for index in range(size)]
+    entries = [fy.P4RegisterEntry(register, index=index) for index in (0, 1)]
+    assert switch.asked == [[entries], [[fy.P4RegisterEntry(register)]]]
+
+
 def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
     switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]

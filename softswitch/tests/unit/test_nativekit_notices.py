@@ -31,8 +31,8 @@ def entry_point(folder: Path) -> Callable[..., Any]:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    dispatcher: Callable[..., Any] = cached_entry_point(module.add_twice, folder, [folder / "noticed.py"])
-    return dispatcher
+    add_twice: Callable[..., Any] = module.add_twice
+    return cached_entry_point(add_twice, folder, [folder / "noticed.py"])
 
 
 def test_an_entry_point_is_reported_until_it_is_cached(tmp_path: Path) -> None:
