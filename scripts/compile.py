@@ -36,35 +36,21 @@ PARTS = (
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
 )
 """The longest part first, which keeps two cores busy to the end."""
-_ALL_REDUCE = (
-    "from hotline_allreduce.{module} import {subject} as subject\n"
-    "from hotline_allreduce.simulation.player import play\n"
-    "from hotline_allreduce.simulation.schedule import draw_all_reduces\n"
-    "play(subject, draw_all_reduces(subject.range, 'loss', 0))"
-)
-TEST_PARTS = (
-    *(
-        Part(f"simulated {name}", f"from simulator.warm import warm; warm({name!r})", 25)
-        for name in ("collect", "none")
-    ),
-    *(
-        Part(f"simulated {name}", _ALL_REDUCE.format(module=module, subject=subject), 20)
-        for name, module, subject in (
-            ("atp", "atp.model.subject", "CHECKED"),
-            ("switchml", "switchml.model.subject", "CHECKED"),
-            ("psdense", "simulation.subject", "PSDENSE"),
-            ("ring", "simulation.subject", "RING"),
-        )
-    ),
-    *(
-        Part(f"agents of {name}", f"from hosts.warm import warm; warm({name!r})", 15)
-        for name in ("collect", "none", "atp", "switchml", "psdense", "ring")
-    ),
-)
-"""Parts of the designs that only tests and users of packages run."""
 
 
 class CompileError(Exception): ...
+
+
+def parts_of_tests() -> list[Part]:
+    """Return parts for all installed designs but the default one, simulated and as agents of their own."""
+    from foundation.designs.registry import DEFAULT, NAMES
+
+    return [
+        Part(f"{module} {name}", f"from {module}.warm import warm; warm({name!r})", seconds)
+        for module, seconds in (("simulator", 20), ("hosts", 12))
+        for name in NAMES
+        if name != DEFAULT
+    ]
 
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
@@ -121,7 +107,7 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
 def main(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
-        compile_all(TEST_PARTS if "test" in arguments else PARTS, console)
+        compile_all(parts_of_tests() if "test" in arguments else PARTS, console)
     except CompileError as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
