@@ -8,19 +8,16 @@ compiles those that the tests use, which otherwise each of their processes might
 from __future__ import annotations
 
 import os
-import runpy
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-_ROOT = Path(__file__).parents[1]
 _REFRESH_S = 0.25
 _INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 
@@ -39,27 +36,21 @@ PARTS = (
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
 )
 """The longest part first, which keeps two cores busy to the end."""
-_TEST_SECONDS = 20.0
-
-
-def test_parts() -> list[Part]:
-    """Return the parts of designs that only tests and users of packages run.
-
-    `packages/NAME/warm.py` has `DESIGNS`: by name of a design, the statement that compiles its simulation.
-    """
-    simulations = {name: f"from simulator.warm import warm; warm({name!r})" for name in ("collect", "none")}
-    for file in sorted(_ROOT.glob("packages/*/warm.py")):
-        simulations |= runpy.run_path(str(file))["DESIGNS"]
-    return [
-        *(Part(f"simulated {name}", statement, _TEST_SECONDS) for name, statement in simulations.items()),
-        *(
-            Part(f"agents of {name}", f"from hosts.warm import warm; warm({name!r})", _TEST_SECONDS)
-            for name in simulations
-        ),
-    ]
 
 
 class CompileError(Exception): ...
+
+
+def parts_of_tests() -> list[Part]:
+    """Return parts for all installed designs but the default one, simulated and as agents of their own."""
+    from foundation.designs.registry import DEFAULT, NAMES
+
+    return [
+        Part(f"{module} {name}", f"from {module}.warm import warm; warm({name!r})", seconds)
+        for module, seconds in (("simulator", 20), ("hosts", 12))
+        for name in NAMES
+        if name != DEFAULT
+    ]
 
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
@@ -116,7 +107,7 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
 def main(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
-        compile_all(test_parts() if "test" in arguments else PARTS, console)
+        compile_all(parts_of_tests() if "test" in arguments else PARTS, console)
     except CompileError as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1

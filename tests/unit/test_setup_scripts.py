@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from foundation.designs.registry import DEFAULT, NAMES
-from scripts.compile import PARTS, CompileError, Part, compile_all
-from scripts.compile import test_parts as parts_of_tests
+from scripts.compile import PARTS, CompileError, Part, compile_all, parts_of_tests
 from scripts.pip_install import Output, install
 
 
@@ -43,12 +42,14 @@ def test_a_part_that_fails_is_named_with_its_error() -> None:
 
 
 def test_all_designs_are_compiled_before_the_tests() -> None:
-    """Simulated and real agents of each design, and those of the default design before a first run."""
-    names = {each.name for each in parts_of_tests()}
+    """The default design has its parts before a first run."""
+    parts = parts_of_tests()
     others = set(NAMES) - {DEFAULT}
-    assert names == {f"{kind} {name}" for kind in ("simulated", "agents of") for name in others}
+    assert {each.name for each in parts} == {
+        f"{of} {name}" for of in ("simulator", "hosts") for name in others
+    }
     assert {"simulator", "workers", "servers"} <= {each.name for each in PARTS}
-    for part in (*PARTS, *parts_of_tests()):
+    for part in (*PARTS, *parts):
         compile(part.statement, part.name, "exec")
 
 

@@ -179,6 +179,7 @@ LOADS = "def pytest_configure(config): config.pluginmanager.register(plugin)\n"
         ("True", [], False),
         ("False", ["--collect-only"], False),
     ],
+    ids=["of the machine", "in namespaces", "that only collects"],
 )
 def test_a_session_of_root_runs_in_namespaces(
     tmp_path: Path, is_namespaced: str, options: list[str], restarts: bool
