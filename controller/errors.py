@@ -27,12 +27,20 @@ class PipelineError(DeviceError):
     """The switch runs no pipeline, or not the expected pipeline."""
 
 
+class OtherPipeline(PipelineError):
+    """The switch runs the program of another design than the expected one."""
+
+
 class NotPrimary(DeviceError):
     """Another controller is primary, so this controller may not write."""
 
 
 class UnknownJob(ControllerError):
     """The switch has no entry for a job, or lacks some of its parameter servers."""
+
+
+class RegisterError(ControllerError):
+    """The program has no such register array, or the array no such cells."""
 
 
 class UnknownKey(ControllerError):

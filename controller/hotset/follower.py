@@ -32,7 +32,7 @@ from controller.hotset.selection import (
     smooth_rates,
     sum_by_key,
 )
-from controller.tables import HotParam, State
+from controller.tables import HotParam, KeyState
 from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
 
@@ -207,7 +207,7 @@ class Follower:
                         job, [key for key in counts.hot.tolist() if key not in surplus]
                     )
         for job, counts in job_counts.items():
-            if changes[job] or any(entry.state is not State.HOT for entry in counts.entries):
+            if changes[job] or any(entry.state is not KeyState.HOT for entry in counts.entries):
                 plan = await self._controller.load(job, changes[job].apply_to(counts.hot.tolist()))
                 # A slot's count is not reset when its key changes; the next period counts from these.
                 pushes = self._jobs[job].pushes

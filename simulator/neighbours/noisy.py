@@ -14,8 +14,7 @@ from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for
 from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm
 from foundation.protocol.header import LANES
-from simulator.costs import Hosts as HostCosts
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 
 QUIET, NOISY = 61, 62  # job numbers

@@ -16,7 +16,7 @@ from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
 from controller.hotset.follower import Follower, Period, follow
 from controller.hotset.selection import SwapRule
-from controller.tables import Change, HotParam, State, Update
+from controller.tables import Change, HotParam, KeyState, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
 from switch_harness.waiting import PATIENCE_S
@@ -35,7 +35,7 @@ def updates(net: LiveNet) -> Counter[int]:
 
 async def hot(net: LiveNet) -> set[int]:
     found = await states(net)
-    assert set(found.values()) <= {State.HOT}
+    assert set(found.values()) <= {KeyState.HOT}
     return set(found)
 
 
@@ -160,7 +160,7 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
         assert net.pipeline is not None
         for entry in await controller.entries():
             name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
-            net.pipeline.write_counter(name, entry.slot, CounterValue(0, 0))
+            net.pipeline.cells.write_counter(name, entry.slot, CounterValue(0, 0))
         before = updates(net)
         await net.work(5)
         counted = updates(net) - before
@@ -174,7 +174,7 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
         entries = await controller.entries()
     async with SwitchClient(net.address) as switch:
         [entry] = [entry for entry in entries if entry.key == 7]
-        await switch.write([Update(Change.MODIFY, replace(entry, state=State.DRAINING))])
+        await switch.write([Update(Change.MODIFY, replace(entry, state=KeyState.DRAINING))])
     async with Controller(net.address) as controller:
         assert changes(await next_period(Follower(controller, {JOB: RULE}))) == (0, 0, 20)
     assert await hot(net) == set(FIRST)
@@ -189,7 +189,7 @@ async def test_what_cannot_be_followed(net: LiveNet) -> None:
         with pytest.raises(OffloadIsOff, match=text):
             await next_period(Follower(controller, {JOB: RULE}))
         await controller.set_offload(JOB, True)
-        others = HotParam(8, 5, lane_of(5), 0, State.HOT)
+        others = HotParam(8, 5, lane_of(5), 0, KeyState.HOT)
         async with SwitchClient(net.address) as switch:
             await switch.write([Update(Change.INSERT, others)])
     async with Controller(net.address) as controller:

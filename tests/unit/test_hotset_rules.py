@@ -29,7 +29,7 @@ from controller.hotset.rules import (
     run_rule,
     start_rule,
 )
-from controller.tables import SLOTS, HotParam, State
+from controller.tables import SLOTS, HotParam, KeyState
 from experiment.config import VARIABLES, load_config
 from experiment.errors import ConfigError
 from foundation.designs.registry import NAMES
@@ -378,7 +378,7 @@ async def test_the_first_keys_of_a_choice_get_the_slots_of_their_lane() -> None:
     # Another job without a quota, which cannot give slots back, has all but four of the lane.
     keys = np.arange(200_000, dtype=np.uint64)
     for slot, key in enumerate(keys[lanes_of(keys) == 0][-(SLOTS - 4) :].tolist()):
-        net.params[OTHER, key] = HotParam(OTHER, key, 0, slot, State.HOT)
+        net.params[OTHER, key] = HotParam(OTHER, key, 0, slot, KeyState.HOT)
     await follower.period()
     assert sorted(net.hot(JOB)) == sorted([*lane[-4:], *others])
 

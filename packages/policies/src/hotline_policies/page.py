@@ -6,7 +6,7 @@ from pathlib import Path
 from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
-from analysis.wording import AnswerText, Span, Table
+from analysis.wording import AnswerText, ReportTable, Span
 from hotline_policies.figures import figures_of, shown_size
 from hotline_policies.findings import findings, headline
 from hotline_policies.results import WRITES_PER_MOVE, Study
@@ -69,7 +69,7 @@ def answer_of(study: Study) -> AnswerText:
     )
 
 
-def tables_of(study: Study) -> list[Table]:
+def tables_of(study: Study) -> list[ReportTable]:
     size = shown_size(study)
     rows = [(each.title, *cells(study, each)) for each in study.at(size).values()]
     table = text_table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
@@ -91,7 +91,7 @@ def _provenance(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def _shares(study: Study) -> Iterator[Table]:
+def _shares(study: Study) -> Iterator[ReportTable]:
     sizes = printed_sizes(study)
     if len(sizes) == 1:
         return

@@ -17,7 +17,7 @@ from controller.controller import Controller
 from controller.hotset.follower import Follower
 from controller.hotset.rules import HotSetRule, PeriodUpdates, find_rule, run_rule, start_rule
 from controller.hotset.selection import cold_limit
-from controller.tables import State
+from controller.tables import KeyState
 from foundation.checkout import ROOT
 from foundation.compiled import sources
 from foundation.logs.training import TRAIN_SHARE
@@ -217,7 +217,7 @@ async def test_follow_moves_its_keys_under_running_workers(net: LiveNet, rule: s
                     await operations_of_each_worker(net, 10)
                     await follower.period()
                     found = await states(net)
-                    assert set(found) == recording.chosen[-1] and set(found.values()) == {State.HOT}
+                    assert set(found) == recording.chosen[-1] and set(found.values()) == {KeyState.HOT}
 
     await asyncio.wait_for(net.work_while(drift()), PATIENCE_S)
     await check_sums(net)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for_jobs
-from foundation.designs.interface import Hosts
+from foundation.designs.interface import SwitchHosts
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.keys import KeySpace
@@ -65,7 +65,7 @@ def share(
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
     arms = [replace(subject.arm, job=subject.arm.job + _JOB_STRIDE * k) for k in range(jobs)]
-    switch = switch_of(subject.design, Hosts(workers, servers, network.rack or 1, jobs=jobs), arms)
+    switch = switch_of(subject.design, SwitchHosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
     simulated = SimulatedNetwork(
@@ -109,6 +109,6 @@ def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
     if subject.design.name != ATP:
         # SwitchML's switch adds up everything; that of the other designs only forwards.
         return float(subject.design.has_services)
-    cells = switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
+    cells = switch.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
     consumed, completed, _, _, collided, flushed, passed, _ = (cell.packets for cell in cells)
     return (consumed + completed) / (consumed + completed + collided + flushed + passed)
