@@ -36,11 +36,11 @@ End = Literal["decided", "futility", "precision", "budget", "rounds", "script"]
 decide none; intervals are narrow; the time budget; the requested number of rounds; the script has ended."""
 
 
-class _Model(BaseModel):
+class _RecordModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ServerUse(_Model):
+class ServerUse(_RecordModel):
     packets: int = 0
     bytes: int = 0
     proc_wall_ns: int = 0
@@ -60,7 +60,7 @@ ANY = "any"
 _MAX_STRAY_SHARE = 0.01  # share of the program's time on other CPUs up to which it is ignored
 
 
-class ProgramUse(_Model):
+class ProgramUse(_RecordModel):
     """CPU time of the kernel's program, in s, by the CPUs on which it ran.
 
     On a sender's CPU it is part of the sender's CPU time. On other CPUs it is part of the CPU time of any
@@ -95,7 +95,7 @@ class ProgramUse(_Model):
         return self.servers if self.on_servers <= _MAX_STRAY_SHARE * self.total else nan
 
 
-class Block(_Model):
+class Block(_RecordModel):
     round: int
     load: float
     arm: str
@@ -126,19 +126,19 @@ class Block(_Model):
     disturbed: list[str] = Field(default_factory=list)
 
 
-class AgentCost(_Model):
+class AgentCost(_RecordModel):
     """CPU time of an RPC at agents that are connected without a switch, in µs."""
 
     worker_us: float
     server_us: float
 
 
-class CapacityCheck(_Model):
+class CapacityCheck(_RecordModel):
     when: Literal["middle", "end"]
     capacity: dict[str, float]
 
 
-class Staleness(_Model):
+class Staleness(_RecordModel):
     """Ages, at their replacement, of the values that servers publish in the switch, in one arm."""
 
     copies: int
@@ -172,7 +172,7 @@ class Staleness(_Model):
         )  # fmt: skip
 
 
-class Accounting(_Model):
+class Accounting(_RecordModel):
     """The pushed lanes of all jobs after quiescing, by outcome."""
 
     sent: int
@@ -194,7 +194,7 @@ class Accounting(_Model):
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
 
 
-class SimulatedArm(_Model):
+class SimulatedArm(_RecordModel):
     workers_busy: float  # mean share of time that a worker uses the CPU
     servers_busy: float
     communication: float
@@ -208,7 +208,7 @@ class SimulatedArm(_Model):
     retransmissions: int
 
 
-class Simulation(_Model):
+class Simulation(_RecordModel):
     rpcs: int
     packet_passes: int
     events: int
@@ -219,7 +219,7 @@ class Simulation(_Model):
     arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 
-class Virtual(_Model):
+class Virtual(_RecordModel):
     load: str
     own: dict[str, Comparison]
     """Comparisons with a core for each agent, and a dedicated switch."""
@@ -230,7 +230,7 @@ class Virtual(_Model):
     network: Json
 
 
-class RunRecord(_Model):
+class RunRecord(_RecordModel):
     target: str
     datapath: str | None = None
     config: Json

@@ -57,11 +57,11 @@ from foundation.logs.update_log import reading
 from foundation.settings import first_error
 
 
-class _Model(BaseModel):
+class _SummaryModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Distribution(_Model):
+class LatencyStatistics(_SummaryModel):
     """Statistics of a latency in µs; None without measurements."""
 
     mean: float | None
@@ -70,15 +70,15 @@ class Distribution(_Model):
     p99: float | None
 
 
-class ArmSummary(_Model):
+class ArmSummary(_SummaryModel):
     """Statistics of an arm: server use over whole blocks, latencies of measured steps, extra metrics."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
     rpcs_per_step: float
-    op_latency_us: dict[str, Distribution]
-    rpc_latency_us: Distribution
-    rpc_latency_by_class_us: dict[str, Distribution]
+    op_latency_us: dict[str, LatencyStatistics]
+    rpc_latency_us: LatencyStatistics
+    rpc_latency_by_class_us: dict[str, LatencyStatistics]
     rpcs_per_step_by_class: dict[str, float]
     metrics_us: dict[str, float | None]
     """Part of an RPC (`foundation.logs.columns.METRICS`), or `switch`, its residence there -> mean in µs."""
@@ -90,7 +90,7 @@ class ArmSummary(_Model):
     durability: dict[str, float] | None = None
     step_us: float | None
     """Mean duration of a step, from the pull's scheduled start to the push's last response."""
-    step_latency_us: Distribution
+    step_latency_us: LatencyStatistics
     loss: float | None
 
     def value_of(self, metric: Metric) -> float | None:
@@ -100,7 +100,7 @@ class ArmSummary(_Model):
         return None if node is None else float(node)
 
 
-class Updates(_Model):
+class Updates(_SummaryModel):
     sent: int
     applied: int
     lost: int
@@ -110,7 +110,7 @@ class Updates(_Model):
     uncollected: int = 0
 
 
-class LoadSummary(_Model):
+class LoadSummary(_SummaryModel):
     offered_rate: float | None
     alpha: float = ALPHA
     rounds: int
@@ -132,14 +132,14 @@ class LoadSummary(_Model):
         return bool(comparisons) and all(comparison.low is None for comparison in comparisons)
 
 
-class ProgramShare(_Model):
+class ProgramShare(_SummaryModel):
     workers: float  # share of the workers' CPU time that the program used
     servers: float  # the same of the servers' CPU time
     cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
     """Cores that the program used, in CPU seconds per second."""
 
 
-class Summary(_Model):
+class Summary(_SummaryModel):
     """The results of a run; fields that its record also has are described in `analysis.record`."""
 
     target: str
@@ -156,7 +156,7 @@ class Summary(_Model):
     durable: str | None = None  # the setting `journal_sync`; None without a journal
     restarts: dict[str, int] = {}
     changed_arms: list[str] = []
-    empty_rpc_latency_us: Distribution
+    empty_rpc_latency_us: LatencyStatistics
     """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
     chance_loss: float | None = None
@@ -480,5 +480,7 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
     )
 
 
-def _to_distribution(values: Mapping[str, float]) -> Distribution:
-    return Distribution.model_validate({name: values.get(name) for name in Distribution.model_fields})
+def _to_distribution(values: Mapping[str, float]) -> LatencyStatistics:
+    return LatencyStatistics.model_validate(
+        {name: values.get(name) for name in LatencyStatistics.model_fields}
+    )

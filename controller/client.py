@@ -20,7 +20,7 @@ from finsy.p4schema import P4BitsType, P4Register
 from typing_extensions import Self
 
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
-from controller.tables import Row, RowEncoder, Update
+from controller.tables import RowEncoder, TableRow, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known_names
@@ -47,7 +47,7 @@ _DEFAULT_WIRE_VERSION = "1"  # of programs whose p4info names no version
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_TIMEOUT_S
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=TableRow)
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
 
 

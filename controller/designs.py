@@ -7,16 +7,16 @@ from typing import cast
 
 from controller.client import schema_of
 from controller.controller import Controller
-from controller.tables import Change, Row, RowEncoder, Update
+from controller.tables import Change, RowEncoder, TableRow, Update
 from foundation.designs.interface import ControllerOps, Design
 from foundation.designs.registry import DesignError, load_part
 
 
-def control_of(design: Design) -> ControllerOps[Controller, Row]:
-    return cast(ControllerOps[Controller, Row], load_part(design, design.control))
+def control_of(design: Design) -> ControllerOps[Controller, TableRow]:
+    return cast(ControllerOps[Controller, TableRow], load_part(design, design.control))
 
 
-def check_rows(design: Design, rows: Iterable[Row]) -> None:
+def check_rows(design: Design, rows: Iterable[TableRow]) -> None:
     """Raise `DesignError` for the first row that the tables of the design's program cannot have."""
     encoder = RowEncoder(schema_of(design).p4info)
     for row in rows:

@@ -11,6 +11,10 @@ class HotSetError(ControllerError):
     """A file is not a hot set, or the hot set does not fit into the switch."""
 
 
+class RuleError(ControllerError):
+    """A rule of hot sets cannot be found or used, or has chosen wrong keys."""
+
+
 class QuotaError(ControllerError):
     """The quotas of all jobs together do not fit into the switch."""
 

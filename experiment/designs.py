@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 from controller.designs import control_of
 from controller.tables import InitialRow
 from experiment.config import EPOCH, Config
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
 
@@ -16,8 +16,8 @@ from foundation.designs.registry import load_part
 Prepare: TypeAlias = Callable[[Any, Any], Awaitable[None]]
 
 
-def hosts_of(config: Config) -> Hosts:
-    return Hosts(config.workers, config.servers, config.workers_per_port)
+def hosts_of(config: Config) -> SwitchHosts:
+    return SwitchHosts(config.workers, config.servers, config.workers_per_port)
 
 
 def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:

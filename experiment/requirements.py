@@ -10,7 +10,7 @@ from controller.designs import check_rows, control_of
 from controller.tables import InitialRow
 from experiment.config import EPOCH
 from foundation.designs.arms import arms_of
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import DesignError, known_names, load_part
 from foundation.designs.registry import design as find_design
 from foundation.errors import HotlineError
@@ -62,7 +62,7 @@ _CHECKED_SUMS = "the switch adds in arm {arms}, and its values are part of the s
 NEEDS = (
     *(
         Need("agents", operation, _ALL, "workers and servers are made of it")
-        for operation in ("client", "server", "store", "core", "scapy")
+        for operation in ("client", "server", "store", "core")
     ),
     Need("control", "rows", _WITH_SWITCH, "it fills the tables of the switch"),
     Need(
@@ -90,7 +90,7 @@ NEEDS = (
 )  # fmt: skip
 
 
-def check_design(name: str, kind: RunKind, hosts: Hosts | None = None) -> None:
+def check_design(name: str, kind: RunKind, hosts: SwitchHosts | None = None) -> None:
     """Raise `DesignError` for the first thing that a kind of run needs and a design lacks.
 
     `name` is the one by which users select the design. With `hosts` its tables' rows are checked, too.
@@ -109,7 +109,7 @@ def lacks_anything(name: str, kind: RunKind) -> str | None:
     return None
 
 
-def _problems(name: str, design: Design, kind: RunKind, hosts: Hosts | None) -> Iterator[str]:
+def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | None) -> Iterator[str]:
     yield from _problems_of_arms(name, design)
     if kind in _WITH_SWITCH:
         for file in (design.program, design.p4info):
@@ -138,7 +138,7 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: Hosts | None) -> 
         yield str(error)
 
 
-def _rows(design: Design, hosts: Hosts, arms: Sequence[Arm]) -> list[InitialRow]:
+def _rows(design: Design, hosts: SwitchHosts, arms: Sequence[Arm]) -> list[InitialRow]:
     try:
         return control_of(design).rows(hosts, arms, EPOCH)
     except HotlineError:

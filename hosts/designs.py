@@ -1,10 +1,9 @@
-"""The agents of a design: its workers, its servers and its Scapy layer."""
+"""The compiled agents of a design: its workers and its servers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from foundation.designs.interface import SERVER_OPS, WORKER_OPS, Agents, Design
@@ -12,14 +11,14 @@ from foundation.designs.registry import DesignError, load_part
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from hosts.ps.rpcs import JobsState
 from hosts.ps.store import Store
 from hosts.worker.client import BaseClient
 from nativekit.generic import Generic
 
 # Core's parameter is the type of an address, which differs between sockets and simulation.
-AnyAgents: TypeAlias = Agents[BaseClient, JobsState, Store, Core[Any]]
+AnyAgents: TypeAlias = Agents[BaseClient, JobsState, Store, ServerCore[Any]]
 
 
 def agents_of(design: Design) -> AnyAgents:
@@ -30,12 +29,6 @@ def check_agents(run_design: Design) -> None:
     """Make a client and a server, without compiling anything; raise `DesignError` for what they lack."""
     agents, caller, space = agents_of(run_design), Caller(job=0, worker=1, epoch=0), KeySpace(1)
     where = f"part agents ({run_design.agents})"
-    try:
-        is_module = find_spec(agents.scapy) is not None
-    except (ImportError, ValueError):
-        is_module = False
-    if not is_module:
-        raise DesignError(f"{where}: scapy: expected the name of a module, got {agents.scapy!r}")
     client = partial(agents.client, caller, 1, space, lambda: 0, WINDOW, max_keys=1, log=None)
     state = _make_state(lambda: client().state, f"{where}: client")
     _check_registered(state, WORKER_OPS, f"{where}: client", "register_worker_ops")

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from controller.tables import Row
+from controller.tables import TableRow
 from foundation.designs.interface import Design
 from foundation.designs.registry import load_part
 from foundation.protocol.codec import Keys, Values
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 
-Entry: TypeAlias = Any  # the `Row` class of any design
+Entry: TypeAlias = Any  # the `TableRow` class of any design
 Entries = Iterable[Entry]
 
 
@@ -25,9 +25,9 @@ def _values_of_none(_pipeline: CompiledPipeline, _entries: Entries, space: KeySp
 class SwitchStateOps(NamedTuple):
     """Every operation has a default for a switch without such state; `experiment.requirements` has needs."""
 
-    is_entry: Callable[[Row], bool] = lambda row: False
+    is_entry: Callable[[TableRow], bool] = lambda row: False
     is_moving: Callable[[Entry], bool] = lambda entry: False
-    rows_to_load: Callable[[Entries, int, Sequence[int], int], list[Row]] = lambda *_: []
+    rows_to_load: Callable[[Entries, int, Sequence[int], int], list[TableRow]] = lambda *_: []
     """(entries, job, keys, lanes): rows to insert so that the job has these keys in that many lanes."""
     count_writes: Callable[[Entries, int, Sequence[int]], int] = lambda entries, job, keys: 0
     """(entries, job, keys): number of table writes until the job has exactly these keys."""

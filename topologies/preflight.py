@@ -123,7 +123,10 @@ def _check_target(config: Config) -> None:
         try:
             find_bmv2()
         except Bmv2NotFound as error:
-            raise PreflightError(f"TARGET=bmv2: {error}; see Vagrantfile for a machine that has it") from None
+            raise PreflightError(
+                f"TARGET=bmv2: {error}; Vagrantfile makes a machine with it. Without it, leave TARGET out: "
+                "softswitch runs the same program, and everything else runs on it"
+            ) from None
 
 
 def _check_cpus(config: Config) -> None:

@@ -14,7 +14,7 @@ from analysis.figures.source import source_of_cluster
 from analysis.record import RunRecord, read_record
 from analysis.report import write_cluster_report, write_report
 from analysis.summary import Summary, summarise
-from analysis.wording import Table
+from analysis.wording import ReportTable
 from experiment.config import config_of, load_config, load_config_as
 from experiment.designs import hosts_of
 from experiment.errors import RunFailed
@@ -117,7 +117,7 @@ def _write_report(folder: Path, record: RunRecord, progress: Progress) -> Run:
     return Run(folder, record, summary, page)
 
 
-def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
+def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> ReportTable:
     """Write the report of a cluster's logs (docs/logs.md), and return its findings; raises `DataError`."""
     with TemporaryDirectory() as scratch:
         source = run_interruptibly(lambda: source_of_cluster(open_cluster(logs, Path(scratch))))

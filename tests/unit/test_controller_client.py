@@ -18,7 +18,7 @@ from finsy.proto import p4r, rpc_code, rpc_status
 from controller import client
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError
-from controller.tables import Change, HotParam, Job, Route, State, Update
+from controller.tables import Change, HotParam, JobRow, KeyState, Route, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
 from tests.harness.snapshots import exactly
@@ -179,7 +179,7 @@ def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
 
 ASKING: list[tuple[str, Scenario]] = [
     ("write", lambda c: c.write(ROUTES)),
-    ("read", lambda c: c.read(Job)),
+    ("read", lambda c: c.read(JobRow)),
     ("read", lambda c: c.read_counter("rpcs")),
     ("read", lambda c: c.read_counter_cells("pushes", [1])),
     ("read", lambda c: c.read_register("aggregate_00.values", 0, 2)),
@@ -218,7 +218,7 @@ def test_refused_updates_are_counted_and_the_first_is_named(switch: type[Switch]
 
 
 def test_updates_are_written_1024_at_a_time_and_side_by_side(switch: type[Switch]) -> None:
-    updates = [Update(Change.INSERT, Job(number, True, False)) for number in range(2500)]
+    updates = [Update(Change.INSERT, JobRow(number, True, False)) for number in range(2500)]
     on(lambda c: c.write(updates))
     assert [len(entities) for entities in switch.asked] == [1024, 1024, 452, 0, 0, 0]
     values = [update.entity.table_entry.match[0].exact.value for batch in switch.asked for update in batch]
@@ -289,7 +289,7 @@ def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type
 def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
     switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]
-    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, State.HOT)] * LANES
+    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, KeyState.HOT)] * LANES
     names = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(LANES)]
     assert switch.asked == [[fy.P4TableEntry(name)] for name in names]
 

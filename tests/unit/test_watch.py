@@ -21,8 +21,7 @@ from rich.console import Console
 
 from controller.controller import Controller
 from controller.errors import DeviceError, OtherPipeline
-from controller.rates import take_reading
-from controller.status import Counters
+from controller.status import Counters, take_reading
 from foundation.designs import recorded, registry
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import design

@@ -14,11 +14,9 @@ from hotline.cli.faults import faults
 from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
-from hotline.cli.recover import recover
-from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, logs, report
-from hotline.cli.run import down, run, simulate, up
-from hotline.cli.status import status
+from hotline.cli.run import down, recover, run, simulate, up
+from hotline.cli.status import registers, status
 from hotline.cli.switch import load, offload, proxy, quota, unload
 from hotline.cli.watch import watch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.errors import HotlineError
 from hotline.cli.common import (
     FILE,
@@ -52,8 +52,7 @@ def faults(
     --replay.
     """
     from foundation.logs.parts import write_into_folder
-    from simulator.faults.matrix import as_rows, play_rows
-    from simulator.faults.page import renew_table, split_at_table
+    from simulator.faults.matrix import as_rows, play_rows, renew_table, split_at_table
 
     with one_line_errors():
         if replay is not None:
@@ -127,9 +126,9 @@ def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> st
 
 def _replay(path: Path, as_json: bool) -> None:
     from foundation.logs.parts import read_text
-    from simulator.faults.history import history_of
     from simulator.faults.kinds import check_names, play_schedule
     from simulator.faults.matrix import cached_testbed
+    from simulator.faults.operations import history_of
     from simulator.faults.schedule import FaultSchedule
 
     text = read_text(path)

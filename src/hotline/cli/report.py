@@ -9,7 +9,7 @@ import click
 from pydantic_core import to_jsonable_python
 from rich.text import Text
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.check import check as check_logs

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from controller.controller import Controller
 from controller.errors import DeviceError, OtherPipeline
-from controller.rates import Reading, take_reading
+from controller.status import Reading, take_reading
 from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import (

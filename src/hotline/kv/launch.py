@@ -40,7 +40,9 @@ class UpInfo:
 
 
 def up(file: Path | None = None) -> UpInfo:
-    """Start switch and servers as a run.toml says; return when workers may join. Needs root.
+    """Start switch and servers as a TOML file says, by default the checkout's run.toml; needs root.
+
+    Returns when workers may join.
 
     Leaves nothing running if it raises `HotlineError`.
     """

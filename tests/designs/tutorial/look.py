@@ -19,7 +19,7 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -55,14 +55,14 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     switch = SimulatedSwitch(found)
     switch.install(initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
     network = SimulatedNetwork(
-        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed
+        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, HostCosts(), seed
     )
     clients = network.clients
     drive(
         network,
         [Pushes(each) for each in clients],
         [WorkerClock() for _ in clients],
-        Hosts(),
+        HostCosts(),
         lambda _agent: None,
     )
     pass_time(network, network.now + 10 * A_SECOND)
@@ -72,7 +72,7 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     added = sum(int(store.contents().values.sum()) for store in network.stores)
     print(f"servers: {packets} packets, {added} updates added")
     for register in switch.pipeline.program.registers:
-        cells = switch.pipeline.read_register(register.name, 0, register.size)
+        cells = switch.pipeline.cells.read_register(register.name, 0, register.size)
         print(f"{register.name}: {', '.join(map(str, cells[:8]))}, ...; total {sum(cells)}")
 
 

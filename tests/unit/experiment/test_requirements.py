@@ -16,7 +16,7 @@ from experiment.hotset import prepare
 from experiment.requirements import NEEDS, RunKind, check_design
 from foundation.designs import registry
 from foundation.designs.hotset import DESIGN as HOTSET
-from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Forwarding, Hosts
+from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Forwarding, SwitchHosts
 from foundation.designs.registry import NAMES, DesignError
 from hosts.hotset import AGENTS as HOTSET_AGENTS
 from simulator.faults import matrix, schedule
@@ -44,7 +44,7 @@ CHECKED = {RunKind.REAL, RunKind.SCRIPT}
 SIMULATED = {RunKind.SIMULATED, RunKind.FAULTS}
 REFUSING: dict[tuple[str, str], frozenset[RunKind] | set[RunKind]] = {
     ("agents", ""): EVERYWHERE,
-    **{("agents", name): EVERYWHERE for name in ("client", "server", "store", "core", "scapy")},
+    **{("agents", name): EVERYWHERE for name in ("client", "server", "store", "core")},
     ("control", ""): WITH_SWITCH,
     ("control", "rows"): WITH_SWITCH,
     ("control", "read_values"): CHECKED,
@@ -134,7 +134,7 @@ def test_the_installed_designs_lack_nothing(name: str, kind: RunKind) -> None:
         ):
             check_design(name, kind)
     else:
-        check_design(name, kind, Hosts(workers=4, servers=2))
+        check_design(name, kind, SwitchHosts(workers=4, servers=2))
 
 
 @pytest.mark.parametrize("removal", REMOVALS, ids=lambda removal: ".".join(filter(None, removal)))
@@ -290,7 +290,7 @@ def _changed(arm_name: str, **fields: Any) -> tuple[Arm, ...]:
 def test_a_design_that_does_not_fit_is_refused(mine: Mine, changes: dict[str, Any], message: str) -> None:
     mine.change(**changes)
     with pytest.raises(DesignError) as refused:
-        check_design(NAME, RunKind.REAL, Hosts(workers=2, servers=1))
+        check_design(NAME, RunKind.REAL, SwitchHosts(workers=2, servers=1))
     assert str(refused.value).startswith(f"design {NAME}") or "has no part" in str(refused.value)
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
@@ -306,9 +306,6 @@ def test_a_state_without_functions_is_refused(mine: Mine) -> None:
         check_design(NAME, RunKind.UP)
     mine.module.__dict__["agents"] = AGENTS._replace(client=lambda caller: None)
     with pytest.raises(DesignError, match=r"client cannot be made with .*: TypeError: "):
-        check_design(NAME, RunKind.UP)
-    mine.module.__dict__["agents"] = AGENTS._replace(scapy="hosts.nothing")
-    with pytest.raises(DesignError, match=r"scapy: expected the name of a module, got 'hosts.nothing'"):
         check_design(NAME, RunKind.UP)
 
 
