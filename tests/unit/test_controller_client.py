@@ -17,7 +17,7 @@ from finsy.proto import p4r, rpc_code, rpc_status
 
 from controller import client
 from controller.client import SwitchClient
-from controller.errors import DeviceError, NotPrimary, PipelineError
+from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError
 from controller.tables import Change, HotParam, JobRow, KeyState, Route, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
@@ -310,7 +310,7 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
 
 def test_a_pipeline_of_another_design_is_named(switch: type[Switch]) -> None:
     switch.schema = fy.P4Schema(design("none").p4info)
-    assert reported(_check, PipelineError) == (
+    assert reported(_check, OtherPipeline) == (
         f"switch {ADDRESS} runs the design none, expected hotset; nothing was changed"
     )
 

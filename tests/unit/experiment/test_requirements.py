@@ -282,7 +282,7 @@ def _changed(arm_name: str, **fields: Any) -> tuple[Arm, ...]:
         ({"agents": "controller.forwarding:CONTROL"}, "agents (controller.forwarding:CONTROL) lacks client"),
         ({"control": "hosts.hotset:AGENTS"}, "part control (hosts.hotset:AGENTS) lacks rows"),
         ({"preparation": "hosts.hotset:__name__"}, "part preparation (hosts.hotset:__name__): expected a "),
-        ({"program": registry.design("none").program}, "rows returns Server("),
+        ({"program": registry.design("none").program}, "rows returns ServerRow("),
         ({"arms": _changed("my-proxy", settings=Forwarding())},
          f"control ({NAME}:control): rows raises TypeError: arm my-proxy is of design {NAME}, not hotset"),
     ],
