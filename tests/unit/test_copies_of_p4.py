@@ -163,7 +163,7 @@ def test_a_packet_out_has_a_port_or_goes_through_the_pipeline() -> None:
     assert frames.packet_out_header(None) == bytes([0b00000000, 0b0_1_000000])
     states = {state["name"]: state for state in bmv2()["parsers"][0]["parse_states"]}
     through = {t["next_state"]: t["value"] for t in states["parse_packet_out"]["transitions"]}
-    assert int(through["parse_ethernet"], 16) == 1
+    assert int(through["parse_frame"], 16) == 1
     from_cpu = {t["next_state"]: t["value"] for t in states["start"]["transitions"]}
     assert int(from_cpu["parse_packet_out"], 16) == CPU_PORT
 
