@@ -10,15 +10,15 @@ def refusal(
     codec: str, design: str, *, has_optimiser: bool = False, has_recovery: bool = False
 ) -> str | None:
     """Return why agents of Scapy do not work with these settings, or None."""
-    if design not in DESIGNS:
-        return (
-            f"codec ({codec}) and design {design}: agents of Scapy speak the protocol of the designs "
-            f"{' and '.join(DESIGNS)}, and this design has packets or servers of its own; leave codec out"
-        )
     if has_optimiser:
         return (
             f"codec ({codec}) and optimiser: servers of Scapy add what workers push, and apply no optimiser; "
             "leave one out"
+        )
+    if design not in DESIGNS:
+        return (
+            f"codec ({codec}) and design {design}: agents of Scapy speak the protocol of the designs "
+            f"{' and '.join(DESIGNS)}, and this design has packets or servers of its own; leave codec out"
         )
     if has_recovery:
         return (

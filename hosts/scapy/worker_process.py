@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from scapy.packet import Packet
 
+from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.columns import AFTER_ALL_STEPS
 from hosts.agent import (
@@ -56,7 +57,7 @@ class JobSocket:
         addresses = [services[ps] for ps in range(config.n_ps)]
         self.worker = Worker(job.job, config.number, job.epoch, self._address, addresses, config.window)
         # A switch with service addresses checks the sender only of datagrams from the services' port.
-        source_port = common_port(services.values()) if config.design == "hotset" else None
+        source_port = common_port(services.values()) if design(config.design).has_services else None
         self.socket = open_udp(self._address, source_port=source_port)
         self._receiver = Receiver(self.socket, clock_offset())
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"

@@ -80,8 +80,9 @@ class ScapyServerHost:
 
     def release_initial_keys(self, keys: Keys) -> None:
         store = self.server.stores[self._testbed.arm.job]
-        for key in filter(store.is_owned, keys.tolist()):
-            store.give(key)
+        if self._testbed.has_switch_parameters:
+            for key in filter(store.is_owned, keys.tolist()):
+                store.give(key)
 
     def receive(self, frame: bytes) -> None:
         if self._agent.stalled_until > self._testbed.now:
@@ -122,7 +123,8 @@ class ScapyWorkerHost:
     def reset(self, hints: set[int]) -> None:
         job = self._testbed.arm.job
         own_address = _address(_WORKERS[self._w], addressing.worker_udp_port(job))
-        self.worker = Worker(job, self._w + 1, EPOCH, own_address, [_address(each) for each in _SERVICES])
+        endpoints = _SERVICES if self._testbed.design.has_services else _SERVERS
+        self.worker = Worker(job, self._w + 1, EPOCH, own_address, [_address(each) for each in endpoints])
         self.worker.hints = hints
         self._answered: set[int] = set()
         self._client = self._testbed.network.clients[self._w].state

@@ -83,6 +83,8 @@ FACTS: dict[str, dict[str, Any]] = {
     "virtual time": {"virtual_s": 1.25, "real_s": 2.0, "rpcs": 1_234, "packet_passes": 2_000, "loop_s": 0.5},
     "slow agents": {"agents": {"fast": AgentCost(worker_us=5, server_us=3),
                                "scapy": AgentCost(worker_us=3_000, server_us=2_000)}},
+    "mixed agents": {"agents": {"fast": AgentCost(worker_us=5, server_us=3),
+                                "mixed": AgentCost(worker_us=3_000, server_us=2_000)}},
     "precision": {"ended_by": "precision", "widest": {"load": "0.5", "arm": "offload", "metric": "pull_p99",
                                                       "half_width": 0.0321, "goal": 0.1}},
     "budget": {"ended_by": "budget", "budget_s": 100.0, "repeated": {"offload": {"steal": 2, "lateness": 1}}},

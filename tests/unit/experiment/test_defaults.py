@@ -16,10 +16,10 @@ from experiment.phases.workload import generate_trace, steps_to_profile
 from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
 from hosts.ps.config import PsConfig
+from hosts.scapy import DESIGNS
 from hosts.worker.config import WorkerConfig
 from simulator.config import SimulationConfig
 
-VALUES = 64  # of a packet: the fewest of all designs whose workers push together
 RUN_TOML = Path(__file__).parents[3] / "run.toml"
 READABLE = CODEC_DEFAULTS["scapy"]
 STEPS_OF_A_CLOSED_LOOP = 8
@@ -27,14 +27,43 @@ RPC_S = 0.006
 """CPU time of an RPC, of worker and server together, measured on a core that others use too."""
 
 
-def test_readable_agents_have_own_sizes() -> None:
-    config = load_config(["CODEC=scapy"])
+@pytest.mark.parametrize("codec", ["scapy", "mixed"])
+def test_readable_agents_have_own_sizes(codec: str) -> None:
+    config = load_config([f"CODEC={codec}"])
     assert config.model_dump(include=set(READABLE)) == {
         **READABLE,
         "workload": {**Config().workload.model_dump(), **READABLE["workload"]},
     }
     others = {"codec", *READABLE}
     assert config.model_dump(exclude=others) == Config().model_dump(exclude=others)
+
+
+@pytest.mark.parametrize("codec", ["scapy", "mixed"])
+@pytest.mark.parametrize(
+    ("text", "variables", "reason"),
+    [
+        *(
+            ("", [f"DESIGN={name}"], rf"design {name}: agents of Scapy speak .* the designs hotset and none")
+            for name in sorted(set(NAMES) - set(DESIGNS))
+        ),
+        ("", ["OPTIMISER=adagrad"], "optimiser: servers of Scapy add what workers push"),
+        ("", ["OPTIMISER=adam", "DESIGN=none"], "optimiser: servers of Scapy add what workers push"),
+        ("[recovery]\njournal_sync = 'never'", [], "recovery: servers of Scapy keep no journal"),
+        ("[recovery]\nreplay_log = true", [], "recovery: .* workers of Scapy no replay log"),
+        ("", ["SCRIPT=train.py"], "script: scripts are compiled workers"),
+    ],
+)
+def test_agents_of_scapy_refuse_what_they_cannot_do(
+    load_text: Callable[..., Config], codec: str, text: str, variables: list[str], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"codec \({codec}\) and {reason}"):
+        load_text(text, f"CODEC={codec}", *variables)
+
+
+@pytest.mark.parametrize("codec", ["scapy", "mixed"])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_agents_of_scapy_take_their_designs(codec: str, design: str) -> None:
+    assert load_config([f"CODEC={codec}", f"DESIGN={design}"]).codec == codec
 
 
 def test_compiled_agents_have_the_defaults() -> None:
@@ -69,8 +98,11 @@ def test_what_variables_set_is_as_they_say(load_text: Callable[..., Config]) -> 
         ("[workload]\nkeys = 3", r"^CONFIG=.*: workload.keys = 3: there is no such setting"),
         ("window = 0", r"^CONFIG=.*: window = 0: Input should be greater than or equal to 1$"),
         ("window = 65", r"^CONFIG=.*: window = 65: Input should be less than or equal to 64$"),
-        ("codec = ['scapy']", r"^CONFIG=.*: codec = \['scapy'\]: Input should be 'fast' or 'scapy'$"),
-        ("codec = 'Scapy'", r"^CONFIG=.*: codec = 'Scapy': Input should be 'fast' or 'scapy'$"),
+        (
+            "codec = ['scapy']",
+            r"^CONFIG=.*: codec = \['scapy'\]: Input should be 'fast', 'scapy' or ",
+        ),
+        ("codec = 'Scapy'", r"^CONFIG=.*: codec = 'Scapy': Input should be 'fast', 'scapy' or 'mixed'$"),
     ],
 )
 def test_what_is_wrong_is_named_as_with_any_codec(
@@ -91,18 +123,14 @@ def test_virtual_time_has_compiled_agents_whatever_their_codec() -> None:
     assert config.model_dump(exclude={"codec"}) == SimulationConfig().model_dump(exclude={"codec"})
 
 
-@pytest.mark.parametrize("design", NAMES)
+@pytest.mark.parametrize("design", DESIGNS)
 def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
     """Estimate a run's duration from its sizes: RPCs of all phases on one core, with full lanes."""
     config = Config(codec="scapy", design=design)
     trace = generate_trace(config, lambda _: None)
     lanes_per_step = len(trace.position) / (trace.workers * trace.steps)
-    if config.is_lockstep:  # all values of a vector, on each host
-        assert trace.space.size == config.top_k
-        rpcs: float = -(-config.top_k // VALUES)
-    else:
-        assert lanes_per_step == pytest.approx(100, rel=0.05)
-        rpcs = 2 * config.servers * -(-lanes_per_step // (config.servers * LANES))
+    assert lanes_per_step == pytest.approx(100, rel=0.05)
+    rpcs = 2 * config.servers * -(-lanes_per_step // (config.servers * LANES))
     step_s = rpcs * RPC_S * config.workers  # of every worker
     loops = 4 * len(config.arms) * STEPS_OF_A_CLOSED_LOOP * step_s
     profile = steps_to_profile(config, trace.steps, trace.lanes) * step_s

@@ -21,6 +21,7 @@ JOBS = {1: "baseline", 2: "proxy"}
 NET = f"127.{os.getpid() % 250 + 1}"
 MS = 1_000_000
 COMPILED_WORKER, COMPILED_SERVER = "hosts.worker", "hosts.ps"
+TABLE = {"first": 0, "scale": 1.0, "optimiser": None}
 WORKER, SERVER = "hosts.scapy.worker_process", "hosts.scapy.server_process"
 
 
@@ -105,3 +106,38 @@ def test_the_logs_of_agents_of_scapy(log_dir: Path) -> None:
     assert rpcs.height <= connections.height <= rpcs["attempts"].cast(pl.Int64).sum()
     updates = pl.read_parquet(log_dir / "updates-ps-*.parquet")
     assert updates["updates"].sum() == of_steps.filter(pl.col("op").cast(pl.String) == "push")["lanes"].sum()
+
+
+@pytest.mark.parametrize("module", [WORKER, SERVER])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"design": "collect"}, "design collect: agents of Scapy speak"),
+        ({"recovery": {"replay_log": True}}, "recovery: servers of Scapy keep no journal"),
+        ({"window": 65}, "window: Input should be less than or equal to 64"),
+    ],
+)
+def test_an_agent_of_scapy_says_what_it_cannot_do(
+    log_dir: Path, module: str, changes: dict[str, object], reason: str
+) -> None:
+    config = worker_config(log_dir, **changes) if module == WORKER else server_config(log_dir, 0, **changes)
+    agent = Agent(module, config, log_dir)
+    assert agent.close() == 1 and reason in agent.first["error"]
+
+
+@pytest.mark.parametrize(
+    ("module", "changes", "reason"),
+    [
+        (WORKER, {"learning_rate": None}, "optimiser: servers of Scapy add"),
+        (SERVER, {"tables": [TABLE]}, "optimiser: servers of Scapy add"),
+        (SERVER, {"durable": {"file": "x.db"}}, "recovery: servers of Scapy keep no journal"),
+        (WORKER, {"number": 2}, "expected at least 2 workers, got 1"),
+        (WORKER, {"n_ps": 3}, "services: expected PS 0 to 2, got PS [0, 1]"),
+    ],
+)
+def test_settings_of_one_kind_of_agent(
+    log_dir: Path, module: str, changes: dict[str, object], reason: str
+) -> None:
+    config = worker_config(log_dir, **changes) if module == WORKER else server_config(log_dir, 0, **changes)
+    agent = Agent(module, config, log_dir)
+    assert agent.close() == 1 and reason in agent.first["error"]
