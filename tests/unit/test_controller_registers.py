@@ -46,10 +46,10 @@ def test_cells_are_those_of_the_pipeline(name: str) -> None:
     async def act(net: LiveNet, controller: Controller) -> None:
         pipeline: Any = net.pipeline
         for index in (0, size - 1, *rng.sample(range(size), 100)):
-            pipeline.write_register(register, index, rng.getrandbits(32))
+            pipeline.cells.write_register(register, index, rng.getrandbits(32))
         for first, count in ranges:
             stop = size if count is None else first + count
-            expected = pipeline.read_register(register, first, stop)
+            expected = pipeline.cells.read_register(register, first, stop)
             assert await controller.read_register(register, first, count) == list(expected)
         # By the end of its name, which no other register has.
         alias = schema_of(design(name)).registers[register].alias
@@ -61,7 +61,7 @@ def test_cells_are_those_of_the_pipeline(name: str) -> None:
 def test_wide_cells_are_whole_numbers() -> None:
     async def act(net: LiveNet, controller: Controller) -> list[int]:
         pipeline: Any = net.pipeline
-        pipeline.write_register("HotlineIngress.exactly_once.cells", 1, 2**95 + 3)
+        pipeline.cells.write_register("HotlineIngress.exactly_once.cells", 1, 2**95 + 3)
         return await controller.read_register("cells", 0, 3)
 
     assert with_controller("hotset", act) == [0, 2**95 + 3, 0]
