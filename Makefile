@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
-VARIABLES := DESIGN TARGET WORKERS PS TOP_K ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
+VARIABLES := DESIGN TARGET WORKERS PS TOP_K RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
 	CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
@@ -10,7 +10,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench repeat fresh-root lock p4 shell clean
+.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench repeat fresh-root lock newest p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -84,6 +84,10 @@ fresh-root: ## run-topo and test in a fresh root of Debian 13 (ARGS="bookworm 'm
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock
+
+newest: ## try the newest numba and llvmlite on softswitch, in an environment of its own (ARGS: tests)
+	@scripts/setup test
+	@scripts/newest $(ARGS)
 
 p4: ## rebuild the compiled programs (needs p4c-bm2-ss)
 	@$(PYTHON) scripts/p4.py

@@ -1,4 +1,4 @@
-"""Measure an RPC's CPU time at a worker's and a server's thread over the loopback, without a switch."""
+"""Measure an RPC's CPU time at a compiled worker's and server's thread over the loopback, without switch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.ps.loop import codec_hooks
-from hosts.ps.serve import make_sources
+from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.worker.client import NO_ITERATION, BaseClient
-from hosts.worker.loop import make_operate
-from hosts.worker.machine import machine_for
-from hosts.worker.operate import ENDED, make_wire
+from hosts.worker.operate import ENDED, make_wire, operate
 
 _JOB, _EPOCH, _WORKER, _PS, _N_PS = 0, 0, 1, 0, 1
 _ANY_PORT = ("127.0.0.1", 0)
@@ -41,17 +38,15 @@ class RpcCost(NamedTuple):
     server_us: float
 
 
-def measure_rpc_cost(
-    codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
-) -> RpcCost | None:
+def measure_rpc_cost(design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S) -> RpcCost | None:
     """Return the mean cost of a full RPC; None if no answer comes, as from servers that need the switch."""
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as server_socket, closing(open_udp(_ANY_PORT)) as worker_socket:
         server_address, worker_address = server_socket.getsockname(), worker_socket.getsockname()
         client: BaseClient = agents_of(design).client(
-            Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window, machine=machine_for(codec)
+            Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window
         )
-        operate, udp = make_operate(codec, design), make_udp(clock_offset())
+        udp = make_udp(clock_offset())
         peers = [server_address, worker_address]
         wire = make_wire(worker_socket.fileno(), peers, commands=_NO_FILE, signals=_NO_FILE)
 
@@ -59,7 +54,7 @@ def measure_rpc_cost(
             deadline_ns = time.monotonic_ns() + int(timeout_s * 1e9)
             return operate(client.state, udp, wire, deadline_ns) == ENDED
 
-        with _server_thread(codec, design, space, server_socket.fileno(), [worker_address]) as cpu_s:
+        with _server_thread(design, space, server_socket.fileno(), [worker_address]) as cpu_s:
             if not _run_step(client, run_operation):  # the first step is not measured
                 return None
             worker_start_s, server_start_s, rpcs = time.thread_time(), cpu_s(), 0
@@ -88,11 +83,11 @@ def _run_step(client: BaseClient, run_operation: Callable[[], bool]) -> int:
 
 @contextmanager
 def _server_thread(
-    codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
+    design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
     state = agents_of(design).server(_PS, _N_PS, space, [_JOB])
-    serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
+    service, udp = make_service(), make_udp(clock_offset())
     stop = threading.Event()
     with closing(select.epoll()) as poll:
         poll.register(fd, select.EPOLLIN)

@@ -6,20 +6,31 @@ from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Ints
 from simulator.cores import make_ready
-from simulator.links import address_of, fill_head, free_frame, new_frame, next_random, send_over_link
-from simulator.prefetch import prefetch_arrived
-from simulator.racks import count_delivery
+from simulator.links import (
+    address_of,
+    count_delivery,
+    defer_to_python,
+    fill_head,
+    free_frame,
+    new_frame,
+    next_random,
+    prefetch_arrived,
+    send_over_link,
+)
 from simulator.state import AT_RACK, AT_SWITCH, HEAD_BYTES, QUANTILES, World
 from simulator.switch import pass_through
 
 
 @compiled
 def deliver(world: World, a: int, f: int, now: int) -> None:
-    """Put frame `f` into the inbox of agent `a`, unless the agent is dead or its inbox is full."""
+    """Put frame `f` into the inbox of agent `a`; lose it if the agent is dead or its inbox is full."""
     agent, ring, link = world.agents[a], world.inbox[a], world.down[a]
     count_delivery(link, world.frames[f])
     if agent.dead or agent.waiting == len(ring):
         free_frame(world, f)
+        return
+    if agent.is_external:
+        defer_to_python(world, a, f)
         return
     world.frames[f].arrival = now
     prefetch_arrived(world, a, f)

@@ -10,14 +10,15 @@ from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from hosts.rpc_cost import measure_rpc_cost
+from hosts.scapy.cost import measure_scapy_cost
 from hosts.warm import warm
 
 log = logging.getLogger(__name__)
 
 WARM_UP_STEPS = 8
 _CHECK_SHARE = 0.5  # duration of a capacity check as a share of the calibration's
-_SLOW_STEPS, _COMPILED_STEPS = 2, 20
-"""Steps of 128 RPCs each. Slow agents need half a second or more for them, compiled agents 20 ms or more."""
+_COMPILED_STEPS = 20  # of 128 RPCs each, which need 20 ms or more
+_SCAPY_RPCS = 200  # which need half a second or more
 
 
 async def probe_capacities(session: Session) -> dict[str, float]:
@@ -59,16 +60,12 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return codec -> cost of an RPC, compiled and with the run's codec; empty if servers need a switch."""
+    """Return codec -> cost of an RPC, of compiled agents and those of Scapy; {} if it is not measured."""
     chosen_design = design(config.design)
     warm(config.design)
-    cost_by_codec: dict[str, AgentCost] = {}
-    for codec, steps in ((COMPILED_CODEC, _COMPILED_STEPS), (config.codec, _SLOW_STEPS)):
-        cost = measure_rpc_cost(codec, chosen_design, config.window, steps)
-        if cost is None:
-            log.warning(
-                "agent costs are not measured: servers of design %s need a switch", chosen_design.name
-            )
-            return {}
-        cost_by_codec[codec] = AgentCost(**cost._asdict())
-    return cost_by_codec
+    compiled_cost = measure_rpc_cost(chosen_design, config.window, _COMPILED_STEPS)
+    if compiled_cost is None:
+        log.warning("agent costs are not measured: compiled agents of design %s got no answer", config.design)
+        return {}
+    costs = {COMPILED_CODEC: compiled_cost, config.codec: measure_scapy_cost(config.window, _SCAPY_RPCS)}
+    return {codec: AgentCost(**cost._asdict()) for codec, cost in costs.items()}

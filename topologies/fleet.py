@@ -24,14 +24,15 @@ from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
+from hosts.scapy import is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message, namespace_command
-from topologies.embedding_tables import TableError, Tables
+from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
 
 if TYPE_CHECKING:  # imports Mininet
-    from topologies.network import Network
+    from topologies.network import RunningNetwork
 
 
 COLLECTOR = Path("/run/hotline-collector")
@@ -44,7 +45,7 @@ class RunContext(NamedTuple):
     record: RunRecord
     reporter: Reporter
     placement: Placement
-    network: Network
+    network: RunningNetwork
     liveness: Liveness
 
 
@@ -74,7 +75,9 @@ async def fleet(
         await start_servers(servers, context, trace.space, table_optimisers(context.config, training))
         for number, host in enumerate(context.network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
-            command = namespace_command(host.pid, "hosts.worker")
+            is_scapy = is_scapy_worker(context.config.codec, number)
+            module = "hosts.scapy.worker_process" if is_scapy else "hosts.worker"
+            command = namespace_command(host.pid, module)
             workers.append(
                 await Agent(f"worker-{number}", command, settings, logs, liveness=context.liveness).start()
             )
@@ -95,7 +98,9 @@ async def start_servers(
         settings = server_config(
             number, config, run, context.placement, space, config.every_arm, tables, COLLECTOR
         )
-        command = namespace_command(host.pid, "hosts.ps")
+        is_scapy = is_scapy_server(config.codec, number)
+        module = "hosts.scapy.server_process" if is_scapy else "hosts.ps"
+        command = namespace_command(host.pid, module)
         started_agents.append(
             await Agent(
                 f"ps-{number - 1}",
@@ -175,7 +180,7 @@ def _worker_config(
     }
 
 
-def check_design(config: Config, tables: Tables) -> None:
+def check_design(config: Config, tables: EmbeddingTables) -> None:
     if not design(config.design).optimises:
         for table in tables.values():
             if table.optimiser is not None:

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from typing_extensions import NamedTuple
 
@@ -206,18 +205,6 @@ def register_server_ops(state: type[P], ops: ServerOps[P]) -> ServerOps[P]:
     return ops
 
 
-class ScapyLayer(Protocol):
-    """A module that encodes and decodes a design's datagrams by Scapy."""
-
-    @staticmethod
-    def encode_with_scapy(datagram: bytes) -> bytes:
-        """Return a datagram that an agent sends, as Scapy's layer encodes it."""
-
-    @staticmethod
-    def decode_with_scapy(datagram: bytes) -> bytes:
-        """Return a datagram for an agent, as Scapy's layer decodes it; empty if it cannot be decoded."""
-
-
 Client_co = TypeVar("Client_co", covariant=True)
 Server_co = TypeVar("Server_co", covariant=True)
 Store_co = TypeVar("Store_co", covariant=True)
@@ -242,20 +229,13 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     core: Callable[..., Core_co]
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
     a server with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
-    scapy: str
-    """Name of the module that is the `ScapyLayer`."""
     warm_server: Callable[[Any], None] = _skip
     """(state of a server): compile what its Python part calls (`hosts.warm`)."""
     configure: Callable[[Any, Any], None] = _skip
     """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
 
-    @property
-    def wire(self) -> ScapyLayer:
-        """The module `scapy`, whose import takes half a second."""
-        return cast(ScapyLayer, import_module(self.scapy))
 
-
-class Hosts(NamedTuple):
+class SwitchHosts(NamedTuple):
     """The hosts at a switch. Workers and servers are numbered from 1."""
 
     workers: int
@@ -292,7 +272,9 @@ async def _report_unchanged(_controller: object, _arm: Arm) -> bool:
     return False
 
 
-async def _return_no_values(_controller: object, _arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+async def _return_no_values(
+    _controller: object, _arms: Sequence[Arm], _space: object
+) -> dict[str, dict[int, int]]:
     return {}
 
 
@@ -311,12 +293,15 @@ R = TypeVar("R")  # type of a row of a table
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """A design's controller functions (`controller.designs`); a switch without values needs only `rows`."""
 
-    rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
+    rows: Callable[[SwitchHosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
     """(controller, arm): return whether the switch has other settings than the arm's."""
-    read_values: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _return_no_values
-    """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
+    read_values: Callable[[K_contra, Sequence[Arm], Any], Awaitable[dict[str, dict[int, int]]]] = (
+        _return_no_values  # of `Any`, since this package cannot import `hosts`
+    )
+    """(controller, arms, space): return, by arm and key, the values of all parameters that the switch holds;
+    `space` is the `hosts.keys.KeySpace` of all jobs. Runs of processes need it if the switch aggregates."""
     overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
     """(controller): return the number of additions in the switch that overflowed."""
     publish: Callable[[K_contra, int], Awaitable[None]] = _skip_async
@@ -328,7 +313,7 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     have replayed to the switch whose callers have that epoch."""
 
 
-class Settings(Protocol):
+class DesignSettings(Protocol):
     """The settings of a design in an arm: a frozen dataclass that the design defines."""
 
     @property
@@ -363,7 +348,7 @@ class Arm:
     name: str
     job: int
     design: str
-    settings: Settings
+    settings: DesignSettings
     colour: str
     """Colour in figures, readable on white and on black."""
     about: str

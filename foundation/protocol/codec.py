@@ -1,4 +1,4 @@
-"""Parser and builder of RPCs for the controller, tests and CODEC=scapy; compiled agents use `rpc.py`."""
+"""Parser and builder of RPCs for the controller and tests; compiled agents use `rpc.py`."""
 
 from __future__ import annotations
 

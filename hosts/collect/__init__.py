@@ -74,7 +74,6 @@ AGENTS: Agents[CollectClient, CollectServer, CollectStore, CollectingServer[Any]
     server=make_server,
     store=CollectStore,
     core=CollectingServer,
-    scapy="foundation.protocol.scapy_layer",
     warm_server=warm,
     configure=configure,
 )

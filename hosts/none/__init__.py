@@ -15,4 +15,4 @@ class RequestClient(DesignClient, NumberedPushes):
     make_state = staticmethod(make_requests)
 
 
-AGENTS = make_agents(RequestClient, make_values_server, scapy_module="foundation.protocol.scapy_layer")
+AGENTS = make_agents(RequestClient, make_values_server)

@@ -29,11 +29,11 @@ from hosts.agent import (
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import DurableConfig, PsConfig
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.ps.logs import PsLogs
-from hosts.ps.loop import ServerSockets, codec_hooks
+from hosts.ps.loop import ServerSockets
 from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -44,7 +44,7 @@ class PsProcess:
         self._config, self._clock_offset_ns = config, clock_offset_ns
         self.n_replayed_notes = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
-        self.core: Core[Address] = agents_of(design(config.design)).core(
+        self.core: ServerCore[Address] = agents_of(design(config.design)).core(
             config.ps,
             config.n_ps,
             space,
@@ -82,7 +82,6 @@ class PsProcess:
             clock_offset_ns=self._clock_offset_ns,
             service_time=make_service(**config.server.model_dump()),
             on_full_log=self.write_full_logs,
-            codec_hooks=codec_hooks(config.codec, design(config.design)),
             durable=self._durable_file,
             peers=self._peers(),
             port=design(config.design).server_udp_port,

@@ -8,14 +8,12 @@ import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import NamedTuple
 
-from foundation.designs.interface import NEVER, Design
+from foundation.designs.interface import NEVER
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
-from hosts.designs import agents_of
 from hosts.ps import serve as serving
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.serve import (
     COMMAND,
@@ -39,25 +37,6 @@ log = logging.getLogger(__name__)
 _FULL_DISK_RETRY_S = 0.1  # interval in s between two attempts to write to a full disk
 
 
-class CodecHooks(NamedTuple):
-    serve: Callable[..., int] = serving.serve  # the compiled loop, or the same in plain Python
-    encode_with_scapy: Callable[[bytes], bytes] = bytes
-    """Conversion of one of the server's own RPCs before it is sent."""
-    decode_with_scapy: Callable[[bytes], bytes] = bytes
-    """Conversion of a received answer to such an RPC."""
-
-
-def codec_hooks(codec: str, design: Design) -> CodecHooks:
-    """Return the hooks of a codec: compiled code for "fast", plain Python with Scapy for "scapy"."""
-    if codec == "scapy":
-        from hosts.scapy_udp import make_scapy_loop
-
-        wire = agents_of(design).wire
-        serve = make_scapy_loop(serving.serve, design)
-        return CodecHooks(serve, wire.encode_with_scapy, wire.decode_with_scapy)
-    return CodecHooks()
-
-
 class ServerSockets:
     """The sockets of a PS. Jobs in `connected` have a connected socket for each worker (Pan et al. §3).
 
@@ -67,14 +46,14 @@ class ServerSockets:
 
     def __init__(
         self,
-        core: Core[Address],
+        core: ServerCore[Address],
         address: str,
         service: Address,
         connected: Collection[int],
         clock_offset_ns: int,
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
-        codec_hooks: CodecHooks | None = None,
+        serve: Callable[..., int] = serving.serve,
         durable: DurableFile | None = None,
         peers: Sequence[Address] = (),
         port: int = HOTLINE_PORT,
@@ -85,9 +64,9 @@ class ServerSockets:
         self._service_address = service
         self._connected_jobs = connected
         self._local_address = (address, port)
-        self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
         self._on_full_log = on_full_log
+        self._serve = serve
         self._udp = make_udp(clock_offset_ns)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
@@ -146,7 +125,7 @@ class ServerSockets:
         elif reason == OWN_ANSWER:
             # There is room for the notes of one burst; the next call reads the remaining datagrams.
             for received in islice(iter(self._receiver.receive, None), BURST):
-                core.receive_rpc_answer(self._codec_hooks.decode_with_scapy(received.datagram), received.read)
+                core.receive_rpc_answer(received.datagram, received.read)
         elif reason == HAS_MARKS:
             self._handle_marked_datagrams()
         if due is not None:
@@ -180,8 +159,8 @@ class ServerSockets:
         return COMMAND if ready else TIMED_OUT
 
     def _run_loop(self, deadline_ns: int) -> int:
-        state, serve = self._core.server.state, self._codec_hooks.serve
-        return serve(state, self._service_time, self._udp, self._sources, deadline_ns)
+        state = self._core.server.state
+        return self._serve(state, self._service_time, self._udp, self._sources, deadline_ns)
 
     def _handle_marked_datagrams(self) -> None:
         for k in range(self._sources.state.n_received):
@@ -210,7 +189,6 @@ class ServerSockets:
 
     def _send_own_datagrams(self) -> None:
         for datagram in self._core.transmit():
-            request = self._codec_hooks.encode_with_scapy(bytes(datagram))
-            send(self._own_socket, request, self._service_address)
+            send(self._own_socket, datagram, self._service_address)
         for answer, controller in self._core.control_answers():
             send(self._data_socket, answer, controller)

@@ -38,12 +38,11 @@ from hosts.warm import warm_worker
 from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.worker.ledger import Ledger
-from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.loop import Driver, JobSocket, LoopContext, make_operate
-from hosts.worker.machine import machine_for
+from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
+from hosts.worker.loop import Driver, JobSocket, LoopContext
+from hosts.worker.operate import operate
 from hosts.worker.replay import ReplayLog, file_name, renew
-from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
-from hosts.worker.writer import RpcWriter
+from hosts.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
 from hosts.workload.trace import Trace
 
 _NO_ROUND = -1  # round of rows that belong to no block
@@ -65,7 +64,6 @@ class WorkerJob:
             time.monotonic_ns,
             config.window,
             max_keys=trace.largest_batch,
-            machine=machine_for(config.codec),
             log=self.log,
         )
         if config.workers:
@@ -86,7 +84,6 @@ class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         clock_offset_ns = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
-        operate = make_operate(config.codec, design(config.design))
         udp = make_udp(clock_offset_ns)
         context = LoopContext(udp, commands, signals, operate, self.handle_urgent_commands)
         self._config = config
@@ -154,7 +151,7 @@ class WorkerProcess:
             self._trace,
             self._model,
             worker_job.ledger,
-            Schedule(first_step, steps, block_start_ns, period_ns),
+            StepSchedule(first_step, steps, block_start_ns, period_ns),
             time.monotonic_ns,
             self._config.worker,
         )

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from foundation.designs.interface import Design, WorkerState
-from foundation.logs.columns import Row
+from foundation.designs.interface import WorkerState
+from foundation.logs.columns import RpcRow
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
-from hosts.worker.operate import INTERRUPTED, LOG_FULL, Wire, make_wire, operate
+from hosts.worker.operate import INTERRUPTED, LOG_FULL, Wire, make_wire
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000  # interval of reports
@@ -39,14 +39,6 @@ class LoopContext(NamedTuple):
     signals: SignalPipe
     operate: Operate
     handle_urgent_commands: Callable[[], None] = lambda: None
-
-
-def make_operate(codec: str, design: Design) -> Operate:
-    if codec == "scapy":
-        from hosts.scapy_udp import make_scapy_loop
-
-        return make_scapy_loop(operate, design)
-    return operate
 
 
 class JobSocket:
@@ -91,7 +83,7 @@ class JobSocket:
         return int(self._wire.state.fd)
 
     def drain_between_blocks(self, client: BaseClient) -> None:
-        client.take_records(records(BURST, Row))  # room in the log, for rows that are not written
+        client.take_records(records(BURST, RpcRow))  # room in the log, for rows that are not written
         for _ in range(2):  # the loop sends before it receives: the second pass sends the answers
             self._context.operate(client.state, self._context.udp, self._wire, _PAST_NS)
 

@@ -36,7 +36,3 @@ COMPILED: Machine = entry_points(WORKER_OPS, _OP_NAMES, worker_states)._replace(
 @cache
 def plain_machine() -> Machine:
     return Machine(**{name: plain(getattr(COMPILED, name)) for name in _OP_NAMES})
-
-
-def machine_for(codec: str) -> Machine:
-    return plain_machine() if codec == "scapy" else COMPILED

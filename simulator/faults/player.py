@@ -51,7 +51,7 @@ class InjectedFault(Protocol):
 FaultKinds = Mapping[str, Callable[["Player", FaultInjection], InjectedFault]]
 
 
-class Outcome(NamedTuple):
+class ScheduleOutcome(NamedTuple):
     took_effect: bool
     rpcs: int
     during: int
@@ -91,7 +91,7 @@ class Player:
 
     # -- the loop
 
-    def run(self) -> Outcome:
+    def run(self) -> ScheduleOutcome:
         try:
             for w in range(WORKERS):
                 self.testbed.wake_driver(w)
@@ -164,7 +164,11 @@ class Player:
             self.testbed.world.agents.stalled_until[WORKERS + p] = self.testbed.now + _CHECKPOINT_PAUSE_NS
 
     def _next_due(self) -> int:
-        due_times = [server.due for server in self.testbed.servers if not self._is_dead(WORKERS + server.p)]
+        testbed = self.testbed
+        due_times = [
+            *(host.due for host in testbed.server_hosts if not self._is_dead(WORKERS + host.p)),
+            *(worker.due for w, worker in testbed.external_workers.items() if not self._is_dead(w)),
+        ]
         if self._timers:
             due_times.append(self._timers[0][0])
         return (
@@ -176,10 +180,13 @@ class Player:
     def _run_due_callbacks(self, now: int) -> None:
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()
-        for server in self.testbed.servers:
+        for server in self.testbed.server_hosts:
             if server.due <= now and not self._is_dead(WORKERS + server.p):
-                server.core.wake(now)
+                server.wake(now)
                 self.send_frames_of_server(server.p)
+        for w, worker in self.testbed.external_workers.items():
+            if worker.due <= now and not self._is_dead(w):
+                worker.wake(now)
         self.loop.run_due(now)
 
     def _handle_deferred_frames(self) -> None:
@@ -187,13 +194,18 @@ class Player:
             if agent == ABSENT:
                 if (primary := self.testbed.switch.primary) is not None:
                     primary.packet_ins.put_nowait(octets[_PACKET_IN_HEADER_BYTES:])
+            elif agent < WORKERS:
+                self.testbed.external_workers[agent].receive(octets)
             else:
-                self.testbed.servers[agent - WORKERS].receive(octets)
+                self.testbed.server_hosts[agent - WORKERS].receive(octets)
                 self.send_frames_of_server(agent - WORKERS)
         self.loop.run_due(self.testbed.now)
+        if self.testbed.is_rpc_target_reached:
+            self.testbed.is_rpc_target_reached = False
+            self._on_rpcs_reached()
 
     def send_frames_of_server(self, p: int) -> None:
-        for frame in self.testbed.servers[p].frames_to_send():
+        for frame in self.testbed.server_hosts[p].frames_to_send():
             self.testbed.send(WORKERS + p, frame)
 
     def _on_rpcs_reached(self) -> None:
@@ -330,7 +342,7 @@ class Player:
             and not self.testbed.moving_entries()
         )
 
-    def _outcome(self, at_rest: bool) -> Outcome:
+    def _outcome(self, at_rest: bool) -> ScheduleOutcome:
         testbed = self.testbed
         errors = [task.exception() for task in self.tasks if task.done() and not task.cancelled()]
         for error in errors:
@@ -358,7 +370,7 @@ class Player:
         during = (
             rpcs - min(answered_before for _, answered_before in self.recoveries) if self.recoveries else 0
         )
-        return Outcome(
+        return ScheduleOutcome(
             took_effect=bool(evidence) and all(evidence) and during > 0 and rpcs >= self.schedule.rpcs,
             rpcs=rpcs,
             during=during,

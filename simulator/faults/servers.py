@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 
@@ -10,18 +11,41 @@ from experiment.config import EPOCH
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames
-from foundation.protocol.codec import Keys
+from foundation.protocol.codec import Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from simulator.switch_state import SwitchStateOps
 from simulator.world import SimulatedNetwork
 
 
+class ServerHost(Protocol):
+    """A server of a testbed: what arrives at it, and when it acts without a frame."""
+
+    p: int
+
+    @property
+    def due(self) -> int:
+        """When `wake` is due, ns, or NEVER."""
+
+    def reset(self) -> None: ...
+
+    def release_initial_keys(self, keys: Keys) -> None: ...
+
+    def receive(self, frame: bytes) -> None: ...
+
+    def wake(self, now: int) -> None: ...
+
+    def frames_to_send(self) -> Iterator[bytes]: ...
+
+    def sums(self) -> tuple[Keys, Values]:
+        """Return the keys of the share and their sums here, both [n]."""
+
+
 class RestartableServer:
-    """Server `p` of a network: the event loop answers workers' RPCs, and `Core` handles all other frames."""
+    """Server `p` of a network: the event loop answers RPCs of workers, `ServerCore` all other frames."""
 
     def __init__(
         self,
@@ -45,14 +69,13 @@ class RestartableServer:
         self.reset()
 
     def reset(self) -> None:
-        self._core: Core[UdpEndpoint] | None = None
-        self.due = NEVER
-        """When `core.wake` is due, ns; `frames_to_send` updates it."""
+        self._core: ServerCore[UdpEndpoint] | None = None
+        self.due = NEVER  # `frames_to_send` updates it
         self._checkpoint: dict[str, bytes] = {}
         self._initial_switch_keys = np.zeros(0, np.uint64)
 
     @property
-    def core(self) -> Core[UdpEndpoint]:
+    def core(self) -> ServerCore[UdpEndpoint]:
         if self._core is None:
             self._core = agents_of(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
@@ -71,6 +94,13 @@ class RestartableServer:
             self.core.receive_rpc_answer(parsed.payload, self._now())
         else:
             self.core.command(parsed.payload, parsed.source)
+
+    def wake(self, now: int) -> None:
+        self.core.wake(now)
+
+    def sums(self) -> tuple[Keys, Values]:
+        contents = self.store.contents()
+        return contents.keys, contents.sums
 
     def frames_to_send(self) -> Iterator[bytes]:
         if self._core is None:

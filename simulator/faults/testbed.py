@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,10 @@ from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready
-from simulator.costs import Hosts, Network, set_frame_faults
+from simulator.costs import HostCosts, Network, set_frame_faults
 from simulator.faults.operations import KEYS, REPLAYING, abandon_operation, make_operations, run_operations
 from simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
-from simulator.faults.servers import RestartableServer
+from simulator.faults.servers import RestartableServer, ServerHost
 from simulator.faults.switch import RestartableSwitch
 from simulator.links import send_over_link
 from simulator.loop import wake_agent
@@ -33,7 +34,7 @@ from simulator.switch import pass_once
 from simulator.switch_state import Entry
 from simulator.world import SimulatedNetwork, row_of
 
-_COSTS = Hosts(
+_COSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
     serve_ns=100, lane_ns=5,
 )  # fmt: skip
@@ -44,10 +45,29 @@ assert FRAME.fields is not None
 _HEAD_OFFSET = int(FRAME.fields["head"][1])
 
 
-class SimulatedTestbed:
-    """Three workers, two servers and a switch, in one arm. `compiled`, if given, replaces its program."""
+class ExternalWorker(Protocol):
+    """A worker outside of the world's loop, which begins its operations when it is `due` (ns, or NEVER)."""
 
-    def __init__(self, arm: Arm, compiled: CompiledConfig | None = None) -> None:
+    @property
+    def due(self) -> int: ...
+
+    def receive(self, frame: bytes) -> None: ...
+
+    def wake(self, now: int) -> None: ...
+
+
+class SimulatedTestbed:
+    """Three workers, two servers and a switch, in one arm. `compiled`, if given, replaces its program.
+
+    Of the agents, workers first, those that `is_external` selects by number act outside of the world's loop.
+    """
+
+    def __init__(
+        self,
+        arm: Arm,
+        compiled: CompiledConfig | None = None,
+        is_external: Callable[[int], bool] = lambda agent: False,
+    ) -> None:
         self.arm = arm
         self.space = KeySpace(KEYS)
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
@@ -58,17 +78,18 @@ class SimulatedTestbed:
             network=Network(), hosts=_COSTS, seed=1, journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
         )  # fmt: skip
         self.world = self.network.world
-        self._pinned_world = self.network.pinned_ref
+        self.world_ref = self.network.pinned_ref
         self._now = _field_array(self.world.header, "now")
         self.dead = _field_array(self.world.agents, "dead")
         self._free_count = _field_array(self.world.header, "free")
         self._deferred_count = _field_array(self.world.header, "deferred")
         self._frame_lengths = _field_array(self.world.frames, "length")
         self.operations = make_operations(WORKERS)
-        self._pinned_operations = pinned_ref(self.operations)
+        self.operations_ref = pinned_ref(self.operations)
         self.rows = initial_rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned_image = self.switch.image()
+        self.world.agents.is_external = [is_external(agent) for agent in range(WORKERS + SERVERS)]
         self._snapshot = WorldSnapshot(self.world)
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
@@ -82,6 +103,9 @@ class SimulatedTestbed:
             RestartableServer(self.network, self.switch.state_ops, self.space, p, SERVERS, lambda: self.now)
             for p in range(SERVERS)
         ]
+        self.server_hosts: list[ServerHost] = list(self.servers)
+        self.external_workers: dict[int, ExternalWorker] = {}  # by number, from 0
+        self.is_rpc_target_reached = False  # by the operation of an external worker
 
     @property
     def now(self) -> int:
@@ -109,7 +133,7 @@ class SimulatedTestbed:
             schedule.is_extreme,
         )
         header.answered = header.is_closing = 0
-        for server in self.servers:
+        for server in self.server_hosts:
             server.reset()
         for log in self.logs:
             log.reset_head()
@@ -128,13 +152,13 @@ class SimulatedTestbed:
         rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES)
         switch.write([Update(Change.INSERT, row) for row in rows_to_load])
         keys = np.array(hot_keys, np.uint64)
-        for server in self.servers:
+        for server in self.server_hosts:
             server.release_initial_keys(keys)
         for client in self.network.clients:
             client.hint(keys)
 
     def run(self, until: int) -> int:
-        return run_operations(self._pinned_world, self._pinned_operations, until)
+        return run_operations(self.world_ref, self.operations_ref, until)
 
     # -- frames
 
@@ -147,10 +171,10 @@ class SimulatedTestbed:
             yield agent, octets
 
     def send(self, host: int, frame: bytes) -> None:
-        _send_up(self._pinned_world, host, self._store_frame(frame), self.now)
+        _send_up(self.world_ref, host, self._store_frame(frame), self.now)
 
     def packet_out(self, frame: bytes) -> None:
-        _send_out(self._pinned_world, self._store_frame(frame), self.now)
+        _send_out(self.world_ref, self._store_frame(frame), self.now)
 
     def _store_frame(self, frame: bytes) -> int:
         self._free_count[0] -= 1
@@ -166,13 +190,15 @@ class SimulatedTestbed:
     # -- agents
 
     def wake_driver(self, w: int) -> None:
-        wake_agent(self._pinned_world, w)
+        # An external worker acts when it is due.
+        if w not in self.external_workers:
+            wake_agent(self.world_ref, w)
 
     def kill_agent(self, a: int) -> None:
         if a < WORKERS:
             if self.operations.progress.state[a] == REPLAYING:
                 self._record_unknown_updates(a)
-            abandon_operation(self._pinned_world, self._pinned_operations, a)
+            abandon_operation(self.world_ref, self.operations_ref, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
             self._free_frame(int(ring[(int(agent.first) + k) % len(ring)]))
@@ -218,7 +244,7 @@ class SimulatedTestbed:
     def _restart_agent(self, a: int) -> None:
         agent = self.world.agents[a]
         agent.dead = agent.phase = agent.stalled_until = agent.driver_due = 0
-        _make_ready(self._pinned_world, a, self.now)
+        _make_ready(self.world_ref, a, self.now)
 
     @property
     def servers_exchange(self) -> bool:
@@ -230,16 +256,16 @@ class SimulatedTestbed:
         if suspend_server is not None:
             for server in self.servers:
                 suspend_server(server.store)
-                _make_ready(self._pinned_world, WORKERS + server.p, self.now)
+                _make_ready(self.world_ref, WORKERS + server.p, self.now)
 
     # -- values
 
     def stored_values(self) -> NDArray[np.uint32]:
         switch = self.switch
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
-        for server in self.servers:
-            contents = server.store.contents()
-            total[self.space.positions(contents.keys)] += contents.sums
+        for server in self.server_hosts:
+            keys, sums = server.sums()
+            total[self.space.positions(keys)] += sums
         return total
 
     @property

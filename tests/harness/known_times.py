@@ -9,6 +9,7 @@ import json
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,7 +19,7 @@ import hosts.worker.__main__ as worker
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.state import Calls
-from hosts.ps.loop import CodecHooks
+from hosts.ps.loop import ServerSockets
 from hosts.ps.serve import serve
 from hosts.worker.operate import operate
 from hosts.worker.trainer import spin_until
@@ -47,11 +48,10 @@ def _long_receive(state: Calls, rpc: Any, length: int, arrival: int, read: int) 
 
 def main() -> None:
     is_ps = "ps" in json.loads(Path(sys.argv[-1]).read_text())
+    slow_serve = plain(serve, {handle: _long_handle})
     with (
-        patch.object(
-            ps, "codec_hooks", lambda codec, design: CodecHooks(plain(serve, {handle: _long_handle}))
-        ),
-        patch.object(worker, "make_operate", lambda codec, design: plain(operate, {receive: _long_receive})),
+        patch.object(ps, "ServerSockets", partial(ServerSockets, serve=slow_serve)),
+        patch.object(worker, "operate", plain(operate, {receive: _long_receive})),
     ):
         (ps if is_ps else worker).main()
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,10 +21,7 @@ from hosts.ps.durable import DurableFile
 from hosts.ps.machine import COMPILED as COMPILED_PS
 from hosts.ps.server import RpcServer
 from hosts.sockets import clock_offset
-from hosts.worker.__main__ import WorkerJob
 from hosts.worker.config import WorkerConfig
-from hosts.worker.machine import COMPILED
-from hosts.workload.generator import R1, generate
 from tests.harness.agents import ps_config, worker_config
 
 ADDRESS = f"127.87.{os.getpid() % 250}.1"
@@ -84,17 +79,6 @@ def test_settings_have_bounds(
         with pytest.raises(ValidationError) as refused:
             read(wrong)
         assert refused.value.errors()[0]["loc"] == place
-
-
-@pytest.mark.parametrize("codec", ["fast", "scapy"])
-def test_a_worker_s_machine_is_compiled_unless_it_is_behind_scapy(tmp_path: Path, codec: str) -> None:
-    trace = generate(replace(R1, parameters=1000, hot=10, keys_per_step=15), workers=1, steps=2, seed=1)
-    config = WorkerConfig.model_validate({**WORKER, "log_dir": tmp_path, "codec": codec})
-    of_none = SimpleNamespace(fd=-1)
-    sockets: Any = SimpleNamespace(commands=of_none, signals=of_none)
-    with ExitStack() as stack:
-        job = WorkerJob(config, config.jobs[0], trace, sockets, stack)
-        assert (job.client._machine is COMPILED) is (codec == "fast")
 
 
 @pytest.mark.parametrize("as_plain", [False, True])

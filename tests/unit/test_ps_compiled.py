@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import FIRST, KEYS, LANES, NO_KEY, RESPONSE, SECOND, SET, VALUES, Op, unpack
+from foundation.protocol.header import NO_KEY, Op, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
@@ -22,6 +22,7 @@ from hosts.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain
 from switch_harness.mutation import mutate
 from tests.harness.model_server import ModelServer, ModelStore
+from tests.harness.requests import random_request
 from tests.harness.wire import rpc
 
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
@@ -79,38 +80,6 @@ class Twins:
         assert self.server.misdirected == self.model.misdirected
 
 
-def request(random: Random, space: KeySpace) -> bytes:
-    """Return an RPC of any shape, of a few callers and slots, so that turns repeat."""
-    op = random.choice([Op.PULL, Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
-    own = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
-    count = 0 if op == Op.EMPTY else min(random.randint(1, LANES), len(own))
-    keys = random.sample(own, count)
-    if count and random.random() < 0.1:
-        keys[random.randrange(count)] = random.choice([SIZE, NO_KEY - 1, int(space.all()[0])])
-    live = (1 << count) - 1
-    if count and random.random() < 0.3:
-        live &= random.getrandbits(count) | 1
-        keys = [key if live >> lane & 1 else NO_KEY for lane, key in enumerate(keys)]
-    fields = {
-        "job": random.choice([*JOBS, 6, *JOBS]), "worker": random.randint(1, 3),
-        "epoch": random.choice([1, 1, 2]), "ps": PS if random.random() < 0.95 else 0,
-        "seq": 64 * random.randint(0, 4) + random.randrange(3), "iteration": random.getrandbits(32),
-        "served": random.getrandbits(32) & live if random.random() < 0.3 else 0, "t0": random.getrandbits(64),
-    }  # fmt: skip
-    if op == Op.EMPTY and random.random() < 0.7:  # asks about an earlier RPC, or about none
-        fields["iteration"] = random.choice([0, 64 * random.randint(0, 5) + random.randrange(3)])
-        fields["t0"] = random.choice([1, 2, 3])
-    if random.random() < 0.02:
-        fields["flags"] = RESPONSE
-    elif op in (Op.PULL, Op.PUSH) and random.random() < 0.05:
-        fields["served"] = 0
-        words = random.choice([0, FIRST, SECOND])
-        fields["flags"] = KEYS | VALUES | SET | words if op == Op.PUSH else KEYS | words
-    values = [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)]
-    has_values = op == Op.PUSH or (op == Op.PULL and fields["served"])
-    return rpc(op, keys, values if has_values else None, **fields)
-
-
 def is_control(datagram: bytes) -> bool:
     try:
         return unpack(datagram).op == Op.CONTROL
@@ -122,7 +91,7 @@ def exchange(seed: int, space: KeySpace, as_plain: bool, datagrams: int) -> Twin
     random, twins = Random(seed), Twins(space, as_plain)
     own = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
     for step in range(datagrams):
-        datagram = request(random, space)
+        datagram = random_request(random, space, PS, N_PS, JOBS)
         if random.random() < 0.3:
             datagram = mutate(datagram, random)
         if random.random() < 0.05:

@@ -27,8 +27,9 @@ from hosts.ps.durable import DurabilityError, DurabilityPaused, DurableFile
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
 from switch_harness.effort import examples
 from tests.harness.model_optimisers import table
+from tests.harness.requests import random_request
 from tests.harness.wire import reply, rpc
-from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request
+from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE
 
 IDENTITY = {"ps": PS}
 
@@ -123,7 +124,7 @@ def check_restart(
     for step in range(random.randrange(120)):
         chance = random.random()
         if chance < 0.7:
-            datagram = request(random, space)
+            datagram = random_request(random, space, PS, N_PS, JOBS)
             h = Header._make(LAYOUT.unpack_from(datagram))  # which may be malformed
             if h.op == Op.PULL or (h.op == Op.EMPTY and not h.iteration):
                 pulls.add((h.job, h.worker, h.epoch, h.seq & SLOT_MASK))

@@ -20,7 +20,7 @@ from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps import service as service_time
-from hosts.ps.loop import CodecHooks, ServerSockets
+from hosts.ps.loop import ServerSockets
 from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -39,7 +39,7 @@ class Served:
     def __init__(self, serve: Any = serve, **cost: int) -> None:
         self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
         self.sockets = ServerSockets(
-            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), codec_hooks=CodecHooks(serve)
+            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), serve=serve
         )
         self._input, self._output = os.pipe()
         self.commands = Commands(self._input)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from experiment.config import Config
+from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, NAMES, design
 from hosts import rpc_cost
 from hosts.rpc_cost import RpcCost, measure_rpc_cost
+from hosts.scapy.cost import measure_scapy_cost
 from hosts.warm import warm
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
@@ -24,11 +26,10 @@ ALONE = [name for name in NAMES if not design(name).is_lockstep]
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == DEFAULT else pytest.mark.soak) for name in ALONE]
 )
-def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> None:
+def test_agents_of_scapy_are_many_times_slower_than_compiled_ones(name: str) -> None:
     warm(name)  # an operation's timeout has no time for the compiler
-    fast, scapy = (measure_rpc_cost(codec, design(name), 4, 1) for codec in ("fast", "scapy"))
-    assert fast is not None and scapy is not None
-    assert min(fast) > 0
+    fast, scapy = measure_rpc_cost(design(name), 4, 1), measure_scapy_cost(window=4, rpcs=20)
+    assert fast is not None and min(fast) > 0
     assert scapy.worker_us > 20 * fast.worker_us and scapy.server_us > 20 * fast.server_us
 
 
@@ -43,16 +44,14 @@ def test_a_cost_is_cpu_time_per_rpc_after_the_warm_up(monkeypatch: pytest.Monkey
     )
     warm("none")
     monkeypatch.setattr(rpc_cost, "time", fake)
-    cost = measure_rpc_cost("fast", design("none"), 64, 2)
+    cost = measure_rpc_cost(design("none"), 64, 2)
     assert cost == RpcCost(8 / 256 * 1e6, 4 / 256 * 1e6)
 
 
 def test_a_silent_server_has_no_cost_and_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        rpc_cost, "codec_hooks", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
-    )
+    monkeypatch.setattr(rpc_cost, "serve", lambda *_: threading.Event().wait(0.001))
     before = threading.active_count()
-    assert measure_rpc_cost("fast", design("none"), 64, 1, timeout_s=0.05) is None
+    assert measure_rpc_cost(design("none"), 64, 1, timeout_s=0.05) is None
     assert threading.active_count() == before
 
 
@@ -60,14 +59,19 @@ def test_a_run_measures_its_agents_and_compiled_ones_alike(monkeypatch: pytest.M
     asked: list[Any] = []
     costs = {"fast": RpcCost(6.0, 4.0), "scapy": RpcCost(3000.0, 2000.0)}
 
-    def cost(codec: str, *rest: Any) -> RpcCost:
-        asked.append((codec, rest[0].name, rest[1]))
-        return costs[codec]
+    def compiled_cost(chosen: Design, window: int, _steps: int) -> RpcCost:
+        asked.append((chosen.name, window))
+        return costs["fast"]
 
-    monkeypatch.setattr(room, "measure_rpc_cost", cost)
+    def scapy_cost(window: int, _rpcs: int) -> RpcCost:
+        asked.append(window)
+        return costs["scapy"]
+
+    monkeypatch.setattr(room, "measure_rpc_cost", compiled_cost)
+    monkeypatch.setattr(room, "measure_scapy_cost", scapy_cost)
     monkeypatch.setattr(room, "warm", lambda _: None)
     found = measure_agent_costs(Config(codec="scapy", design="none", window=3))
     assert {codec: (each.worker_us, each.server_us) for codec, each in found.items()} == costs
-    assert asked == [("fast", "none", 3), ("scapy", "none", 3)]
+    assert asked == [("none", 3), 3]
     monkeypatch.setattr(room, "measure_rpc_cost", lambda *_: None)
     assert measure_agent_costs(Config(codec="scapy")) == {}

@@ -14,7 +14,7 @@ from scapy.layers.l2 import Ether
 
 from foundation.compiled import entry_point
 from foundation.errors import MalformedDatagram
-from foundation.protocol import codec, control, frames, scapy_layer
+from foundation.protocol import codec, control, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
@@ -33,8 +33,9 @@ from foundation.protocol.header import (
     check,
 )
 from foundation.protocol.rpc import BUFFER_BYTES, Request, decode, encode, is_well_formed, rpcs
-from foundation.protocol.scapy_layer import Hotline, HotlineControl
+from hosts.scapy.packets import Hotline, HotlineControl
 from nativekit.plain import plain
+from tests.harness import scapy_messages
 from tests.harness.wire import is_rpc
 
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
@@ -66,9 +67,9 @@ def same(left: Message, right: Message) -> bool:
 @given(messages())
 def test_both_codecs_agree_both_ways(message: Message) -> None:
     datagram = codec.build(message)
-    assert datagram == scapy_layer.build(message)
+    assert datagram == scapy_messages.build(message)
     assert same(codec.parse(bytes(datagram)), message)
-    assert same(scapy_layer.parse(bytes(datagram)), message)
+    assert same(scapy_messages.parse(bytes(datagram)), message)
 
 
 HEADERS = st.builds(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from foundation.errors import MalformedDatagram
-from foundation.protocol import codec, control, frames, header, scapy_layer
+from foundation.protocol import codec, control, frames, header
 from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
@@ -25,6 +25,7 @@ from foundation.protocol.header import (
     Op,
     check,
 )
+from tests.harness import scapy_messages
 from tests.harness.snapshots import exactly
 
 END = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 5001)
@@ -57,9 +58,11 @@ BITMAPS = "bitmaps disagree: count 2, live"
 )
 def test_a_header_that_is_wrong(changes: dict[str, int], octets: int, text: str) -> None:
     wrong = Header(flags=KEYS, count=2, live=3)._replace(**changes)
-    for parse in (codec.parse, scapy_layer.parse):
-        with pytest.raises(MalformedDatagram, match=exactly(text)):
-            parse(LAYOUT.pack(*wrong) + bytes(octets))
+    datagram = LAYOUT.pack(*wrong) + bytes(octets)
+    with pytest.raises(MalformedDatagram, match=exactly(text)):
+        codec.parse(datagram)
+    with pytest.raises(MalformedDatagram):
+        scapy_messages.parse(datagram)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_all_lanes_and_no_lanes_are_right() -> None:
 
 def test_a_datagram_shorter_than_a_header() -> None:
     text = f"{HEADER_BYTES - 1} bytes, less than the header's {HEADER_BYTES}"
-    for parse in (header.unpack, codec.parse, scapy_layer.parse):
+    for parse in (header.unpack, codec.parse):
         with pytest.raises(MalformedDatagram, match=exactly(text)):
             parse(bytes(HEADER_BYTES - 1))
     assert header.unpack(codec.build(Message(Header(op=Op.EMPTY, seq=3)))).seq == 3

@@ -25,7 +25,7 @@ from foundation.protocol.header import (
     layout,
     offset_of,
 )
-from foundation.protocol.scapy_layer import Hotline, HotlineControl
+from hosts.scapy.packets import Hotline, HotlineControl
 
 KEYS_OF_IT = np.array([7, NO_KEY], dtype=np.uint64)
 PUSH = Message(
@@ -68,7 +68,7 @@ def test_a_command_as_it_is_shown(command: Command) -> None:
     keys = np.arange(0 if command in control.WITHOUT_KEYS else 3, dtype=np.uint64)
     lines = shown(Hotline(control.build(Control(command, 1, 2, 3, 4, keys))))
     at = lines.index("###[ HotlineControl ]###")
-    message = [f"command = {command.name.lower()}", "status = 0", "reserved = 0", f"n = {len(keys)}"]
+    message = [f"code = {command.name.lower()}", "status = 0", "reserved = 0", f"n = {len(keys)}"]
     assert lines[at + 1 : at + 5] == message
     assert f"keys = {keys.tolist()}" in lines[at:]
 
@@ -85,7 +85,7 @@ def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
     assert {name: int(forged.getfieldval(name)) for name in Header._fields} == Header()._asdict()
     assert bytes(forged) == LAYOUT.pack(*Header())
     rpc = Hotline(op=Op.CONTROL, worker=CONTROLLER_CALLER, job=1, ps=2, epoch=3, seq=4)
-    command = HotlineControl(command=Command.SEED, keys=[5, 2**63])
+    command = HotlineControl(code=Command.SEED, keys=[5, 2**63])
     assert control.parse(bytes(rpc / command)).keys.tolist() == [5, 2**63]
     hello = control.parse(bytes(rpc / HotlineControl()))
     assert (hello.command, hello.status, hello.keys.tolist()) == (Command.HELLO, Status.OK, [])

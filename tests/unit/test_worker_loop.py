@@ -1,4 +1,4 @@
-"""The worker's socket loop, compiled and behind Scapy: it runs operations, and returns when it must."""
+"""The worker's socket loop, compiled and plain: it runs operations, and returns when it must."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 
-from foundation.designs.registry import design
-from foundation.errors import MalformedDatagram
 from foundation.logs.columns import ROW
-from foundation.protocol import codec, scapy_layer
+from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.header import HEADER_BYTES, Op
 from hosts.agent import Commands, SignalPipe
@@ -27,8 +24,8 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
-from hosts.worker.loop import JobSocket, LoopContext, make_operate
-from hosts.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, wait
+from hosts.worker.loop import JobSocket, LoopContext, Operate
+from hosts.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, operate, wait
 from nativekit.libc import ppoll
 from nativekit.plain import plain
 from nativekit.records import records
@@ -75,13 +72,16 @@ class Echo(threading.Thread):
         return reply(header, 0 if keys is None else keys.astype(np.uint32), ps_proc=7, residence=9)
 
 
+LOOPS: list[Operate] = [operate, plain(operate)]
+
+
 class Bench:
-    def __init__(self, stack: ExitStack, codec: str) -> None:
+    def __init__(self, stack: ExitStack, run_operation: Operate) -> None:
         self.server = Echo()
         self.server.start()
         self.sock = stack.enter_context(open_udp(("127.0.0.1", 0)))
         stack.callback(self.stop)
-        self.operate = make_operate(codec, design("hotset"))
+        self.operate = run_operation
         self.udp = make_udp(clock_offset())
         self.ends = os.pipe(), os.pipe()
         for end in (end for pipe in self.ends for end in pipe):
@@ -101,7 +101,7 @@ class Bench:
         return self.operate(self.client.state, self.udp, self.wire, until)
 
 
-@pytest.fixture(params=["fast", "scapy"])
+@pytest.fixture(params=LOOPS, ids=["compiled", "plain"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with ExitStack() as stack:
         yield Bench(stack, request.param)
@@ -205,8 +205,8 @@ class Stopped(Exception):
     """Raised by the signal's handler."""
 
 
-@pytest.mark.parametrize("codec", ["fast", "scapy"])
-def test_a_signal_ends_a_run_at_once(codec: str) -> None:
+@pytest.mark.parametrize("run_operation", LOOPS, ids=["compiled", "plain"])
+def test_a_signal_ends_a_run_at_once(run_operation: Operate) -> None:
     """The PS is silent, so that only the signal can end it."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -220,9 +220,7 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
         stack.callback(os.close, other)
         stack.callback(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, stop))
         pipe = stack.enter_context(closing(SignalPipe()))
-        sockets = LoopContext(
-            make_udp(clock_offset()), Commands(end), pipe, make_operate(codec, design("hotset"))
-        )
+        sockets = LoopContext(make_udp(clock_offset()), Commands(end), pipe, run_operation)
         job_socket = JobSocket(sock, [silent.getsockname()], sockets)
         client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
 
@@ -235,16 +233,3 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
         with pytest.raises(Stopped):
             job_socket.run(OnePull(client), client, lambda: None, lambda: None)
         killer.join()
-
-
-def test_a_datagram_that_only_scapy_refuses_is_counted_as_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(datagram: Any) -> Message:
-        raise MalformedDatagram("no")
-
-    with ExitStack() as stack:
-        bench = Bench(stack, "scapy")
-        monkeypatch.setattr(scapy_layer, "parse", refuse)
-        bench.client.start_empty_rpc(0)
-        while bench.client.malformed < 2:
-            assert bench.run(0.2) == TIMED_OUT
-        assert not bench.client.idle

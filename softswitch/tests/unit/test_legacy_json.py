@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from softswitch import ir
-from softswitch.commands.names import Program as Names
+from softswitch.commands.names import ProgramNames as Names
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError
 from softswitch.interpreter import InterpretedPipeline

@@ -38,4 +38,4 @@ def _no_store(_state: Mirror, _job: int, _replayed: bool = False) -> None:
     return None
 
 
-AGENTS = Agents(Client, _server, _no_store, Client, "tests.designs.echo")
+AGENTS = Agents(Client, _server, _no_store, Client)

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from foundation.protocol import control
 from foundation.protocol.control import Command, Status, build
 from foundation.protocol.header import HEADER_BYTES
-from foundation.protocol.scapy_layer import Hotline, HotlineControl
+from hosts.scapy.packets import Hotline, HotlineControl
 from tools.fuzz.datagrams import command
 from tools.fuzz.target import Target
 
@@ -28,8 +28,7 @@ def run(data: bytes) -> Hashable:
     )
     dissected = Hotline(rebuilt)
     body = dissected[HotlineControl]
-    # Scapy's packets have a method `command`, so the field of this name needs `getfieldval`.
-    fields = body.getfieldval("command"), body.status
+    fields = body.code, body.status
     assert bytes(dissected) == rebuilt and fields == (found.command, found.status)
     if has_keys:
         assert body.keys == found.keys.tolist()

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from foundation.protocol import codec, scapy_layer
+from foundation.protocol import codec
 from foundation.protocol.codec import Message
 from foundation.protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
 from foundation.protocol.rpc import BUFFER_BYTES, CONTROL, decode, is_well_formed, rpcs
 from nativekit.plain import plain
+from tests.harness import scapy_messages
 from tests.harness.wire import is_rpc
 from tools.fuzz.datagrams import answer, rpc
 from tools.fuzz.target import Target
@@ -30,7 +31,7 @@ def run(data: bytes) -> Hashable:
     built = codec.build(message)
     assert built == data, "the datagram built from a parsed one differs from it"
     # Scapy comes last, as it takes as long as all other checks.
-    assert _same(scapy_layer.parse(data), message) and scapy_layer.build(message) == data
+    assert _same(scapy_messages.parse(data), message) and scapy_messages.build(message) == data
     return message.header.op, message.header.flags
 
 

@@ -14,4 +14,4 @@ class PushClient(DenseClient):
     make_state = staticmethod(make_pusher)
 
 
-AGENTS = make_agents(PushClient, make_adder, scapy_module="hotline_allreduce.dense.scapy_layer")
+AGENTS = make_agents(PushClient, make_adder)

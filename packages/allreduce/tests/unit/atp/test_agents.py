@@ -20,13 +20,10 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import server
-from hotline_allreduce.atp.agents import AGENTS
-from hotline_allreduce.atp.client import MAX_SUM, AtpClient
+from hotline_allreduce.atp.agents import AGENTS, MAX_SUM, AtpClient
 from hotline_allreduce.atp.design import CHECKED, PUBLISHED
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, SwitchModel
-from hotline_allreduce.atp.model.server import ServerModel
+from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel, AtpWindowModel, ServerModel
 from hotline_allreduce.atp.model.subject import error_bound
-from hotline_allreduce.atp.model.window import WindowModel
 from hotline_allreduce.atp.packet import (
     ACK,
     CELLS,
@@ -74,7 +71,7 @@ class Network(FaultyLoop[Frame]):
         reordering: float = 0.0, check: bool = False, machine: Machine = COMPILED,
     ) -> None:  # fmt: skip
         super().__init__(seed, loss=faults, doubling=faults / 2, reordering=max(faults, reordering))
-        self.switch = SwitchModel(check=check)
+        self.switch = AtpSwitchModel(check=check)
         self.server: Any = make_server(0, 1, KeySpace(SIZE), list(jobs))
         self.server.job_states.check = check
         self.clients = {
@@ -220,7 +217,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     initial_cells = set(client.state.places.tolist())
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(small(random, n, 2), 2)
-        model = WindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=initial_cells)
+        model = AtpWindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=initial_cells)
         resent: list[int] = []
         while not model.is_done:
             expected = [(at, False) for at in model.send()]

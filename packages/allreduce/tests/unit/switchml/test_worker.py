@@ -18,12 +18,10 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
-from hotline_allreduce.switchml.agents import AGENTS
-from hotline_allreduce.switchml.client import SwitchMLClient
-from hotline_allreduce.switchml.floats import MAX_FLOAT32, error_bound
-from hotline_allreduce.switchml.model.rules import SwitchModel
-from hotline_allreduce.switchml.model.window import WindowModel
+from hotline_allreduce.switchml.agents import AGENTS, SwitchMLClient
+from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
+from hotline_allreduce.switchml.worker import MAX_FLOAT32, error_bound
 from packages.allreduce.tests.harness.dense import integers, total
 from packages.allreduce.tests.harness.loop import FaultyLoop
 from packages.allreduce.tests.harness.vectors import float_vectors
@@ -44,7 +42,7 @@ class SwitchMLTestbed(FaultyLoop[Frame]):
         self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
     ) -> None:
         super().__init__(seed, loss=loss)
-        self.switch = SwitchModel(workers, 64)
+        self.switch = SwitchMLSwitchModel(workers, 64)
         self.clients = [
             AGENTS.client(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
             for caller in [Caller(JOB, w + 1, 1) for w in range(workers)]
@@ -141,7 +139,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(integers(random, n), 1)
-        model = WindowModel(first, -(-n // VALUES), window, base=3 * 64)
+        model = SwitchMLWindowModel(first, -(-n // VALUES), window, base=3 * 64)
         known: dict[int, SwitchMLPacket] = {}
         while not model.is_done:
             while (out := client.transmit()) is not None:

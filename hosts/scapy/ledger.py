@@ -1,0 +1,55 @@
+"""A worker's ledger: what it has pushed, in a file that survives the worker (`hosts.worker.ledger`).
+
+The file has a head, the sums of all pushes by position, and an undo log of the current push: its positions,
+deltas, sums before it, and which of its keys are acknowledged. The log counts while `open_lanes` in the head
+is not 0, so a kill at any time leaves the sums known.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+_MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
+_HEAD_WORDS = 8  # magic, job, epoch, size, capacity, lanes, open lanes, lanes before the open push
+_LANES, _OPEN_LANES, _LANES_BEFORE = 5, 6, 7
+
+
+class PushLedger:
+    """The sums of one job over `size` parameters; a push has at most `capacity` distinct ones."""
+
+    def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path) -> None:
+        n_bytes = 8 * _HEAD_WORDS + 4 * size + 13 * capacity
+        with path.open("wb") as file:
+            # Allocated, as a write into a mapping finds no other way to say that the disk is full.
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        content = np.asarray(np.memmap(path, np.uint8, "r+", shape=(n_bytes,)))
+        lengths = [8 * _HEAD_WORDS, 4 * size, 4 * capacity, 4 * capacity, 4 * capacity, capacity]
+        head, sums, positions, deltas, before, answered = np.split(content, np.cumsum(lengths)[:-1])
+        self._head, self._sums = head.view(np.int64), sums.view(np.uint32)
+        self._positions, self._deltas = positions.view(np.uint32), deltas.view(np.uint32)
+        self._before, self._answered = before.view(np.uint32), answered.view(np.bool_)
+        self._index: dict[int, int] = {}  # key -> index in the undo log
+        self._head[:] = _MAGIC, job, epoch, size, capacity, 0, 0, 0
+
+    def open(self, keys: Sequence[int], positions: np.ndarray, deltas: np.ndarray) -> None:
+        """Log a push of keys at these positions before it starts."""
+        n, self._index = len(keys), {key: i for i, key in enumerate(keys)}
+        self._positions[:n], self._deltas[:n] = positions, deltas
+        self._before[:n], self._answered[:n] = self._sums[positions], False
+        self._head[_LANES_BEFORE] = self._head[_LANES]
+        self._head[_OPEN_LANES] = n  # from now on the log counts
+
+    def add(self, key: int) -> None:
+        """Mark a key as acknowledged."""
+        self._answered[self._index[key]] = True
+
+    def close(self) -> None:
+        """Add the push to the sums; all of its keys are acknowledged."""
+        n = int(self._head[_OPEN_LANES])
+        self._sums[self._positions[:n]] += self._deltas[:n]
+        self._head[_LANES] += n
+        self._head[_OPEN_LANES] = 0  # until now the log counted

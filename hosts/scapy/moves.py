@@ -1,0 +1,241 @@
+"""The server's part of moves: keys go into the switch and back, while workers pull and push them.
+
+The PS reads and writes the switch's registers by RPCs of its own, to its service address. The switch knows it
+as a *privileged* caller, whose lanes reach keys that are being moved, too, and always answers it itself. Such
+a pull reads registers; a push adds to them exactly once.
+
+A move adds to one side what it takes from the other, and a key that is being moved is refused by its PS. So a
+value exists once at any time, and a move that was interrupted can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping
+from typing import Protocol, TypeAlias
+
+from scapy.packet import Packet
+
+from hosts.scapy.packets import (
+    CONTROLLER_CALLER,
+    PS_CALLER_BASE,
+    RESPONSE,
+    SLOTS,
+    Address,
+    Command,
+    Hotline,
+    HotlineControl,
+    Op,
+    Status,
+    address,
+    destination_of,
+    source_of,
+)
+from hosts.scapy.packing import Call, Caller, encode, pack_hashed
+from hosts.scapy.window import Window
+
+_MODULUS = 2**32
+_MAX_RANKS = 117  # number of keys with values that fit into a datagram
+
+
+class MovableStore(Protocol):
+    """The parameters of one job at a PS, as `server.Store` keeps them."""
+
+    values: dict[int, int]
+    in_switch: dict[int, int]
+
+    def is_in_share(self, key: int) -> bool: ...
+
+    def is_owned(self, key: int) -> bool: ...
+
+    def give(self, key: int) -> int: ...
+
+    def take_back(self, key: int, value: int) -> None: ...
+
+    def restore(self) -> None: ...
+
+    def busiest(self, limit: int) -> list[tuple[int, int]]: ...
+
+
+Execution: TypeAlias = Generator[None, None, "Answer"]
+"""A command under way: it yields while its RPCs to the switch are outstanding."""
+
+
+class Answer:
+    """The answer to a command; only the answers to VALUES and BUSIEST have keys and values."""
+
+    def __init__(self, status: Status, pairs: Iterable[tuple[int, int]] | None = None) -> None:
+        self.status = status
+        self.pairs = None if pairs is None else list(pairs)
+
+
+class Moves:
+    """The commands of one job at PS `ps` of `n_ps`, which has `epoch` as a caller of the switch."""
+
+    def __init__(
+        self,
+        job: int,
+        ps: int,
+        n_ps: int,
+        epoch: int,
+        store: MovableStore,
+        own_address: Address,
+        service: Address,
+    ) -> None:
+        self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
+        self._n_ps, self._store = n_ps, store
+        self._address, self._service = own_address, service
+        self._window: Window[Call] = Window()
+        self._op = Op.PULL
+        self._deltas: Mapping[int, int] = {}  # of the current RPCs, if they are pushes
+        self._unsent: deque[Call] = deque()
+        self._served: dict[int, int] = {}  # keys of the current RPCs that the switch has -> value pulled
+        self._commands: deque[Packet] = deque()  # accepted commands, the current one first
+        self._execution: Execution | None = None
+        self._controller_epoch: int | None = None
+        self._latest_seq = [-1] * SLOTS  # of the newest controller, by slot
+        self._last_answers: dict[int, tuple[tuple[int, int], Packet]] = {}  # slot -> (epoch, seq), answer
+        self._ranking: list[tuple[int, int]] = []
+
+    # -- commands
+
+    def command(self, packet: Packet, now: int) -> list[Packet]:
+        """Accept a command of the controller; repeat the answer to one that was answered already."""
+        rpc = packet[Hotline]
+        identity, answer = self._last_answers.get(rpc.seq % SLOTS, (None, None))
+        if answer is not None and identity == (rpc.epoch, rpc.seq):
+            return [address(answer, destination_of(packet), source_of(packet))]
+        if not self._is_new(rpc):
+            return []
+        if packet[HotlineControl].code == Command.RENEW:
+            self._renew(packet[HotlineControl].keys[0])
+        self._commands.append(packet)
+        return self._advance(now)
+
+    def _is_new(self, rpc: Packet) -> bool:
+        # A late copy could undo later commands. Epochs of controllers are compared by serial number
+        # arithmetic (RFC 1982).
+        if rpc.epoch != self._controller_epoch:
+            newest = self._controller_epoch
+            if newest is not None and (rpc.epoch - newest) % _MODULUS >= _MODULUS // 2:
+                return False
+            self._controller_epoch, self._latest_seq = rpc.epoch, [-1] * SLOTS
+        slot = rpc.seq % SLOTS
+        is_new = bool(rpc.seq > self._latest_seq[slot])
+        self._latest_seq[slot] = max(rpc.seq, self._latest_seq[slot])
+        return is_new
+
+    def _renew(self, epoch: int) -> None:
+        """Continue with the switch of an epoch; if it is another one, the old one's values are lost."""
+        if epoch != self._caller.epoch:
+            self._caller = self._caller._replace(epoch=epoch)
+            self._window, self._execution = Window(), None
+            self._unsent.clear()
+            self._commands.clear()
+            self._store.restore()
+
+    def _advance(self, now: int) -> list[Packet]:
+        """Execute commands, one after the other, until one waits for the switch."""
+        packets = []
+        while self._commands and not self._is_waiting:
+            packet = self._commands[0]
+            if self._execution is None:
+                self._execution = self._execute(packet[HotlineControl])
+            try:
+                next(self._execution)
+            except StopIteration as end:
+                self._execution = None
+                self._commands.popleft()
+                packets.append(self._answer(packet, end.value))
+        return packets + self._send(now)
+
+    def _answer(self, packet: Packet, result: Answer) -> Packet:
+        rpc, command = packet[Hotline], packet[HotlineControl]
+        header = Hotline(
+            op=int(Op.CONTROL), flags=RESPONSE, job=rpc.job, worker=CONTROLLER_CALLER, epoch=rpc.epoch,
+            ps=rpc.ps, seq=rpc.seq,
+        )  # fmt: skip
+        body = HotlineControl(code=command.code, status=int(result.status), n=command.n)
+        if result.pairs is not None:
+            body.n = len(result.pairs)
+            body.keys = [key for key, _ in result.pairs]
+            body.values = [value for _, value in result.pairs]
+        answer = header / body
+        self._last_answers[rpc.seq % SLOTS] = (rpc.epoch, rpc.seq), answer
+        return address(answer, destination_of(packet), source_of(packet))
+
+    def _execute(self, command: Packet) -> Execution:
+        if command.code == Command.BUSIEST:
+            first_rank, limit = command.keys
+            if first_rank == 0:  # the first page of a new ranking
+                self._ranking = self._store.busiest(limit)
+            return Answer(Status.OK, self._ranking[first_rank : first_rank + _MAX_RANKS])
+        if command.code in (Command.RENEW, Command.HELLO, Command.PUBLISH, Command.HOLD, Command.SETTLE):
+            return Answer(Status.OK)
+        store = self._store
+        if not all(map(store.is_in_share, command.keys)):
+            return Answer(Status.NOT_OWNED)
+        if command.code == Command.VALUES:
+            return Answer(Status.OK, [(key, store.values.get(key, 0)) for key in command.keys])
+        if command.code == Command.SEED:
+            is_complete = yield from self._seed({key for key in command.keys if store.is_owned(key)})
+        else:
+            is_complete = yield from self._collect({key for key in command.keys if not store.is_owned(key)})
+        return Answer(Status.OK if is_complete else Status.NO_ENTRY)
+
+    def _seed(self, keys: set[int]) -> Generator[None, None, bool]:
+        """Refuse the keys from now on, then add their values to the switch's registers."""
+        values = {key: self._store.give(key) for key in keys}
+        served = yield from self._call_switch(Op.PUSH, values)
+        for key in keys - set(served):  # the switch has no entry
+            self._store.take_back(key, values[key])
+        return keys == set(served)
+
+    def _collect(self, keys: set[int]) -> Generator[None, None, bool]:
+        """Read each value v from the switch, add -v there, and v here."""
+        values = yield from self._call_switch(Op.PULL, dict.fromkeys(keys, 0))
+        negated = {key: -value % _MODULUS for key, value in values.items()}
+        removed = yield from self._call_switch(Op.PUSH, negated)
+        for key in removed:
+            self._store.take_back(key, values[key])
+        return keys == set(removed)
+
+    # -- RPCs to the switch
+
+    def _call_switch(self, op: Op, deltas: Mapping[int, int]) -> Generator[None, None, dict[int, int]]:
+        """Pull keys from the switch, or push deltas to it; return the keys that it has, and their values."""
+        self._window.check_numbers()
+        self._op, self._deltas, self._served = op, deltas, {}
+        self._unsent += pack_hashed(sorted(deltas), self._n_ps)
+        if self._is_waiting:
+            yield
+        return self._served
+
+    @property
+    def _is_waiting(self) -> bool:
+        return bool(self._unsent or len(self._window))
+
+    def _send(self, now: int) -> list[Packet]:
+        packets = []
+        while self._unsent and self._window.has_room:
+            call = self._unsent.popleft()
+            rpc = encode(self._caller, self._op, call, self._deltas)
+            packet = address(rpc, self._address, self._service)
+            packets.append(self._window.send(packet, call, now))
+        return packets
+
+    def handle_answer(self, packet: Packet, now: int) -> list[Packet]:
+        outstanding = self._window.take_answered(packet, now)
+        if outstanding is None:
+            return []
+        answer = packet[Hotline]
+        for lane, key in outstanding.call.keys.items():
+            if answer.served >> lane & 1:
+                self._served[key] = answer.values[lane] if answer.op == Op.PULL else 0
+        return self._advance(now) if not self._is_waiting else self._send(now)
+
+    def deadline(self) -> int | None:
+        return self._window.deadline()
+
+    def wake(self, now: int) -> list[Packet]:
+        return self._window.overdue(now)

@@ -1,0 +1,105 @@
+"""Packing: which key of an operation travels in which lane of which RPC.
+
+The switch serves a *hot* key in one lane only, which a hash of the key determines, but in an RPC to any PS.
+All other keys must go to the PS of their share, in any lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scapy.packet import Packet
+
+from foundation.protocol.hashing import lane_of, ps_of
+from hosts.scapy.packets import KEYS, LANES, NO_KEY, VALUES, Hotline, Op
+
+
+class Caller(NamedTuple):
+    """Who sends RPCs; with another epoch it is another caller."""
+
+    job: int
+    worker: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Call:
+    """One RPC of an operation before it is encoded."""
+
+    ps: int
+    keys: dict[int, int] = field(default_factory=dict)  # lane -> key
+    hashed: int = 0  # bitmap of the lanes whose keys are there by their hash, for the switch to serve
+    refusals: int = 0  # number of times that the PS has refused its keys
+
+    def place(self, key: int, lane: int, is_hashed: bool) -> None:
+        self.keys[lane] = key
+        self.hashed |= is_hashed << lane
+
+    @property
+    def live(self) -> int:
+        return sum(1 << lane for lane in self.keys)
+
+
+def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[Call]:
+    """Return the calls for the keys of an operation, those that reach a PS first.
+
+    Cold keys take as few RPCs to their PS as possible. Each hot key goes to its hash lane, in the first RPC
+    where this lane is free; the others travel in RPCs with hot keys only, which the switch answers alone.
+    """
+    cold_keys: list[list[int]] = [[] for _ in range(n_ps)]
+    hot_keys = []
+    for key in keys:
+        if key in hints:
+            hot_keys.append(key)
+        else:
+            cold_keys[ps_of(key, n_ps)].append(key)
+    chunks = sorted(  # the PSs take turns, as they work at the same time
+        (first, ps, of_ps[first : first + LANES])
+        for ps, of_ps in enumerate(cold_keys)
+        for first in range(0, len(of_ps), LANES)
+    )
+    calls = [Call(ps) for _, ps, _ in chunks]
+    room = [LANES - len(chunk) for *_, chunk in chunks]  # lanes that the cold keys leave free
+    for key in hot_keys:
+        lane = lane_of(key)
+        for k, call in enumerate(calls):
+            if lane not in call.keys and len(call.keys) < room[k]:
+                break
+        else:
+            calls.append(call := Call(ps_of(key, n_ps)))
+            room.append(LANES)
+        call.place(key, lane, is_hashed=True)
+    for call, (*_, chunk) in zip(calls, chunks, strict=False):
+        free_lanes = (lane for lane in range(LANES) if lane not in call.keys)
+        for key, lane in zip(chunk, free_lanes, strict=False):
+            call.place(key, lane, is_hashed=False)
+    return calls
+
+
+def pack_hashed(keys: Iterable[int], n_ps: int, refusals: int = 0) -> list[Call]:
+    """Return calls to the keys' own PSs with each key in its hash lane."""
+    calls: list[Call] = []
+    for key in keys:
+        ps, lane = ps_of(key, n_ps), lane_of(key)
+        call = next((each for each in calls if each.ps == ps and lane not in each.keys), None)
+        if call is None:
+            calls.append(call := Call(ps, refusals=refusals))
+        call.place(key, lane, is_hashed=True)
+    return calls
+
+
+def encode(caller: Caller, op: Op, call: Call, deltas: Mapping[int, int], iteration: int = 0) -> Packet:
+    """Return the request for a call, which the window numbers; only a push has `deltas`, by key."""
+    count = max(call.keys, default=-1) + 1
+    rpc = Hotline(
+        op=int(op), ps=call.ps, count=count, live=call.live, iteration=iteration, **caller._asdict()
+    )
+    if call.keys:
+        rpc.flags = KEYS
+        rpc.keys = [call.keys.get(lane, NO_KEY) for lane in range(count)]
+    if op == Op.PUSH:
+        rpc.flags = KEYS | VALUES
+        rpc.values = [deltas[call.keys[lane]] if lane in call.keys else 0 for lane in range(count)]
+    return rpc

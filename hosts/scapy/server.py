@@ -1,0 +1,269 @@
+"""A parameter server (PS): it holds the values of its share of the parameters, and answers pulls and pushes.
+
+The server is a state machine: `handle` and `wake` take packets and the time, and return the packets to be
+sent. It has no socket and no clock. Commands of the controller, which move keys into the switch and back, are
+in `moves.py`.
+
+A push is not idempotent, so the server adds it *exactly once*: it remembers of each caller and slot the last
+turn, and the lanes that it added then. A later turn is new. A copy of the last turn adds nothing, and gets
+the same answer. Anything older is not answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scapy.layers.inet import UDP
+from scapy.packet import Packet
+
+from foundation.protocol.hashing import ps_of
+from hosts.scapy.moves import Moves
+from hosts.scapy.packets import (
+    LANES,
+    NO_KEY,
+    PS_RPC_PORT,
+    RESPONSE,
+    VALUES,
+    VERSION,
+    WINDOW,
+    Address,
+    Hotline,
+    Op,
+    answer_to,
+    fault_of,
+    length_of,
+    needs_optimiser,
+)
+
+log = logging.getLogger(__name__)
+
+MODULUS = 2**32
+_SIGN = 2**31
+_ALL_LANES = 2**LANES - 1
+
+
+@dataclass(slots=True)
+class JobCounters:
+    """Costs of a job at this PS: bytes are UDP payloads, times in ns."""
+
+    packets: int = 0
+    bytes: int = 0
+    rpcs: int = 0  # packets without copies and late ones
+    proc_wall_ns: int = 0
+    proc_cpu_ns: int = 0
+    duplicates: int = 0
+    stale: int = 0
+    refused_lanes: int = 0
+    applied_lanes: int = 0
+    overflows: int = 0
+
+
+class Store:
+    """The parameters of one job at PS `ps` of `n_ps`; a key of `space` is here or in the switch."""
+
+    def __init__(self, space: Container[int], ps: int, n_ps: int) -> None:
+        self._space, self._ps, self._n_ps = space, ps, n_ps
+        self.values: dict[int, int] = defaultdict(int)
+        self.updates: dict[int, int] = defaultdict(int)  # number of pushes added here
+        self.in_switch: dict[int, int] = {}  # keys that the switch has -> value that it was given
+        self._previous_updates: dict[int, int] = {}  # as of the last call of `busiest`
+
+    def is_in_share(self, key: int) -> bool:
+        return key != NO_KEY and ps_of(key, self._n_ps) == self._ps and key in self._space
+
+    def is_owned(self, key: int) -> bool:
+        return self.is_in_share(key) and key not in self.in_switch
+
+    def add(self, key: int, delta: int) -> bool:
+        """Add a delta to an owned key; return whether the sum has overflowed as a signed number."""
+        value = self.values[key]
+        total = (value + delta) % MODULUS
+        self.values[key] = total
+        self.updates[key] += 1
+        return bool((value ^ total) & (delta ^ total) & _SIGN)
+
+    def give(self, key: int) -> int:
+        """Give an owned key to the switch; return its value."""
+        value = self.values.pop(key, 0)
+        self.in_switch[key] = value
+        return value
+
+    def take_back(self, key: int, value: int) -> None:
+        """Own a key again, to whose value the switch's is added."""
+        self.values[key] = (self.values[key] + value) % MODULUS
+        del self.in_switch[key]
+
+    def restore(self) -> None:
+        """Own all keys again after the loss of the switch, with the values that it had been given."""
+        for key, value in list(self.in_switch.items()):
+            self.take_back(key, value)
+
+    def busiest(self, limit: int) -> list[tuple[int, int]]:
+        """Return (key, updates since the last call), most updates first, after (NO_KEY, their total)."""
+        counts = {key: n - self._previous_updates.get(key, 0) for key, n in self.updates.items()}
+        self._previous_updates = dict(self.updates)
+        ranking = sorted(((n, key) for key, n in counts.items() if n), reverse=True)[:limit]
+        total = min(sum(counts.values()), MODULUS - 1)
+        return [(NO_KEY, total), *((key, n) for n, key in ranking)]
+
+
+@dataclass(slots=True)
+class _Slots:
+    """What a caller's RPCs have done: the last turn of each slot, and the bitmap of lanes it added."""
+
+    turns: list[int] = field(default_factory=lambda: [0] * WINDOW)
+    added: list[int] = field(default_factory=lambda: [0] * WINDOW)
+
+
+class Connection(NamedTuple):
+    """A request that has arrived, for the log of connections."""
+
+    arrival: int  # in ns
+    worker: int
+    job: int
+
+
+class Server:
+    """PS `ps` of `n_ps` with the keys of `space`. `epochs` maps each job to the PS's epoch as a caller.
+
+    `own_address` receives requests, and `service` is where the switch takes the PS's own RPCs.
+    """
+
+    def __init__(
+        self,
+        ps: int,
+        n_ps: int,
+        space: Container[int],
+        epochs: Mapping[int, int],
+        own_address: Address,
+        service: Address,
+    ) -> None:
+        self._ps = ps
+        self.stores = {job: Store(space, ps, n_ps) for job in epochs}
+        own_rpcs = Address(own_address.ip, PS_RPC_PORT)
+        self._moves = {
+            job: Moves(job, ps, n_ps, epoch, self.stores[job], own_rpcs, service)
+            for job, epoch in epochs.items()
+        }
+        self._callers: dict[tuple[int, int, int], _Slots] = defaultdict(_Slots)  # by job, worker and epoch
+        self.counters = {job: JobCounters() for job in epochs}
+        self.connections: list[Connection] = []
+        self.malformed = 0
+        self.misdirected = 0  # number of packets for another PS, of an unknown job, and of answers
+        self._reported: set[str] = set()
+
+    def handle(self, packet: Packet, now: int) -> list[Packet]:
+        """Handle a packet that arrived at `packet.time` (ns); return answers and the PS's own RPCs.
+
+        The loop stamps the two times into the answers to requests (`packets.stamp`).
+        """
+        if (fault := fault_of(packet)) is not None:
+            self.malformed += 1
+            if Hotline in packet and packet[Hotline].version != VERSION:
+                self._report(f"a datagram is not answered: {fault}")
+            return []
+        rpc = packet[Hotline]
+        is_own_answer = packet[UDP].dport == PS_RPC_PORT
+        if rpc.job not in self.counters or rpc.ps != self._ps or bool(rpc.flags & RESPONSE) != is_own_answer:
+            self.misdirected += 1
+            return []
+        if is_own_answer:
+            return self._moves[rpc.job].handle_answer(packet, now)
+        if rpc.op == Op.CONTROL:
+            return self._moves[rpc.job].command(packet, now)
+        if needs_optimiser(rpc):
+            self.malformed += 1
+            self._report(f"a {Op(rpc.op).name} with flags {rpc.flags} is not answered: this PS only adds")
+            return []
+        return self._serve(packet)
+
+    def deadline(self) -> int | None:
+        """Return when `wake` is due, in ns, or None."""
+        dues = (moves.deadline() for moves in self._moves.values())
+        return min((due for due in dues if due is not None), default=None)
+
+    def wake(self, now: int) -> list[Packet]:
+        return [packet for moves in self._moves.values() for packet in moves.wake(now)]
+
+    def _serve(self, packet: Packet) -> list[Packet]:
+        rpc = packet[Hotline]
+        counters, slots = self.counters[rpc.job], self._callers[rpc.job, rpc.worker, rpc.epoch]
+        counters.packets += 1
+        counters.bytes += length_of(rpc)
+        self.connections.append(Connection(int(packet.time), rpc.worker, rpc.job))
+        turn, slot = divmod(rpc.seq, WINDOW)
+        if turn < slots.turns[slot] or turn == 0:  # turns count from 1
+            counters.stale += 1
+            return []
+        is_new = turn > slots.turns[slot]
+        values, added, refused = None, 0, 0
+        if rpc.op == Op.PULL:
+            values, refused = self._pull(rpc)
+        elif rpc.op == Op.PUSH:
+            added = self._push(rpc) if is_new else slots.added[slot]
+            refused = rpc.live & ~rpc.served & ~added
+        elif rpc.iteration:
+            refused = _ALL_LANES & ~self._close_turn(rpc)
+        if is_new:
+            slots.turns[slot], slots.added[slot] = turn, added
+            counters.rpcs += 1
+            counters.refused_lanes += (refused & rpc.live).bit_count()
+        else:
+            counters.duplicates += 1
+        fields = {"flags": RESPONSE} if values is None else {"flags": RESPONSE | VALUES, "values": values}
+        return [answer_to(packet, refused=refused, **fields)]
+
+    def _pull(self, rpc: Packet) -> tuple[list[int], int]:
+        """Return the values of all lanes, those that the switch has served included, and refused lanes."""
+        store, refused = self.stores[rpc.job], 0
+        # Without values the switch has served no lane.
+        values = list(rpc.values or [0] * rpc.count)
+        for lane, key in enumerate(rpc.keys):
+            if rpc.values and rpc.served >> lane & 1:
+                continue
+            values[lane] = store.values.get(key, 0)
+            if rpc.live >> lane & 1 and not store.is_owned(key):
+                refused |= 1 << lane
+        return values, refused & ~rpc.served
+
+    def _push(self, rpc: Packet) -> int:
+        """Add the deltas of all owned keys that the switch has not served; return the bitmap of lanes."""
+        store, added, has_overflow = self.stores[rpc.job], 0, False
+        for lane, key in enumerate(rpc.keys):
+            if (rpc.live & ~rpc.served) >> lane & 1 and store.is_owned(key):
+                has_overflow |= store.add(key, rpc.values[lane])
+                added |= 1 << lane
+        counters = self.counters[rpc.job]
+        counters.applied_lanes += added.bit_count()
+        counters.overflows += has_overflow
+        return added
+
+    def _close_turn(self, rpc: Packet) -> int:
+        """Return the lanes that an earlier push has added; from now on it adds no more.
+
+        A caller whose switch was lost asks this with another epoch: `iteration` is the `seq` of the push, and
+        `t0` its epoch.
+        """
+        slots = self._callers[rpc.job, rpc.worker, rpc.t0 % MODULUS]
+        turn, slot = divmod(rpc.iteration, WINDOW)
+        if slots.turns[slot] < turn:  # if the push comes later, it is a copy, and adds nothing
+            slots.turns[slot], slots.added[slot] = turn, 0
+        return slots.added[slot] if slots.turns[slot] == turn else 0
+
+    def contents(self, job: int, keys: Sequence[int]) -> list[tuple[int, int, bool, int]]:
+        """Return key, value, whether it is here, and number of updates, of those keys in this share."""
+        store = self.stores[job]
+        return [
+            (key, store.values.get(key, 0), store.is_owned(key), store.updates.get(key, 0))
+            for key in keys
+            if store.is_in_share(key)
+        ]
+
+    def _report(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
+            log.error("%s", text)

@@ -1,0 +1,107 @@
+"""Workers and servers of Scapy as processes on loopback addresses, also beside compiled ones."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from foundation.logs.columns import METRICS
+from hosts.workload.generator import R1, generate
+from tests.harness import agents
+from tests.harness.agents import Agent
+
+SIZE = 3000
+JOBS = {1: "baseline", 2: "proxy"}
+NET = f"127.{os.getpid() % 250 + 1}"
+MS = 1_000_000
+COMPILED_WORKER, COMPILED_SERVER = "hosts.worker", "hosts.ps"
+WORKER, SERVER = "hosts.scapy.worker_process", "hosts.scapy.server_process"
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
+    generate(shape, workers=1, steps=10, seed=1).save(tmp_path / "trace")
+    (tmp_path / "logs").mkdir()
+    return tmp_path / "logs"
+
+
+def server_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
+    connected = {job: arm == "baseline" for job, arm in JOBS.items()}
+    changes = {"n_ps": 2, "parameters": SIZE, **changes}
+    return agents.ps_config(log_dir, ps, f"{NET}.2.{ps + 1}", connected, **changes)
+
+
+def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
+    services = [f"{NET}.2.{ps + 1}" for ps in range(2)]
+    changes = {"learning_rate": 0.5, "trace": str(log_dir.parent / "trace"), **changes}
+    return agents.worker_config(log_dir, f"{NET}.1.1", services, JOBS, **changes)
+
+
+def values_after_training(
+    log_dir: Path, worker_module: str, server_modules: tuple[str, str], steps: int
+) -> dict[str, object]:
+    """Train in a closed loop; return what the agents say and hold."""
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(closing(Agent(module, server_config(log_dir, ps), log_dir)))
+            for ps, module in enumerate(server_modules)
+        ]
+        worker = stack.enter_context(closing(Agent(worker_module, worker_config(log_dir), log_dir)))
+        answer = worker.call(cmd="run", job=1, first_step=0, steps=steps, round=2)
+        assert answer["ok"] and answer["malformed"] == 0 and answer["steps"] == steps
+        assert worker.call(cmd="empty", job=1, count=4)["ok"]
+        values = np.zeros(SIZE, np.uint32)
+        for ps, server in enumerate(servers):
+            file = log_dir / f"dump-{ps}.npz"
+            assert server.call(cmd="dump", file=str(file)) == {"ok": True}
+            with np.load(file) as dump:
+                values[dump["job1_keys"].astype(np.int64)] += dump["job1_sums"]
+        stats = [server.call(cmd="stats")["jobs"]["1"] for server in servers]
+        assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2
+    return {
+        "values": values.tolist(), "loss": answer["loss"], "updates": answer["updates_sent"],
+        "applied": sum(each["applied_lanes"] for each in stats), "rpcs": sum(each["rpcs"] for each in stats),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("worker", "servers"),
+    [
+        (WORKER, (SERVER, COMPILED_SERVER)),
+        pytest.param(WORKER, (SERVER, SERVER), marks=pytest.mark.soak),
+        pytest.param(COMPILED_WORKER, (COMPILED_SERVER, SERVER), marks=pytest.mark.soak),
+    ],
+)
+def test_agents_of_scapy_train_the_same_model(log_dir: Path, worker: str, servers: tuple[str, str]) -> None:
+    """One worker in a closed loop computes the same numbers whoever its servers are."""
+    found = values_after_training(log_dir, worker, servers, steps=5)
+    expected = values_after_training(log_dir, COMPILED_WORKER, (COMPILED_SERVER,) * 2, steps=5)
+    assert found == expected
+    assert found["updates"] == found["applied"]
+
+
+def test_the_logs_of_agents_of_scapy(log_dir: Path) -> None:
+    values_after_training(log_dir, WORKER, (SERVER, SERVER), steps=4)
+    rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
+    operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
+    assert dict(operations.group_by(pl.col("op").cast(pl.String)).len().rows()) == {
+        "pull": 4, "push": 4, "step": 4,
+    }  # fmt: skip
+    of_steps = rpcs.filter(pl.col("op").cast(pl.String) != "empty")
+    assert operations.filter(pl.col("op").cast(pl.String) == "step")["rpcs"].sum() == of_steps.height
+    assert rpcs.height == of_steps.height + 4
+    metrics = [f"{name}_us" for name in METRICS]
+    difference = rpcs.select((pl.sum_horizontal(metrics) - pl.col("latency_us")).abs().max())
+    assert difference.item() < 1 and rpcs.select(pl.min_horizontal(metrics).min()).item() >= 0
+    assert rpcs.filter(pl.col("round") == 2)["measured"].all()
+    connections = pl.read_parquet(log_dir / "connections-ps-*.parquet")
+    assert rpcs.height <= connections.height <= rpcs["attempts"].cast(pl.Int64).sum()
+    updates = pl.read_parquet(log_dir / "updates-ps-*.parquet")
+    assert updates["updates"].sum() == of_steps.filter(pl.col("op").cast(pl.String) == "push")["lanes"].sum()
