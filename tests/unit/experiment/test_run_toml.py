@@ -19,7 +19,7 @@ SHIPPED = configuration.RUN_TOML.read_text()
 SETTING = re.compile(r"^(?P<hash># )?(?P<name>\w+) = (?P<value>.*)$|^\[(?P<table>\w+)\]$", re.MULTILINE)
 OTHERS = {
     "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
-    "runs": '"elsewhere"', "arms": '["baseline", "offload"]', "discard_ms": "120",
+    "runs": '"elsewhere"', "rule": '"window"', "arms": '["baseline", "offload"]', "discard_ms": "120",
 }  # fmt: skip
 """Other values of settings that are not numbers, or that have neighbours."""
 
@@ -99,7 +99,9 @@ def test_the_shipped_one_changes_nothing_and_says_nothing(
     arguments = [f"DESIGN={design}", *variables]
     read = outcome(*arguments)
     run_toml.unlink()
-    assert read == outcome(*arguments) and isinstance(read, Config)
+    assert read == outcome(*arguments)
+    # Agents of Scapy refuse designs with packets or servers of their own.
+    assert isinstance(read, Config) == (variables != ["CODEC=scapy"] or design in ("hotset", "none"))
     assert caplog.messages == []
 
 
