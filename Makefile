@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
-VARIABLES := DESIGN TARGET WORKERS PS TOP_K ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
+VARIABLES := DESIGN TARGET WORKERS PS TOP_K RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
 	CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
@@ -10,7 +10,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench repeat fresh-root lock p4 shell clean
+.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench repeat fresh-root lock newest p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -24,12 +24,19 @@ run-topo: setup ## run the experiment; the report lands in runs/latest
 
 test: ## what one runs after every change, or the tests that ARGS names (root: some build a network)
 	@scripts/setup test
-	@$(if $(ARGS),,cd softswitch && ../$(AS_ROOT) ../$(PYTHON) -m pytest -n 3)
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(ARGS)
 
-coverage: ## the same tests with their branch coverage, which takes longer
+test-changed: ## the tests that uncommitted changes can affect, or those since a commit (ARGS="--since main")
 	@scripts/setup test
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(ARGS)
+	@files=$$($(PYTHON) -m tools.affected $(ARGS)) && [ -z "$$files" ] || $(AS_ROOT) $(PYTHON) -m pytest -n 3 $$files
+
+durations: ## run all tests and record how long they take, by which `make test` shares them among processes
+	@scripts/setup test
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --record-durations
+
+coverage: ## the tests of the testbed and its packages with their branch coverage, which takes longer
+	@scripts/setup test
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests packages)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
 	@$(AS_ROOT) $(PYTHON) -m hotline_paper all $(if $(QUICK),--quick) $(ARGS)
@@ -51,7 +58,6 @@ faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="-
 
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@scripts/setup test
-	@$(if $(ARGS),,cd softswitch && ../$(AS_ROOT) ../$(PYTHON) -m pytest -n 3 $(SOAK))
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(SOAK) $(ARGS)
 
 fuzz: setup ## fuzz the parsers of external input, 10 s each (ARGS="ps --seconds 600")
@@ -78,6 +84,10 @@ fresh-root: ## run-topo and test in a fresh root of Debian 13 (ARGS="bookworm 'm
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock
+
+newest: ## try the newest numba and llvmlite on softswitch, in an environment of its own (ARGS: tests)
+	@scripts/setup test
+	@scripts/newest $(ARGS)
 
 p4: ## rebuild the compiled programs (needs p4c-bm2-ss)
 	@$(PYTHON) scripts/p4.py

@@ -126,7 +126,7 @@ def tone_of(claims_by_metric: Claims, metric: Metric) -> Tone:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RunAnswer:
     load: str
     lead: Arm | None
     recommendation: Recommendation
@@ -136,17 +136,17 @@ class Answer:
     """Repetition of the baseline if it was not run, so that noise is unknown; else None."""
 
 
-def answer(summary: Summary) -> Answer:
+def answer(summary: Summary) -> RunAnswer:
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
-        return Answer(load, None, Recommendation.NO_LEAD, {})
+        return RunAnswer(load, None, Recommendation.NO_LEAD, {})
     lead_claims, learning_claim = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     null = repetition_of(lead.reference)
     # Simulated runs have no noise.
     lacks_null = (
         null is not None and not summary.is_simulated and null.name not in summary.loads[load].differences
     )
-    return Answer(
+    return RunAnswer(
         load,
         lead,
         recommend(lead_claims, was_run=lead.name in summary.capacity),

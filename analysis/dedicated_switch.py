@@ -36,29 +36,29 @@ class Capacity:
         return int(self.low > 1) - int(self.high < 1)
 
 
-class Check(NamedTuple):
+class SimulationCheck(NamedTuple):
     metric: Metric
     simulated: Comparison
     measured: Comparison
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class DedicatedSwitchPrediction:
     load: str
     lead: Arm
     recommendation: Recommendation
     claims: Mapping[str, Claim]
     capacity: Capacity | None
     network: Json
-    checks: Sequence[Check]
+    checks: Sequence[SimulationCheck]
     """Checks with the cores of the run's machine, for all metrics but counts."""
 
     @property
-    def misses(self) -> list[Check]:
+    def misses(self) -> list[SimulationCheck]:
         return [check for check in self.checks if _are_disjoint(check.simulated, check.measured)]
 
 
-def predict(summary: Summary) -> Prediction | None:
+def predict(summary: Summary) -> DedicatedSwitchPrediction | None:
     virtual, lead = summary.virtual, summary.lead
     if virtual is None or lead is None or lead.reference is None or virtual.load not in summary.loads:
         return None
@@ -70,7 +70,7 @@ def predict(summary: Summary) -> Prediction | None:
         if name in virtual.own and name in virtual.shared and name in measured
         if not virtual.own[name].is_from_zero_to_zero
     }
-    return Prediction(
+    return DedicatedSwitchPrediction(
         load=virtual.load,
         lead=lead,
         recommendation=recommend(claims, was_run=lead.name in summary.capacity),
@@ -78,7 +78,7 @@ def predict(summary: Summary) -> Prediction | None:
         capacity=_capacity(summary, virtual, lead.name, lead.reference),
         network=virtual.network,
         checks=[
-            Check(metric, simulated=virtual.shared[metric.name], measured=measured[metric.name])
+            SimulationCheck(metric, simulated=virtual.shared[metric.name], measured=measured[metric.name])
             for metric in answer_metrics()
             if metric.kind != "count" and _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
         ],

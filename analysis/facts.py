@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.claims import claims, select_claims
+from analysis.claims import answer, claims, select_claims
 from analysis.metrics import metrics_of_subject
 from analysis.record import COMPILED_CODEC, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
 from analysis.verdict import Claim
 from foundation.designs.arms import arms_by_reference
 
+BMV2 = "bmv2"
 MAX_DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
 MAX_HOT_PART = 0.1
@@ -34,7 +35,7 @@ class SlowAgents:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
+class OperationClaims:
     load: str
     reference: str
     arms: Sequence[tuple[str, Sequence[Claim]]]
@@ -60,20 +61,37 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class OnBmv2:
+    """The rates that a run on BMv2 carried with offload and without; None where they were not measured."""
+
+    lead: Carried | None
+    reference: Carried | None
+    loses: bool
+    """Whether operations take longer with offload, by a claim, and none are claimed to be shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    steps_per_s: float
+    rpcs_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
     slow_agents: Sequence[SlowAgents]
-    operations: Sequence[Operations]
+    operations: Sequence[OperationClaims]
     capacity: Mapping[str, float]  # arm -> steps/s
     drift: Drift | None
     short_blocks: Mapping[str, int]  # load -> steps of a block
     goodput: Mapping[str, float | None]
     """Arm -> values/s of a worker in lockstep runs, like the aggregated throughput of [SwitchML]."""
+    bmv2: OnBmv2 | None
 
 
-def facts(summary: Summary) -> Facts:
+def facts(summary: Summary) -> ReportFacts:
     compiled = summary.agents.get(COMPILED_CODEC)
     checks = summary.capacity_checks
-    return Facts(
+    return ReportFacts(
         slow_agents=[
             SlowAgents(codec, cost, compiled)
             for codec, cost in summary.agents.items()
@@ -95,10 +113,31 @@ def facts(summary: Summary) -> Facts:
             if summary.ended_by is not None and load.block_steps < P99_STEPS
         },
         goodput={} if summary.vector is None else dict(_goodput(summary, summary.vector)),
+        bmv2=_on_bmv2(summary) if summary.target == BMV2 else None,
     )
 
 
-def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
+def _on_bmv2(summary: Summary) -> OnBmv2:
+    lead = summary.lead
+    if lead is None or lead.reference is None or not summary.loads:
+        return OnBmv2(None, None, loses=False)
+    operation_claims = select_claims(answer(summary).claims, metrics_of_subject("answer", "operations"))
+    tones = {claim.tone for claim in operation_claims}
+    return OnBmv2(
+        _carried(summary, lead.name),
+        _carried(summary, lead.reference),
+        loses="worse" in tones and "better" not in tones,
+    )
+
+
+def _carried(summary: Summary, arm: str) -> Carried | None:
+    steps_per_s, measured = summary.capacity.get(arm), next(iter(summary.loads.values())).arms.get(arm)
+    if not steps_per_s or measured is None or not measured.steps:
+        return None
+    return Carried(steps_per_s, steps_per_s * measured.rpcs_per_step)
+
+
+def _operations_at_load(summary: Summary, load: str) -> Iterator[OperationClaims]:
     for baseline, arms in arms_by_reference(summary.loads[load].differences).items():
         arms_with_claims = [
             (arm.name, claims_of_arm)
@@ -106,7 +145,7 @@ def _operations_at_load(summary: Summary, load: str) -> Iterator[Operations]:
             if not arm.is_repetition and (claims_of_arm := _claims_with_intervals(summary, load, arm.name))
         ]
         if arms_with_claims:
-            yield Operations(load, baseline, arms_with_claims)
+            yield OperationClaims(load, baseline, arms_with_claims)
 
 
 def _claims_with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from analysis.claims import Claims, answer
-from analysis.dedicated_switch import Capacity, Prediction
+from analysis.dedicated_switch import Capacity, DedicatedSwitchPrediction
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU, Better, Metric, Tone
 from analysis.statistics import Comparison, comparison_of_ratio
 from analysis.summary import Summary
@@ -71,7 +71,7 @@ class ForestRow:
         return ratio if self.better == "less" else -ratio
 
 
-def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
+def forest(summary: Summary, predicted: DedicatedSwitchPrediction | None) -> list[ForestRow]:
     measured = answer(summary).claims
     dedicated = {} if predicted is None else predicted.claims
     rows = [
@@ -95,7 +95,7 @@ def _effect(claims: Claims, name: str) -> Effect:
     return Effect(claim.change, claim.verdict, claim.tone, claim)
 
 
-def _capacity_row(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
+def _capacity_row(summary: Summary, predicted: DedicatedSwitchPrediction | None) -> ForestRow | None:
     measured = _measured_capacity(summary)
     dedicated = None if predicted is None else _dedicated_capacity(predicted.capacity)
     effects = [effect for effect in (measured, dedicated) if effect is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -15,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
 from analysis.statistics import ALPHA, Comparison
-from foundation.designs.arms import arms_in_order, reference_of, renamed_arm_message
+from foundation.designs.arms import arms_in_order, reference_of, unknown_arm_message
 from foundation.designs.recorded import RecordedDesign, remember
 from foundation.errors import HotlineError, reason_of
 from foundation.logs.columns import LOGS
 from foundation.logs.parts import write_text
 from foundation.logs.update_log import read_head, reading
-from foundation.renamed import FIELDS, find_old
+from foundation.settings import first_error
 
 Json: TypeAlias = dict[str, Any]
 
@@ -37,11 +36,11 @@ End = Literal["decided", "futility", "precision", "budget", "rounds", "script"]
 decide none; intervals are narrow; the time budget; the requested number of rounds; the script has ended."""
 
 
-class _Model(BaseModel):
+class _RecordModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ServerUse(_Model):
+class ServerUse(_RecordModel):
     packets: int = 0
     bytes: int = 0
     proc_wall_ns: int = 0
@@ -61,7 +60,7 @@ ANY = "any"
 _MAX_STRAY_SHARE = 0.01  # share of the program's time on other CPUs up to which it is ignored
 
 
-class ProgramUse(_Model):
+class ProgramUse(_RecordModel):
     """CPU time of the kernel's program, in s, by the CPUs on which it ran.
 
     On a sender's CPU it is part of the sender's CPU time. On other CPUs it is part of the CPU time of any
@@ -96,7 +95,7 @@ class ProgramUse(_Model):
         return self.servers if self.on_servers <= _MAX_STRAY_SHARE * self.total else nan
 
 
-class Block(_Model):
+class Block(_RecordModel):
     round: int
     load: float
     arm: str
@@ -127,19 +126,19 @@ class Block(_Model):
     disturbed: list[str] = Field(default_factory=list)
 
 
-class AgentCost(_Model):
+class AgentCost(_RecordModel):
     """CPU time of an RPC at agents that are connected without a switch, in µs."""
 
     worker_us: float
     server_us: float
 
 
-class CapacityCheck(_Model):
+class CapacityCheck(_RecordModel):
     when: Literal["middle", "end"]
     capacity: dict[str, float]
 
 
-class Staleness(_Model):
+class Staleness(_RecordModel):
     """Ages, at their replacement, of the values that servers publish in the switch, in one arm."""
 
     copies: int
@@ -173,7 +172,7 @@ class Staleness(_Model):
         )  # fmt: skip
 
 
-class Accounting(_Model):
+class Accounting(_RecordModel):
     """The pushed lanes of all jobs after quiescing, by outcome."""
 
     sent: int
@@ -195,7 +194,7 @@ class Accounting(_Model):
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
 
 
-class SimulatedArm(_Model):
+class SimulatedArm(_RecordModel):
     workers_busy: float  # mean share of time that a worker uses the CPU
     servers_busy: float
     communication: float
@@ -209,7 +208,7 @@ class SimulatedArm(_Model):
     retransmissions: int
 
 
-class Simulation(_Model):
+class Simulation(_RecordModel):
     rpcs: int
     packet_passes: int
     events: int
@@ -220,7 +219,7 @@ class Simulation(_Model):
     arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 
-class Virtual(_Model):
+class Virtual(_RecordModel):
     load: str
     own: dict[str, Comparison]
     """Comparisons with a core for each agent, and a dedicated switch."""
@@ -231,7 +230,7 @@ class Virtual(_Model):
     network: Json
 
 
-class RunRecord(_Model):
+class RunRecord(_RecordModel):
     target: str
     datapath: str | None = None
     config: Json
@@ -271,6 +270,14 @@ class RunRecord(_Model):
     def design(self) -> str:
         return reference_of(self.config["arms"]).design
 
+    def arms_by_place(self) -> dict[str, Iterable[str]]:
+        """Return the names of arms by the field that has them."""
+        return {
+            "jobs": self.jobs,
+            "capacity": self.capacity,
+            "blocks": (block.arm for block in (*self.blocks, *self.repeated_blocks)),
+        }
+
     def repeated_spans_us(self) -> list[tuple[int, int]]:
         """Return (begin, end) of the repeated blocks, in µs of Unix time."""
         return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]
@@ -304,10 +311,6 @@ def min_capacity(capacity: Mapping[str, float]) -> float:
     return min(capacity_by_arm(capacity).values())
 
 
-class _JobsByArm(BaseModel):
-    jobs: dict[str, int]
-
-
 def read_record(run: Path) -> RunRecord:
     file = run / "run.json"
     try:
@@ -319,26 +322,25 @@ def read_record(run: Path) -> RunRecord:
     except OSError as error:
         raise AnalysisError(f"{file}: cannot be read: {reason_of(error)}") from error
     try:
-        with suppress(ValidationError):
-            if message := renamed_arm_message(_JobsByArm.model_validate_json(text).jobs):
-                raise AnalysisError(f"{file}: {message}")
         record = RunRecord.model_validate_json(text)
-        if record.recorded_design is not None:
-            remember(record.recorded_design)
-        return record
     except ValidationError as error:
         raise AnalysisError(f"{file}: {_describe(error)}") from None
+    if record.recorded_design is not None:
+        remember(record.recorded_design)
+    for place, arms in record.arms_by_place().items():
+        if message := unknown_arm_message(arms):
+            raise AnalysisError(f"{file}: {place}: {message}")
+    return record
 
 
 def _describe(error: ValidationError) -> str:
-    errors = error.errors()
-    missing = [str(each["loc"][0]) for each in errors if each["type"] == "missing" and len(each["loc"]) == 1]
+    missing = [
+        str(each["loc"][0]) for each in error.errors() if each["type"] == "missing" and len(each["loc"]) == 1
+    ]
     if missing:
         return f"expected the record of a run, got JSON without {', '.join(missing)}"
-    old_names = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in errors)
-    message = next(filter(None, old_names), errors[0]["msg"])
-    place = ".".join(map(str, errors[0]["loc"]))
-    return f"{place}: {message}" if place else f"expected the record of a run, got {message}"
+    message = first_error(error)
+    return message if error.errors()[0]["loc"] else f"expected the record of a run, got {message}"
 
 
 def open_log(run: Path, log: str) -> pl.LazyFrame:

@@ -7,14 +7,14 @@ from pathlib import Path
 import polars as pl
 
 from analysis.claims import answer, claims, metric_rows, select_claims
-from analysis.dedicated_switch import Check, Prediction, predict
+from analysis.dedicated_switch import DedicatedSwitchPrediction, SimulationCheck, predict
 from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
 from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import Tone, metrics_of_table
-from analysis.page.build import Columns, Page, Result, build, drawings, glossary
+from analysis.page.build import Page, Result, ResultColumns, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
@@ -23,9 +23,9 @@ from analysis.summary import LoadSummary, Summary
 from analysis.verdict import Claim
 from analysis.wording import (
     AnswerText,
+    ReportTable,
     Row,
     Sentence,
-    Table,
     difference,
     in_sentences,
     pairs,
@@ -92,18 +92,20 @@ def result(record: RunRecord, summary: Summary) -> Result:
     )
 
 
-def _dedicated_verdict(summary: Summary, predicted: Prediction) -> list[str]:
+def _dedicated_verdict(summary: Summary, predicted: DedicatedSwitchPrediction) -> list[str]:
     """Return the verdict for a dedicated switch, and a sentence for each column with its figures, if any."""
     return texts("headline", predicted, answer(summary).claims, summary=summary)
 
 
-def _columns(summary: Summary, predicted: Prediction | None) -> Columns:
+def _columns(summary: Summary, predicted: DedicatedSwitchPrediction | None) -> ResultColumns:
     if summary.is_simulated:
-        return Columns("", "simulated")
-    return Columns("" if predicted is None else "dedicated switch", "this machine")
+        return ResultColumns("", "simulated")
+    return ResultColumns("" if predicted is None else "dedicated switch", "this machine")
 
 
-def _groups_by_reason(rows: Sequence[ForestRow], columns: Columns) -> list[tuple[str, list[str], Effect]]:
+def _groups_by_reason(
+    rows: Sequence[ForestRow], columns: ResultColumns
+) -> list[tuple[str, list[str], Effect]]:
     """Return the rows that are not claimed: (column, titles of rows, an effect of them) for each reason."""
     groups: dict[tuple[object, ...], tuple[str, list[str], Effect]] = {}
     for column, effects in (
@@ -117,7 +119,7 @@ def _groups_by_reason(rows: Sequence[ForestRow], columns: Columns) -> list[tuple
     return list(groups.values())
 
 
-def _prediction_errors(summary: Summary, predicted: Prediction) -> list[Check]:
+def _prediction_errors(summary: Summary, predicted: DedicatedSwitchPrediction) -> list[SimulationCheck]:
     measured = answer(summary).claims
     return [
         miss
@@ -168,7 +170,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     return report
 
 
-def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
+def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> ReportTable:
     drawn_figures = list(figures([source], progress))
     comparison = paper_table(source, drawn_figures, None)
     page = Page(
@@ -182,13 +184,13 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
     return comparison
 
 
-def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summary | None) -> Table:
+def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summary | None) -> ReportTable:
     paper_findings = findings(source.arms, drawn_figures, summary)
     head = ("", "paper", *column_titles(source.arms).values())
     rows: list[Row] = [
         (finding.quantity, plain(finding.paper), *map(plain, finding.measured)) for finding in paper_findings
     ]
-    return Table(f"What Pan et al. found, and what the logs of {source.name} say", head, rows)
+    return ReportTable(f"What Pan et al. found, and what the logs of {source.name} say", head, rows)
 
 
 def provenance_rows(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
@@ -220,7 +222,7 @@ def _program_us_per_frame(record: RunRecord) -> float | None:
     return ns / frames / 1e3 if ns and frames else None
 
 
-def difference_tables(summary: Summary, name: str) -> Iterator[Table]:
+def difference_tables(summary: Summary, name: str) -> Iterator[ReportTable]:
     load = summary.loads[name]
     for baseline, arms in arms_by_baseline(summary, load).items():
         rows: list[Row] = [
@@ -233,7 +235,9 @@ def difference_tables(summary: Summary, name: str) -> Iterator[Table]:
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         title = _render_line("table_title", name, baseline, summary=summary)
-        yield Table(title, head, rows, table_notes(summary, name, arms) if rows else texts("no_round", load))
+        yield ReportTable(
+            title, head, rows, table_notes(summary, name, arms) if rows else texts("no_round", load)
+        )
 
 
 def table_notes(summary: Summary, name: str, arms: Sequence[Arm]) -> list[str]:
@@ -263,14 +267,14 @@ def _difference_cell(change: Comparison | None, tone: Tone) -> Sentence:
     return plain("–") if change is None or change.is_from_zero_to_zero else (difference(change, tone),)
 
 
-def durability_table(summary: Summary) -> Table:
+def durability_table(summary: Summary) -> ReportTable:
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
         (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
         for metric in metrics_of_table("durability")
     ]
     title = _render_line("durability_title", summary=summary)
-    return Table(title, ("", *arms), rows, texts("durability_note"))
+    return ReportTable(title, ("", *arms), rows, texts("durability_note"))
 
 
 def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:

@@ -50,17 +50,18 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, renamed_arm_message
+from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, unknown_arm_message
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, has_load, load_name
 from foundation.logs.update_log import reading
+from foundation.settings import first_error
 
 
-class _Model(BaseModel):
+class _SummaryModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Distribution(_Model):
+class LatencyStatistics(_SummaryModel):
     """Statistics of a latency in µs; None without measurements."""
 
     mean: float | None
@@ -69,15 +70,15 @@ class Distribution(_Model):
     p99: float | None
 
 
-class ArmSummary(_Model):
+class ArmSummary(_SummaryModel):
     """Statistics of an arm: server use over whole blocks, latencies of measured steps, extra metrics."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
     rpcs_per_step: float
-    op_latency_us: dict[str, Distribution]
-    rpc_latency_us: Distribution
-    rpc_latency_by_class_us: dict[str, Distribution]
+    op_latency_us: dict[str, LatencyStatistics]
+    rpc_latency_us: LatencyStatistics
+    rpc_latency_by_class_us: dict[str, LatencyStatistics]
     rpcs_per_step_by_class: dict[str, float]
     metrics_us: dict[str, float | None]
     """Part of an RPC (`foundation.logs.columns.METRICS`), or `switch`, its residence there -> mean in µs."""
@@ -89,7 +90,7 @@ class ArmSummary(_Model):
     durability: dict[str, float] | None = None
     step_us: float | None
     """Mean duration of a step, from the pull's scheduled start to the push's last response."""
-    step_latency_us: Distribution
+    step_latency_us: LatencyStatistics
     loss: float | None
 
     def value_of(self, metric: Metric) -> float | None:
@@ -99,7 +100,7 @@ class ArmSummary(_Model):
         return None if node is None else float(node)
 
 
-class Updates(_Model):
+class Updates(_SummaryModel):
     sent: int
     applied: int
     lost: int
@@ -109,7 +110,7 @@ class Updates(_Model):
     uncollected: int = 0
 
 
-class LoadSummary(_Model):
+class LoadSummary(_SummaryModel):
     offered_rate: float | None
     alpha: float = ALPHA
     rounds: int
@@ -131,14 +132,14 @@ class LoadSummary(_Model):
         return bool(comparisons) and all(comparison.low is None for comparison in comparisons)
 
 
-class ProgramShare(_Model):
+class ProgramShare(_SummaryModel):
     workers: float  # share of the workers' CPU time that the program used
     servers: float  # the same of the servers' CPU time
     cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
     """Cores that the program used, in CPU seconds per second."""
 
 
-class Summary(_Model):
+class Summary(_SummaryModel):
     """The results of a run; fields that its record also has are described in `analysis.record`."""
 
     target: str
@@ -155,7 +156,7 @@ class Summary(_Model):
     durable: str | None = None  # the setting `journal_sync`; None without a journal
     restarts: dict[str, int] = {}
     changed_arms: list[str] = []
-    empty_rpc_latency_us: Distribution
+    empty_rpc_latency_us: LatencyStatistics
     """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
     chance_loss: float | None = None
@@ -260,7 +261,7 @@ def _read_log(run: Path, log: str) -> pl.DataFrame:
     file = run / f"{log}.parquet"
     with reading(file):
         rows = scan_log(run, log).collect()
-    if message := renamed_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
+    if message := unknown_arm_message(rows["arm"].unique().drop_nulls().cast(pl.String)):
         raise AnalysisError(f"{file}: {message}")
     return rows
 
@@ -272,9 +273,9 @@ def read_summary(run: Path) -> Summary:
     except OSError as error:
         raise AnalysisError(f"{run}: has no summary.json, `./hotline report` makes it") from error
     except ValidationError as error:
-        raise AnalysisError(f"{file}: {error.errors()[0]['msg']}") from error
-    if message := renamed_arm_message(summary.capacity):
-        raise AnalysisError(f"{file}: {message}")
+        raise AnalysisError(f"{file}: {first_error(error)}") from error
+    if message := unknown_arm_message(summary.capacity):
+        raise AnalysisError(f"{file}: capacity: {message}")
     return summary
 
 
@@ -479,5 +480,7 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
     )
 
 
-def _to_distribution(values: Mapping[str, float]) -> Distribution:
-    return Distribution.model_validate({name: values.get(name) for name in Distribution.model_fields})
+def _to_distribution(values: Mapping[str, float]) -> LatencyStatistics:
+    return LatencyStatistics.model_validate(
+        {name: values.get(name) for name in LatencyStatistics.model_fields}
+    )

@@ -14,7 +14,7 @@ from rich.text import Text
 from analysis.claims import metric_rows
 from analysis.forest import Effect, ForestRow
 from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
-from analysis.page.build import Columns
+from analysis.page.build import ResultColumns
 from analysis.record import RunRecord
 from analysis.report import answers, arms_by_baseline, fact_sentences, result, table_notes
 from analysis.statistics import Comparison
@@ -146,7 +146,7 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
         console.print(Text(figures))
 
 
-def _forest_table(rows: Sequence[ForestRow], columns: Columns) -> TerminalTable:
+def _forest_table(rows: Sequence[ForestRow], columns: ResultColumns) -> TerminalTable:
     has_dedicated = bool(columns.dedicated)
     table = new_table("change in %", [*filter(None, columns)], _FOREST_CELL_PADDING)
     for row in rows:

@@ -59,7 +59,7 @@ class AnswerText(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[Row]

@@ -16,10 +16,11 @@ import finsy as fy
 import grpc
 from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
+from finsy.p4schema import P4BitsType, P4Register
 from typing_extensions import Self
 
-from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import Row, RowEncoder, Update
+from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
+from controller.tables import RowEncoder, TableRow, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known_names
@@ -46,8 +47,8 @@ _DEFAULT_WIRE_VERSION = "1"  # of programs whose p4info names no version
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_TIMEOUT_S
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Row)
-E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
+R = TypeVar("R", bound=TableRow)
+E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
 
 
 class SwitchClient:
@@ -90,7 +91,7 @@ class SwitchClient:
 
     async def commit_pipeline(self) -> bool:
         """Commit the design's pipeline; return False, without a change, if the switch runs it already."""
-        if self._switch.p4info.has_p4info(_schema(self._design).p4info):
+        if self._switch.p4info.has_p4info(schema_of(self._design).p4info):
             return False
         await self._disconnect()
         # finsy commits the two files when it becomes primary.
@@ -106,15 +107,15 @@ class SwitchClient:
                 "after the last worker has left; otherwise it was restarted and has lost its tables and "
                 "registers, or was never set up: start the testbed again"
             )
-        if not self._switch.p4info.has_p4info(_schema(self._design).p4info):
+        if not self._switch.p4info.has_p4info(schema_of(self._design).p4info):
             schema = self._switch.p4info
             for known_name in known_names():
                 known_design = find_design(known_name)
-                if schema.has_p4info(_schema(known_design).p4info):
+                if schema.has_p4info(schema_of(known_design).p4info):
                     if known_design.controlled_as == self._design.name:
                         self._design = known_design  # a variant, which this controller can handle, too
                         return
-                    raise PipelineError(
+                    raise OtherPipeline(
                         f"switch {self.address} runs the design {known_name}, expected {self._design.name}; "
                         "nothing was changed"
                     )
@@ -126,7 +127,7 @@ class SwitchClient:
                     "start switch, agents and controller from the same version of Hotline"
                 )
             tables = ", ".join(table.alias for table in self._switch.p4info.tables)
-            raise PipelineError(
+            raise OtherPipeline(
                 f"switch {self.address} runs another pipeline than {self._design.program.name}, with "
                 f"the tables {tables[:_MAX_SHOWN_CHARACTERS] or 'none'}; nothing was changed"
             )
@@ -148,10 +149,46 @@ class SwitchClient:
         counts = await self._read_counts([fy.P4CounterEntry(name, index=index) for index in indices])
         return [counts[index] for index in indices]
 
+    async def read_register(self, name: str, first: int = 0, count: int | None = None) -> list[int]:
+        """Return `count` cells of a register array, from cell `first` on; by default all after it.
+
+        `name` is that of the p4info, `HotlineIngress.aggregate.sums`, or its end if that is unique, `sums`.
+        Raises `RegisterError` without such cells, and `DeviceError` for a target that reads no registers.
+        """
+        register = self._find_register(name)
+        stop = register.size if count is None else first + count
+        if not 0 <= first <= stop <= register.size:
+            raise RegisterError(
+                f"register {register.name}: expected cells from 0 to {register.size - 1}, "
+                f"got {first} to {stop - 1}"
+            )
+        # An entry without an index stands for all cells, in one request.
+        filters = (
+            [fy.P4RegisterEntry(register.alias)]
+            if (first, stop) == (0, register.size)
+            else [fy.P4RegisterEntry(register.alias, index=index) for index in range(first, stop)]
+        )
+        cells: dict[int, int] = {}
+        with self._translate_errors("read"):
+            for start in range(0, len(filters), BATCH):
+                entries = await self._await_rpc(self._read_entities(filters[start : start + BATCH]))
+                cells.update((entry.index or 0, cast(int, entry.data)) for entry in entries)
+        return [cells[index] for index in range(first, stop)]
+
+    def _find_register(self, name: str) -> P4Register:
+        registers = schema_of(self._design).registers
+        register = registers.get(name)
+        if register is None:
+            names = ", ".join(register.name for register in registers) or "none"
+            raise RegisterError(f"{self._design.program.name}: expected a register ({names}), got {name!r}")
+        if not isinstance(register.type_spec, P4BitsType):
+            raise RegisterError(f"register {register.name}: expected cells of a bit<W> or int<W>")
+        return register
+
     async def write(self, updates: Sequence[Update]) -> None:
         """Apply updates of different entries, in any order, `BATCH` per Write."""
         # Concurrently: the switch works on one batch while the next is encoded.
-        encoder = RowEncoder(_schema(self._design).p4info)
+        encoder = RowEncoder(schema_of(self._design).p4info)
         await gather_or_cancel(
             self._write_batch(encoder, updates[start : start + BATCH])
             for start in range(0, len(updates), BATCH)
@@ -318,7 +355,7 @@ def _is_host_and_port(text: str) -> bool:
 def _find_wire_version(schema: fy.P4Schema, design: Design) -> str | None:
     # A program with other tables is not one of this project, and so has no wire version.
     has_same_tables = {table.alias for table in schema.tables} == {
-        table.alias for table in _schema(design).tables
+        table.alias for table in schema_of(design).tables
     }
     if not has_same_tables or not schema.p4info:
         return None
@@ -326,7 +363,7 @@ def _find_wire_version(schema: fy.P4Schema, design: Design) -> str | None:
 
 
 @cache
-def _schema(design: Design) -> fy.P4Schema:
+def schema_of(design: Design) -> fy.P4Schema:
     try:
         return fy.P4Schema(design.p4info)
     except OSError as error:

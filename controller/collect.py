@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from controller.controller import Controller
 from controller.hotset.control import CONTROL as HOTSET
-from controller.tables import CallerKind, InitialRow, Worker
-from foundation.designs.interface import Arm, Hosts
+from controller.tables import CallerKind, InitialRow, WorkerRow
+from foundation.designs.interface import Arm, SwitchHosts
 from foundation.protocol.control import Command
 from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
+def _rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
     rows = HOTSET.rows(hosts, arms, epoch)
-    ps_callers = [row for row in rows if isinstance(row, Worker) and row.kind is CallerKind.PRIVILEGED]
-    first_free_row = sum(isinstance(row, Worker) for row in rows)  # of the exactly-once cells
+    ps_callers = [row for row in rows if isinstance(row, WorkerRow) and row.kind is CallerKind.PRIVILEGED]
+    first_free_row = sum(isinstance(row, WorkerRow) for row in rows)  # of the exactly-once cells
     collectors = (
         replace(
             caller,

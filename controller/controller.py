@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
-from controller.hotset.migrate import Plan, Progress, execute, plan
+from controller.hotset.migrate import MigrationPlan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota
 from controller.inband import ANSWER_TIMEOUT_S, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
@@ -22,10 +22,10 @@ from controller.tables import (
     Change,
     HotParam,
     InitialRow,
-    Job,
-    Server,
+    JobRow,
+    ServerRow,
     Update,
-    Worker,
+    WorkerRow,
 )
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import DEFAULT
@@ -102,15 +102,15 @@ class Controller:
         self._switch.check_pipeline()
         await self._switch.write([Update(Change.DELETE, row) for row in rows])
 
-    async def plan(self, job: int, keys: Sequence[int]) -> Plan:
+    async def plan(self, job: int, keys: Sequence[int]) -> MigrationPlan:
         """Return the moves that `load` would make."""
         other_plans, own_plan = await self._plan(job, keys)
-        return Plan(
+        return MigrationPlan(
             tuple(chain(*(other_plan.moves for other_plan in other_plans.values()), own_plan.leaving)),
             own_plan.arriving,
         )
 
-    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> Plan:
+    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> MigrationPlan:
         """Make `keys` a job's hot set by moving the difference; the keys are parked if offload is off.
 
         Other jobs give back the slots that the job needs within its quota. Return the job's own moves.
@@ -120,7 +120,7 @@ class Controller:
             await self._execute(other, other_plan, renew=True, progress=no_progress)
         return await self._execute(job, own_plan, renew=True, progress=progress)
 
-    async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, Plan], Plan]:
+    async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, MigrationPlan], MigrationPlan]:
         """Return the plans of other jobs, which give slots back, and the plan of the load after them."""
         await self.job(job)
         params = await self._switch.read(HotParam)
@@ -159,16 +159,16 @@ class Controller:
             self._execute(job, job_plan, renew, make_job_progress(job)) for job, job_plan in plans.items()
         )
 
-    async def unload(self, job: int, *, progress: Progress = no_progress) -> Plan:
+    async def unload(self, job: int, *, progress: Progress = no_progress) -> MigrationPlan:
         """Move the values of all keys of a job back to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
 
-    async def plan_offload(self, job: int, is_on: bool) -> Plan:
+    async def plan_offload(self, job: int, is_on: bool) -> MigrationPlan:
         await self.job(job)
         params = await self._switch.read(HotParam)
         return plan(params, job, [param.key for param in params if param.job == job], is_on)
 
-    async def set_offload(self, job: int, is_on: bool, *, progress: Progress = no_progress) -> Plan:
+    async def set_offload(self, job: int, is_on: bool, *, progress: Progress = no_progress) -> MigrationPlan:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
         keys = [param.key for param in await self._switch.read(HotParam) if param.job == job]
@@ -194,8 +194,8 @@ class Controller:
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
 
-    async def _renew_epochs(self, inband: InBand, servers: Sequence[Server]) -> None:
-        rows = await self._switch.read(Worker)
+    async def _renew_epochs(self, inband: InBand, servers: Sequence[ServerRow]) -> None:
+        rows = await self._switch.read(WorkerRow)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
         server_epochs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
         await gather_or_cancel(
@@ -219,6 +219,11 @@ class Controller:
         quota = round_quota(keys)
         check_quota(job, quota, await self.quotas())
         await self.install(replace(row, quota=quota))
+
+    async def read_register(self, name: str, first: int = 0, count: int | None = None) -> list[int]:
+        """Return cells of a register array of the design's program; see `SwitchClient.read_register`."""
+        self._switch.check_pipeline()
+        return await self._switch.read_register(name, first, count)
 
     async def counters(self) -> Counters:
         self._switch.check_pipeline()
@@ -264,7 +269,9 @@ class Controller:
             values = await inband.read(servers, [param.key for param in params])
         return [Register(param, values.get(param.key)) for param in params]
 
-    async def _execute(self, job: int, job_plan: Plan, renew: bool, progress: Progress) -> Plan:
+    async def _execute(
+        self, job: int, job_plan: MigrationPlan, renew: bool, progress: Progress
+    ) -> MigrationPlan:
         servers = await self._read_servers(job)
         async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
             moved_keys = [move.param.key for move in job_plan.moves if move.command is not None]
@@ -281,7 +288,7 @@ class Controller:
             )
         return job_plan
 
-    async def job(self, job: int) -> Job:
+    async def job(self, job: int) -> JobRow:
         """Return a job's row; raise `UnknownJob` without one."""
         self._switch.check_pipeline()
         jobs = await self._read_jobs()
@@ -290,12 +297,12 @@ class Controller:
             raise UnknownJob(f"job {job} is not on the switch; its jobs: {known_jobs}")
         return jobs[job]
 
-    async def _read_jobs(self) -> dict[int, Job]:
-        return {row.job: row for row in await self._switch.read(Job)}
+    async def _read_jobs(self) -> dict[int, JobRow]:
+        return {row.job: row for row in await self._switch.read(JobRow)}
 
-    async def _read_servers(self, job: int) -> list[Server]:
+    async def _read_servers(self, job: int) -> list[ServerRow]:
         await self.job(job)
-        rows = await self._switch.read(Server)
+        rows = await self._switch.read(ServerRow)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
         if not servers or [row.ps for row in servers] != list(range(len(servers))):
             ids = ", ".join(str(row.ps) for row in servers) or "none"
@@ -304,14 +311,14 @@ class Controller:
 
     @asynccontextmanager
     async def _registered_caller(self, epoch: int, job: int) -> AsyncIterator[None]:
-        workers = await self._switch.read(Worker)
+        workers = await self._switch.read(WorkerRow)
         # The row of a killed controller is still there.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
         free_rows = sorted(set(range(ROWS)) - {row.row for row in workers})
         if not free_rows:
             raise DeviceError(f"all {ROWS} rows of table workers are taken")
         host = addressing.controller()
-        row = Worker(
+        row = WorkerRow(
             job=job,
             worker=CONTROLLER_CALLER,
             epoch=epoch,

@@ -11,6 +11,10 @@ class HotSetError(ControllerError):
     """A file is not a hot set, or the hot set does not fit into the switch."""
 
 
+class RuleError(ControllerError):
+    """A rule of hot sets cannot be found or used, or has chosen wrong keys."""
+
+
 class QuotaError(ControllerError):
     """The quotas of all jobs together do not fit into the switch."""
 
@@ -23,12 +27,20 @@ class PipelineError(DeviceError):
     """The switch runs no pipeline, or not the expected pipeline."""
 
 
+class OtherPipeline(PipelineError):
+    """The switch runs the program of another design than the expected one."""
+
+
 class NotPrimary(DeviceError):
     """Another controller is primary, so this controller may not write."""
 
 
 class UnknownJob(ControllerError):
     """The switch has no entry for a job, or lacks some of its parameter servers."""
+
+
+class RegisterError(ControllerError):
+    """The program has no such register array, or the array no such cells."""
 
 
 class UnknownKey(ControllerError):

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from controller.controller import Controller
-from controller.tables import Group, InitialRow, Ipv4, Mac, Replica, Route, Row
-from foundation.designs.interface import ControllerOps, Hosts
+from controller.tables import GroupRow, InitialRow, Ipv4, Mac, Replica, Route, TableRow
+from foundation.designs.interface import ControllerOps, SwitchHosts
 from foundation.protocol import addressing
 
 
-def routes(hosts: Hosts) -> Iterator[Route]:
+def routes(hosts: SwitchHosts) -> Iterator[Route]:
     for number in range(1, hosts.all_workers + 1):
         yield Route(addressing.worker(number).mac, hosts.worker_port(number))
     for number in range(1, hosts.all_servers + 1):
@@ -19,7 +19,7 @@ def routes(hosts: Hosts) -> Iterator[Route]:
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver(Row):
+class ReceiverRow(TableRow):
     """Table `receivers`: the address to which the multicasts for a worker go."""
 
     TABLES = ("receivers",)
@@ -34,22 +34,22 @@ def multicast_group(job_number: int) -> int:
     return job_number + 1  # in a packet's metadata 0 means no multicast
 
 
-def receiver_of(hosts: Hosts, job_number: int, worker: int) -> int:
+def receiver_of(hosts: SwitchHosts, job_number: int, worker: int) -> int:
     """Return the receiver number of worker `worker` (from 0) of job `job_number` (from 0)."""
     return job_number * hosts.workers + worker + 1
 
 
-def receivers(hosts: Hosts, job_number: int) -> Iterator[InitialRow]:
+def receivers(hosts: SwitchHosts, job_number: int) -> Iterator[InitialRow]:
     replicas = []
     for worker in range(hosts.workers):
         global_worker, receiver = hosts.worker(worker + 1, job_number), receiver_of(hosts, job_number, worker)
         host = addressing.worker(global_worker)
-        yield Receiver(receiver, host.mac, host.address)
+        yield ReceiverRow(receiver, host.mac, host.address)
         replicas.append(Replica(hosts.worker_port(global_worker), receiver))
-    yield Group(multicast_group(job_number), tuple(replicas))
+    yield GroupRow(multicast_group(job_number), tuple(replicas))
 
 
-def _rows(hosts: Hosts, _arms: object, _epoch: int) -> list[InitialRow]:
+def _rows(hosts: SwitchHosts, _arms: object, _epoch: int) -> list[InitialRow]:
     return list(routes(hosts))
 
 

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
-from controller.tables import Server
+from controller.tables import ServerRow
 from foundation.concurrency import gather_or_cancel
 from foundation.errors import MalformedDatagram
 from foundation.protocol import addressing, codec, control, frames
@@ -57,7 +57,7 @@ class InBand:
         self._timeout_s = timeout_s
         self._pending_commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
         self._pending_reads: dict[int, asyncio.Future[Message]] = {}
-        self._free_seqs_by_server: dict[Server, asyncio.Queue[int]] = {}
+        self._free_seqs_by_server: dict[ServerRow, asyncio.Queue[int]] = {}
         host = addressing.controller()
         self._source = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
 
@@ -72,7 +72,7 @@ class InBand:
         with suppress(asyncio.CancelledError):
             await self._receiver
 
-    async def check(self, servers: Sequence[Server], keys: Sequence[int]) -> None:
+    async def check(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> None:
         """Raise `NoAnswer` unless the PS of every key answers, `MoveRefused` unless it has the key."""
         ps_ids = ps_ids_of(np.array(keys, dtype=np.uint64), len(servers)).tolist()
         keys_by_ps: dict[int, list[int]] = {}
@@ -85,7 +85,7 @@ class InBand:
             for start in range(0, len(ps_keys), chunk_size)
         )
 
-    async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
+    async def move(self, command: Command, server: ServerRow, keys: Sequence[int]) -> None:
         status = (await self._command(command, server, keys)).status
         if status is not Status.OK:
             raise MoveRefused(
@@ -93,10 +93,10 @@ class InBand:
                 f"with {status.name}; load again to finish"
             )
 
-    async def execute(self, command: Command, server: Server, epoch: int | None = None) -> None:
+    async def execute(self, command: Command, server: ServerRow, epoch: int | None = None) -> None:
         await self._command(command, server, [] if epoch is None else [epoch])
 
-    async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
+    async def busiest(self, server: ServerRow, limit: int) -> tuple[Keys, Values]:
         """Return keys [n] and their updates since the last call; the first key, `NO_KEY`, has the total."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
@@ -106,7 +106,7 @@ class InBand:
             pages.append((answer.keys, answer.values))
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
-    async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
+    async def read(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> dict[int, int]:
         """Return the switch's int32 values of `keys`; its table `workers` must have this caller's row."""
         if not keys:
             return {}
@@ -131,14 +131,14 @@ class InBand:
                     values_by_key[keys[positions[lane]]] = values[lane]
         return values_by_key
 
-    async def _check_keys(self, server: Server, keys: Sequence[int]) -> None:
+    async def _check_keys(self, server: ServerRow, keys: Sequence[int]) -> None:
         if (await self._command(Command.VALUES, server, keys)).status is not Status.OK:
             raise MoveRefused(
                 f"PS {server.ps} at {server.addr} does not have all of the keys {keys[0]}, ...: not all "
                 f"are parameters of job {server.job}; nothing was changed"
             )
 
-    async def _read(self, server: Server, live: int, keys: Keys, free_seqs: asyncio.Queue[int]) -> Message:
+    async def _read(self, server: ServerRow, live: int, keys: Keys, free_seqs: asyncio.Queue[int]) -> Message:
         """Pull keys [count], each in its lane; 1 bits of `live` mark the lanes in use."""
         seq = await free_seqs.get()
         header = Header(
@@ -165,7 +165,7 @@ class InBand:
         free_seqs.put_nowait(seq + WINDOW)  # the same slot in its next turn
         return answer
 
-    async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
+    async def _command(self, command: Command, server: ServerRow, keys: Sequence[int]) -> Control:
         free_seqs = self._free_seqs_by_server.setdefault(server, _free_seqs(control.SLOTS, first_seq=0))
         seq = await free_seqs.get()
         if seq > MAX_U32:

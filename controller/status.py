@@ -1,9 +1,9 @@
-"""The state of a switch: all its tables and counters."""
+"""The state of a switch, all its tables and counters, and the counters' rates between two readings."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -12,7 +12,7 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from controller.client import SwitchClient
-from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
+from controller.tables import CallerKind, HotParam, JobRow, KeyState, ServerRow, WorkerRow
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.header import LANES
 
@@ -76,17 +76,17 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class SwitchStatus:
-    jobs: tuple[Job, ...]
-    servers: tuple[Server, ...]
-    workers: tuple[Worker, ...]
+    jobs: tuple[JobRow, ...]
+    servers: tuple[ServerRow, ...]
+    workers: tuple[WorkerRow, ...]
     params: tuple[HotParam, ...]
     counters: Counters
 
     def count_states(self, job: int) -> dict[str, int]:
         counts = Counter(param.state for param in self.params if param.job == job)
-        return {state.value: counts[state] for state in State}
+        return {state.value: counts[state] for state in KeyState}
 
-    def callers(self, job: int) -> list[Worker]:
+    def callers(self, job: int) -> list[WorkerRow]:
         return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
     def count_entries_by_lane(self) -> list[int]:
@@ -106,9 +106,9 @@ async def read_counters(switch: SwitchClient) -> Counters:
 
 async def read_status(switch: SwitchClient) -> SwitchStatus:
     return SwitchStatus(
-        jobs=tuple(await switch.read(Job)),
-        servers=tuple(await switch.read(Server)),
-        workers=tuple(await switch.read(Worker)),
+        jobs=tuple(await switch.read(JobRow)),
+        servers=tuple(await switch.read(ServerRow)),
+        workers=tuple(await switch.read(WorkerRow)),
         params=tuple(await switch.read(HotParam)),
         counters=await read_counters(switch),
     )
@@ -124,3 +124,53 @@ async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[
         counts = await switch.read_counter_cells(f"aggregate_{lane:02d}.pushes", lane_slots)
         pushes |= {(lane, slot): count for slot, count in zip(lane_slots, counts, strict=True)}
     return [pushes[param.lane, param.slot] for param in params]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The counters at one time, and their rates since the previous reading.
+
+    Keys of `totals` and `per_s`: `rpcs_<outcome>`; `lanes` of workers' RPCs, without retransmissions, and
+    the `hits` among them; `overflows`; `drops` and `drops_<reason>`.
+    """
+
+    at_s: float
+    """Time of the reading on a monotonic clock, in s."""
+    totals: dict[str, int]
+    """Counts since the pipeline was committed."""
+    hit_share: float | None
+    """Share of lanes that hit: in the interval or, if it is None, since the commit; None without lanes."""
+    interval_s: float | None = None  # time since the previous reading
+    per_s: dict[str, float] | None = None
+    """Counts per second over the interval; None for a first reading and after a reset."""
+    was_reset: bool = False
+    """Whether a counter decreased since the previous reading, because the pipeline was committed again."""
+
+
+def take_reading(counters: Counters, at_s: float, previous: Reading | None = None) -> Reading:
+    totals = _totals(counters)
+    first_reading = Reading(at_s, totals, _hit_share(totals))
+    if previous is None or at_s <= previous.at_s:
+        return first_reading
+    increases = {name: total - previous.totals[name] for name, total in totals.items()}
+    if min(increases.values()) < 0:
+        return Reading(at_s, totals, _hit_share(totals), was_reset=True)
+    interval_s = at_s - previous.at_s
+    per_s = {name: increase / interval_s for name, increase in increases.items()}
+    return Reading(at_s, totals, _hit_share(increases), interval_s, per_s)
+
+
+def _totals(counters: Counters) -> dict[str, int]:
+    lanes = counters.all_lanes()
+    return {
+        **{f"rpcs_{outcome}": number for outcome, number in counters.rpcs.items()},
+        "lanes": lanes.hits + lanes.misses,
+        "hits": lanes.hits,
+        "overflows": lanes.overflows,
+        "drops": sum(counters.drops.values()),
+        **{f"drops_{reason}": number for reason, number in counters.drops.items()},
+    }
+
+
+def _hit_share(counts: Mapping[str, int]) -> float | None:
+    return counts["hits"] / counts["lanes"] if counts["lanes"] else None

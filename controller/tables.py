@@ -69,7 +69,7 @@ Ipv4: TypeAlias = Annotated[str, _format_ipv4]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One table entry: the table's match fields, then the parameters of its action, as P4 names them."""
 
     TABLES: ClassVar[tuple[str, ...]]
@@ -101,7 +101,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Job(Row):
+class JobRow(TableRow):
     """Table `jobs`: how the switch treats one job."""
 
     TABLES = ("identify.jobs",)
@@ -126,7 +126,7 @@ class Job(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Server(Row):
+class ServerRow(TableRow):
     """Table `servers`: the address of a job's PS, and the service address that workers use for it."""
 
     TABLES = ("identify.servers",)
@@ -144,7 +144,7 @@ class Server(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Worker(Row):
+class WorkerRow(TableRow):
     """Table `workers`: a caller of one job. `row` is its index in the exactly-once cells, < `ROWS`."""
 
     TABLES = ("identify.workers",)
@@ -162,7 +162,7 @@ class Worker(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Route(Row):
+class Route(TableRow):
     """Table `forward`: the port of a host, for frames that no design processes."""
 
     TABLES = ("forward.forward",)
@@ -171,7 +171,7 @@ class Route(Row):
     port: int
 
 
-class State(Enum):
+class KeyState(Enum):
     """State of a key in the switch; the values are the actions of `hot_params`."""
 
     HOT = "hot"
@@ -181,7 +181,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class HotParam(Row):
+class HotParam(TableRow):
     """Table `hot_params` of one lane: a key of a job, its register slot, and its state."""
 
     TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(LANES))
@@ -189,7 +189,7 @@ class HotParam(Row):
     key: int
     lane: int
     slot: int
-    state: State
+    state: KeyState
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -202,12 +202,12 @@ class HotParam(Row):
     @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         action = _action(entry)
-        state = State(action.name.rpartition(".")[2])
+        state = KeyState(action.name.rpartition(".")[2])
         return cls(entry["job"], entry["key"], int(entry.table_id[_LANE_IN_NAME]), action.args["slot"], state)
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Row):
+class GroupRow(TableRow):
     """A multicast group, which is in no table."""
 
     TABLES = ()
@@ -222,15 +222,15 @@ class Group(Row):
 @dataclass(frozen=True, slots=True)
 class Update:
     change: Change
-    row: Row
+    row: TableRow
 
 
-InitialRow: TypeAlias = Row
+InitialRow: TypeAlias = TableRow
 """A row that a switch has before its agents start: a table entry or a multicast group."""
 
 
 @cache
-def _field_decoders(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # Any: the field's type
+def _field_decoders(kind: type[TableRow]) -> dict[str, Callable[[int], Any]]:  # Any: the field's type
     hints = get_type_hints(kind, include_extras=True)
     hints_by_field = {field.name: hints[field.name] for field in fields(kind)}
     # An annotated type has its decoder as metadata; other types, such as int, are their own decoders.
@@ -263,7 +263,7 @@ class RowEncoder:
         """Return the P4Runtime update of a row. A DELETE names the entry and has no action."""
         row, is_deleted = update.row, update.change is Change.DELETE
         message = p4r.Update(type=update.change.value)
-        if isinstance(row, Group):
+        if isinstance(row, GroupRow):
             group = message.entity.packet_replication_engine_entry.multicast_group_entry
             group.multicast_group_id = row.group
             group.replicas.extend(map(_encode_replica, () if is_deleted else row.replicas))

@@ -1,7 +1,8 @@
-"""Configuration of a run: defaults, overridden by the file CONFIG, and both by `NAME=value` arguments."""
+"""Configuration of a run: defaults, overridden by CONFIG or run.toml, and both by `NAME=value` arguments."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -16,10 +17,13 @@ from typing_extensions import Self
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
+from controller.errors import RuleError
+from controller.hotset.rules import TOP_K, find_rule, start_rule
 from controller.tables import ROWS, SLOTS
-from experiment.defaults import with_defaults
+from experiment.defaults import changed_settings, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
+from foundation.checkout import ROOT
 from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
 from foundation.designs.registry import (
@@ -35,13 +39,15 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
-from foundation.renamed import find_old_arm, find_old_setting
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
 from hosts.scapy import refusal
 from hosts.workload.generator import R1, R2, Shape
 
+log = logging.getLogger(__name__)
+
+RUN_TOML = ROOT / "run.toml"
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256  # rows of table `servers`
@@ -63,6 +69,7 @@ VARIABLES = {
     "WORKERS": "workers",
     "PS": "servers",
     "TOP_K": "top_k",
+    "RULE": "rule",
     "ROUNDS": "rounds",
     "PRECISE": "precise",
     "DATA": "data",
@@ -131,6 +138,7 @@ class Config(RunSettings):
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
+    rule: str = TOP_K
     rounds: int | None = Field(default=None, ge=1)
     precise: bool = False
     budget_s: float = Field(default=85.0, gt=0, allow_inf_nan=False)
@@ -262,6 +270,16 @@ class Config(RunSettings):
             raise ValueError(str(error)) from None
         return name
 
+    @field_validator("rule")
+    @classmethod
+    def _find_rule(cls, name: str) -> str:
+        try:
+            if name != TOP_K:
+                find_rule(name)
+        except RuleError as error:
+            raise ValueError(str(error)) from None
+        return name
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.is_lockstep:
@@ -281,8 +299,6 @@ class Config(RunSettings):
             or not required_arms <= set(self.arms) <= set(references)
             or len(set(self.arms)) < len(self.arms)
         ):
-            if message := find_old_arm(self.arms, references):
-                raise ValueError(message)
             reference_names = " and ".join(
                 name for name, reference in references.items() if reference is None
             )
@@ -302,6 +318,8 @@ class Config(RunSettings):
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
                 "log; leave recovery out"
             )
+        if self.rule != TOP_K:
+            self._check_rule()
         if self.optimiser is not None:
             self._check_optimiser(self.optimiser)
         if self.codec != "fast":
@@ -315,6 +333,17 @@ class Config(RunSettings):
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
+
+    def _check_rule(self) -> None:
+        if find_design(self.design).preparation is None:
+            raise ValueError(
+                f"rule ({self.rule}) and design {self.design}: its switch holds no chosen parameters; leave "
+                "rule out"
+            )
+        try:
+            start_rule(self.rule, self.top_k)
+        except RuleError as error:
+            raise ValueError(str(error)) from None
 
     def _check_scapy(self) -> None:
         reason = refusal(
@@ -388,37 +417,50 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def load_config(arguments: Iterable[str]) -> Config:
-    return load_config_as(Config, arguments)
+    """Return the configuration of a real run; without CONFIG it has what the checkout's run.toml changes."""
+    return load_config_as(Config, arguments, default_file=RUN_TOML)
 
 
 def load_config_as(
-    model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, object] | None = None
+    model: type[AnyConfig],
+    arguments: Iterable[str],
+    settings: Mapping[str, object] | None = None,
+    default_file: Path | None = None,
 ) -> AnyConfig:
     overrides = settings or {}
     variables = dict(_split_argument(argument) for argument in arguments)
-    file = variables.pop("CONFIG", None)
-    values = {} if file is None else read_toml(Path(file), f"CONFIG={file}")
+    file, source, values = variables.pop("CONFIG", None), "", dict[str, object]()
+    if file is not None:
+        source = f"CONFIG={file}"
+        values = read_toml(Path(file), source)
+    elif default_file is not None and default_file.exists():
+        listed = read_toml(default_file, str(default_file))
+        if values := changed_settings(listed, model().model_dump(mode="json")):
+            source = str(default_file)
+            log.info("%s: %s", source, ", ".join(_assignments(values)))
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
         return model.model_validate({**values, **given, **overrides})
     except ValidationError as error:
-        first_error = _first_error(error)
+        first_error = error.errors()[0]
         if first_error["loc"] and first_error["loc"][0] in overrides:
             raise ConfigError(_message_of_setting(first_error, model)) from None
-        raise ConfigError(_message_with_source(first_error, given, file, model)) from None
+        raise ConfigError(_message_with_source(first_error, given, source, model)) from None
+
+
+def _assignments(values: Mapping[str, object], prefix: str = "") -> Iterable[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _assignments(value, f"{prefix}{name}.")
+        else:
+            yield one_line(f"{prefix}{name} = {_INPUT_REPR.repr(value)}")
 
 
 def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_message_of_setting(_first_error(error), model)) from None
-
-
-def _first_error(error: ValidationError) -> ErrorDetails:
-    """Return the first error about a renamed setting, which may have caused others, or the first of all."""
-    errors = error.errors()
-    return next((each for each in errors if find_old_setting(each["loc"])), errors[0])
+        raise ConfigError(_message_of_setting(error.errors()[0], model)) from None
 
 
 def _split_argument(argument: str) -> tuple[str, str]:
@@ -447,13 +489,13 @@ def read_toml(file: Path, label: str) -> dict[str, object]:
 
 
 def _message_with_source(
-    error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]
+    error: ErrorDetails, given: Mapping[str, str], source: str, model: type[Config]
 ) -> str:
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={one_line(given[name])}: {_message(error, model)}"
-    return f"{'' if file is None else f'CONFIG={file}: '}{_message_of_setting(error, model)}"
+    return f"{f'{source}: ' if source else ''}{_message_of_setting(error, model)}"
 
 
 def _message_of_setting(error: ErrorDetails, model: type[BaseModel]) -> str:
@@ -464,8 +506,6 @@ def _message_of_setting(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
-        if message := find_old_setting(error["loc"]):
-            return message
         names = list(_sibling_names(error["loc"], model))
         similar = get_close_matches(str(error["loc"][-1]), names, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""

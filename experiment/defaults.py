@@ -55,6 +55,14 @@ MAX_STEP_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0, "mixed": 60.0}
 PRECISE_DEFAULTS: Settings = {"budget_s": 600.0}
 """Setting -> default of runs that last until intervals are narrow."""
 
+_DEPENDENT: Settings = {
+    **SCRIPT_DEFAULTS,
+    **LOCKSTEP_DEFAULTS,
+    **PRECISE_DEFAULTS,
+    **{name: default for defaults in CODEC_DEFAULTS.values() for name, default in defaults.items()},
+}
+"""Settings whose default depends on others, with a default of any."""
+
 
 def with_defaults(given: Settings, codec: object) -> dict[str, Any]:
     defaults = CODEC_DEFAULTS.get(codec, {}) if isinstance(codec, str) else {}
@@ -86,3 +94,24 @@ def _with_default(given: Settings, name: str, default: Any) -> Any:
         return default
     is_table = isinstance(default, Mapping) and isinstance(given[name], Mapping)
     return {**default, **given[name]} if is_table else given[name]
+
+
+def changed_settings(given: Settings, defaults: Settings) -> dict[str, Any]:
+    """Return the settings of a file that lists all defaults, without those that it leaves as they are.
+
+    Those do not count as chosen, because some suit one design or target only. A setting whose default depends
+    on others is chosen whatever its value.
+    """
+    return _changed(given, defaults, _DEPENDENT)
+
+
+def _changed(given: Settings, defaults: Settings, dependent: Settings) -> dict[str, Any]:
+    changed = {}
+    for name, value in given.items():
+        default = defaults.get(name)
+        if isinstance(value, Mapping) and isinstance(default, Mapping):
+            if table := _changed(value, default, dependent.get(name, {})):
+                changed[name] = table
+        elif name not in defaults or name in dependent or value != default:
+            changed[name] = value
+    return changed

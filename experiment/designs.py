@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 from controller.designs import control_of
 from controller.tables import InitialRow
 from experiment.config import EPOCH, Config
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
 
@@ -16,10 +16,13 @@ from foundation.designs.registry import load_part
 Prepare: TypeAlias = Callable[[Any, Any], Awaitable[None]]
 
 
+def hosts_of(config: Config) -> SwitchHosts:
+    return SwitchHosts(config.workers, config.servers, config.workers_per_port)
+
+
 def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
-    hosts = Hosts(config.workers, config.servers, config.workers_per_port)
     arms = config.every_arm if arms is None else arms
-    switch_rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts, arms, epoch)
+    switch_rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts_of(config), arms, epoch)
     return switch_rows
 
 

@@ -1,10 +1,12 @@
-"""Prepare the arms of design `hotset`: count updates, and load the keys with the most updates."""
+"""Prepare the arms of design `hotset`: count updates, and load the keys that the run's rule chooses."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from controller.hotset import choice
+from controller.hotset.rules import TOP_K
 from experiment.session import PlannedBlock, Session
 from foundation.concurrency import in_thread
 from foundation.designs.arms import profile_arm
@@ -44,15 +46,16 @@ async def profile(session: Session, trace: ProfiledTrace) -> None:
 
 
 async def select(session: Session) -> list[int]:
+    config = session.config
     with session.reporter.phase("select"):
-        logs = last_updates(session.parts)
-        hot_set = await in_thread(
-            choice.build, logs, session.config.top_k, profile_arm(session.config.design).job
-        )
+        logs, job = last_updates(session.parts), profile_arm(config.design).job
+        build = partial(choice.build, logs, config.top_k, job, rule=config.rule)
+        hot_set = await in_thread(build)
         choice.write(hot_set, session.hot_set_file)
+    chosen_by = "" if config.rule == TOP_K else f", chosen by rule {config.rule}"
     session.reporter.message(
-        f"the hot set: {hot_set.height:,} keys, {hot_set['share'].sum():.0%} of the updates that they were "
-        "chosen from"
+        f"the hot set{chosen_by}: {hot_set.height:,} keys, {hot_set['share'].sum():.0%} of the updates that "
+        "they were chosen from"
     )
     keys: list[int] = hot_set["key"].to_list()
     return keys

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    MofNCompleteColumn,
     Progress,
     TaskID,
     TaskProgressColumn,
@@ -17,7 +20,33 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from nativekit.notices import notices_to
+
+_MIN_SHOWN_S = 1.0  # of a compilation
 _REFRESH_HZ = 2  # refresh rate; drawing takes CPU time from the measured processes
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def named_progress_bar(label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a progress bar with the name of the item done last; without a terminal, print each name."""
+    is_terminal = Console(stderr=True).is_terminal
+
+    def show(done: int, total: int, name: str) -> None:
+        report(done, total)
+        if name and not is_terminal:
+            click.echo(f"{done} of {total}: {name}", err=True)
+
+    with progress_bar(label) as report:
+        yield show
 
 
 class RunConsole(Console):
@@ -28,6 +57,23 @@ class RunConsole(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
+
+
+@contextmanager
+def compilation_shown() -> Iterator[None]:
+    """Print on standard error what this process compiles during the block, and how long it took."""
+    has_begun = False
+
+    def show(name: str, seconds: float | None) -> None:
+        nonlocal has_begun
+        if not has_begun:
+            has_begun = True
+            print("compiling what no earlier run has needed (once, up to a minute):", file=sys.stderr)
+        if seconds is not None and seconds >= _MIN_SHOWN_S:
+            print(f"  {name} ({seconds:.0f} s)", file=sys.stderr)
+
+    with notices_to(show):
+        yield
 
 
 class Phase:

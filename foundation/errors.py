@@ -22,7 +22,7 @@ class DataError(HotlineError):
     """A log, training set or trace that cannot be used; the text names the file and the line."""
 
 
-class DiskFull(DataError):
+class DiskFullError(DataError):
     """The disk is full, or the user's quota of it; what was there before is unchanged."""
 
 

@@ -35,10 +35,10 @@ def files_needed_by(
         ]
         seen_modules.update(new_modules)
         for name in new_modules:
-            file = _file_of(name, folders)
+            file = file_of(name, folders)
             if file is not None:
                 files[name] = file
-                pending_modules += _imported_names(file.read_bytes())
+                pending_modules += imported_names(file.read_bytes())
     return files
 
 
@@ -56,7 +56,8 @@ def _module_and_packages(module: str) -> Iterator[str]:
     return (".".join(parts[:k]) for k in range(1, len(parts) + 1))
 
 
-def _file_of(module: str, folders: tuple[Path, ...]) -> Path | None:
+def file_of(module: str, folders: tuple[Path, ...]) -> Path | None:
+    """Return the file of a module or package; None if it is not below these folders."""
     top, *inner = module.split(".")
     folder = _folder_with(top, folders)
     if folder is None:
@@ -73,7 +74,8 @@ def _folder_with(top: str, folders: tuple[Path, ...]) -> Path | None:
 
 
 @cache
-def _imported_names(source: bytes) -> frozenset[str]:
+def imported_names(source: bytes) -> frozenset[str]:
+    """Return the names that a source imports: those of modules, and of what it imports from them."""
     names = set[str]()
     for package, several, one, modules in _IMPORT.findall(source.decode()):
         imported = _names(several or one or modules)

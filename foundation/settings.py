@@ -3,9 +3,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 T = TypeVar("T")
+_MESSAGES = {
+    "extra_forbidden": "there is no such field",
+    "unexpected_keyword_argument": "there is no such field",
+    "missing": "expected this field, found none",
+}
+"""Kind of pydantic's error -> message, instead of pydantic's own."""
+
+
+def first_error(error: ValidationError) -> str:
+    """Return the first error of a file's fields in one line: the path of the field, and the reason."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    message = _MESSAGES.get(first["type"], first["msg"])
+    return f"{place}: {message}" if place else message
 
 
 class Strict(BaseModel):

@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 
 import pydantic
 
-from foundation.errors import DiskFull, HotlineError
+from foundation.errors import DiskFullError, HotlineError
 from hosts.config import AgentConfigError
 
 log = logging.getLogger(__name__)
@@ -142,13 +142,13 @@ def write_once(write: Callable[[], None]) -> None:
 def write_when_there_is_room(write: Callable[[], None]) -> None:
     """Call `write`, which writes a file as a whole or not at all, until it finds room on the disk.
 
-    Raises `DiskFull` once the process that commands this agent has closed its standard input.
+    Raises `DiskFullError` once the process that commands this agent has closed its standard input.
     """
     is_reported = False
     while True:
         try:
             return write()
-        except DiskFull as error:
+        except DiskFullError as error:
             if _is_input_closed():
                 raise
             if not is_reported:

@@ -36,7 +36,7 @@ class Recovery(Strict):
     replay_log: bool = False
 
 
-class Collection(Strict):
+class CollectionSettings(Strict):
     staleness_ms: float = Field(default=50.0, gt=0, le=60_000)
     share_of_server: float = Field(default=0.2, gt=0, le=1)
 
@@ -50,7 +50,7 @@ class RunSettings(Strict):
     server: ServerCost = ServerCost()
     worker: WorkerCost = WorkerCost()
     recovery: Recovery = Recovery()
-    collection: Collection = Collection()
+    collection: CollectionSettings = CollectionSettings()
 
     def agent_settings(self) -> dict[str, object]:
         return self.model_dump(mode="json", include=set(RunSettings.model_fields))

@@ -24,7 +24,7 @@ from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
-from hosts.ps.core import Core, JobEpochs
+from hosts.ps.core import JobEpochs, ServerCore
 from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.udp import BURST
@@ -159,7 +159,7 @@ class _OfflineServer:
                 f"PS {config.ps}: expected a run with recovery.journal_sync, got one without persisted state"
             )
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.core: Core[str] = agents_of(design(config.design)).core(
+        self.core: ServerCore[str] = agents_of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, has_replay_logs=config.recovery.replay_log,
             **({"tables": config.tables} if config.tables else {}),

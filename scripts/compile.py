@@ -1,7 +1,8 @@
 """Compile the code that a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
-run needs (packages, designs other than the default) are compiled when they are first used.
+run needs (packages, designs other than the default) are compiled when they are first used; `compile.py test`
+compiles those that the tests use, which otherwise each of their processes might compile.
 """
 
 from __future__ import annotations
@@ -38,6 +39,18 @@ PARTS = (
 
 
 class CompileError(Exception): ...
+
+
+def parts_of_tests() -> list[Part]:
+    """Return parts for all installed designs but the default one, simulated and as agents of their own."""
+    from foundation.designs.registry import DEFAULT, NAMES
+
+    return [
+        Part(f"{module} {name}", f"from {module}.warm import warm; warm({name!r})", seconds)
+        for module, seconds in (("simulator", 20), ("hosts", 12))
+        for name in NAMES
+        if name != DEFAULT
+    ]
 
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
@@ -91,10 +104,10 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
     return time.monotonic() - start_s
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
-        compile_all(PARTS, console)
+        compile_all(parts_of_tests() if "test" in arguments else PARTS, console)
     except CompileError as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
@@ -104,4 +117,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -103,8 +103,8 @@ def changed_sources() -> set[Path]:
     return changed
 
 
-def compile_program(program: P4Program) -> None:
-    """Write NAME.json and NAME.p4info.txtpb; raises `CalledProcessError`."""
+def compile_program(program: P4Program) -> str:
+    """Write NAME.json and NAME.p4info.txtpb, and return p4c's warnings; raises `CalledProcessError`."""
     command = ["p4c-bm2-ss", "-I", "p4src", "--Wdisable=unused"]
     files = {"--p4runtime-files": ".p4info.txtpb", "-o": ".json"}
     outputs = [
@@ -114,7 +114,9 @@ def compile_program(program: P4Program) -> None:
     ]
     source = str(program.source.relative_to(program.project))
     program.output.parent.mkdir(exist_ok=True)
-    subprocess.run([*command, *outputs, source], cwd=program.project, check=True)
+    return subprocess.run(
+        [*command, *outputs, source], cwd=program.project, check=True, stderr=subprocess.PIPE, text=True
+    ).stderr
 
 
 def main() -> int:
@@ -129,11 +131,13 @@ def main() -> int:
         start = time.monotonic()
         print(f"p4: {number}/{len(programs)} {program.source.relative_to(ROOT)}", end="", flush=True)
         try:
-            compile_program(program)
+            warnings = compile_program(program)
         except subprocess.CalledProcessError as error:
-            print(f"\np4: p4c-bm2-ss ended with {error.returncode}", file=sys.stderr)
+            print(flush=True)
+            print(f"{error.stderr}p4: p4c-bm2-ss ended with {error.returncode}", file=sys.stderr)
             return 1
-        print(f" ({time.monotonic() - start:.0f} s)")
+        print(f" ({time.monotonic() - start:.0f} s)", flush=True)
+        sys.stderr.write(warnings)
     for tree in trees():
         lines = (f"{digest}  {name}\n" for name, digest in sources_of(tree).items())
         (tree / DIGESTS).parent.mkdir(exist_ok=True)

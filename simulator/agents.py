@@ -8,15 +8,15 @@ from nativekit.records import Ints
 from simulator.cores import make_ready
 from simulator.links import (
     address_of,
+    count_delivery,
     defer_to_python,
     fill_head,
     free_frame,
     new_frame,
     next_random,
+    prefetch_arrived,
     send_over_link,
 )
-from simulator.prefetch import prefetch_arrived
-from simulator.racks import count_delivery
 from simulator.state import AT_RACK, AT_SWITCH, HEAD_BYTES, QUANTILES, World
 from simulator.switch import pass_through
 

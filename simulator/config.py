@@ -22,7 +22,7 @@ from foundation.errors import HotlineError
 from foundation.protocol.addressing import MAX_HOSTS, PORTS
 from foundation.protocol.header import LANES
 from hosts.workload.generator import R1
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SimulationError(HotlineError):
     """A simulated run is impossible or cannot continue; the message says when and why."""
 
 
-def load_hosts(file: Path) -> Hosts:
+def load_hosts(file: Path) -> HostCosts:
     """Return the table [hosts] of a TOML file, as `hotline answer fit` writes it; raise `ConfigError`."""
     label = f"--hosts {file}"
     tables = read_toml(file, label)
@@ -54,7 +54,7 @@ def load_hosts(file: Path) -> Hosts:
     if not isinstance(hosts, dict):
         raise ConfigError(f"{label}: expected a table [hosts], as `hotline answer fit` writes it")
     try:
-        return config_of(Hosts, hosts)
+        return config_of(HostCosts, hosts)
     except ConfigError as error:
         raise ConfigError(f"{label}: {error}") from None
 
@@ -75,7 +75,7 @@ class SimulationConfig(Config):
     block_ms: int = Field(default=1, ge=1)
     discard_ms: int = Field(default=0, ge=0)
     network: Network = Network()
-    hosts: Hosts = Hosts()
+    hosts: HostCosts = HostCosts()
     max_load: float | None = Field(default=None, gt=0, le=1)
     """Maximum offered rate, as a fraction of the lowest capacity of all arms; it also limits `rate`."""
     offered: dict[str, float] = Field(default_factory=dict)  # load -> offered rate, steps/s

@@ -17,7 +17,7 @@ from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from nativekit.records import Records, one_record, records
-from simulator.state import QUANTILES, Costs, Link, Outage
+from simulator.state import QUANTILES, AgentDurations, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
@@ -96,7 +96,7 @@ class Network(Strict):
         return mbit
 
 
-class Hosts(Strict):
+class HostCosts(Strict):
     """CPU times of agents in ns, measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18)."""
 
     # Measured with 3,000 keys a step. By default each agent has a core, and the switch takes no host's time.
@@ -146,8 +146,8 @@ class Hosts(Strict):
     """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns`."""
 
 
-def costs_of(hosts: Hosts, arm: str | None = None) -> Costs:
-    costs = one_record(Costs)
+def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
+    costs = one_record(AgentDurations)
     costs.wake_ns, costs.idle_ns, costs.slice_ns = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode_ns, costs.send_ns, costs.take_ns = hosts.encode_ns, hosts.send_ns, hosts.take_ns
     share = hosts.server_share
@@ -261,7 +261,7 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
     return links
 
 
-def cables_of(network: Network, hosts: Hosts, workers: int, servers: int) -> Records[Link]:
+def cables_of(network: Network, hosts: HostCosts, workers: int, servers: int) -> Records[Link]:
     cables = links_of(network, workers + servers)
     cables.picoseconds_per_byte[workers:] = np.rint(
         cables.picoseconds_per_byte[workers:] / hosts.server_share

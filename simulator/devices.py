@@ -14,7 +14,7 @@ from experiment.config import MAX_TOP_K
 from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 
 _GAP_BYTES = 24  # preamble, frame check sequence and interframe gap
 _IDEAL_MPPS = 1_000.0
@@ -69,7 +69,7 @@ DEDICATED_SWITCH_NETWORK = DEVICES["ideal"].network
 """Settings of [network] for a dedicated switch: about one pipe of a switch ASIC."""
 
 
-def with_dedicated_cores(hosts: Hosts) -> Hosts:
+def with_dedicated_cores(hosts: HostCosts) -> HostCosts:
     """Return the costs of hosts whose agents have a core each, beside a switch that costs them nothing."""
     without_program = {"program_ns": None, "hit_ns": 0, "answer_ns": 0}
     return hosts.model_copy(update={"worker_cores": None, "server_cores": None, **without_program})

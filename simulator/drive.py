@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from foundation.designs.interface import NEVER
 from hosts.worker.loop import Driver
 from simulator.config import SimulationError
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.loop import (
     DRIVER_DUE,
     FRAMES_DEFERRED,
@@ -39,7 +39,7 @@ def drive(
     network: SimulatedNetwork,
     drivers: Sequence[Driver],
     clocks: Sequence[WorkerClock],
-    hosts: Hosts,
+    hosts: HostCosts,
     take_log: Callable[[int], None] | None = None,
 ) -> None:
     """Run drivers until all have finished; `take_log` takes full logs, None means `network.drain_log`."""
@@ -89,7 +89,9 @@ def run_network(
     return reason
 
 
-def _wake_driver(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: Hosts) -> bool:
+def _wake_driver(
+    network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: HostCosts
+) -> bool:
     client = network.clients[w]
     client.copy_answered_flags()
     clock.now = now = network.now
@@ -101,7 +103,7 @@ def _wake_driver(network: SimulatedNetwork, w: int, driver: Driver, clock: Worke
     return driver.finished
 
 
-def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
+def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: HostCosts) -> int:
     is_push, is_cold = network.clients[w].is_push, bool(network.world.agents[w].woke_idle_core)
     duration: int = hosts.begin_ns + is_push * hosts.push_ns + is_cold * hosts.cold_ns
     return duration

@@ -19,11 +19,12 @@ from rich.console import Console
 
 from analysis.record import RunRecord, Simulation, min_capacity
 from analysis.summary import Summary, summarise
-from experiment.designs import prepare
+from experiment.designs import hosts_of, prepare
 from experiment.machine import describe_machine
 from experiment.phases.measure import measure, record_capacity
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
+from experiment.requirements import RunKind, check_design
 from experiment.session import HOT_SET_FILE, PlannedBlock
 from foundation.concurrency import in_thread
 from foundation.designs.recorded import RecordedDesign
@@ -127,6 +128,7 @@ def temporary_run(
     scratch: str | None = None,
     hot_set: Path | None = None,
 ) -> Iterator[TemporaryRun]:
+    check_design(config.design, RunKind.SIMULATED, hosts_of(config))
     with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
         run = Path(folder)
         (run / "parts").mkdir()

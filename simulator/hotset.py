@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.hotset.migrate import plan
 from controller.status import LaneEvent
-from controller.tables import INGRESS, HotParam, Row, State
+from controller.tables import INGRESS, HotParam, KeyState, TableRow
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
 from hosts.hotset.ps.store import HotsetStore
@@ -17,7 +17,7 @@ from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 
 
-def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[Row]:
+def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[TableRow]:
     return [move.param for move in plan(entries, job, keys, offload=True, lane_count=lanes).arriving]
 
 
@@ -41,7 +41,9 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
             params_by_lane.setdefault(param.lane, []).append(param)
         for lane, params in params_by_lane.items():
             slots = [param.slot for param in params]
-            cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1)
+            cells = pipeline.cells.read_register(
+                f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1
+            )
             keys = np.array([param.key for param in params], np.uint64)
             result[space.positions(keys)] = np.array(cells, np.uint32)[slots]
         return result
@@ -52,12 +54,12 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
 def _overflows(pipeline: CompiledPipeline) -> int:
     cell = LaneEvent.OVERFLOW
     names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
-    return sum(pipeline.read_counter(name, cell, cell + 1)[0].packets for name in names)
+    return sum(pipeline.cells.read_counter(name, cell, cell + 1)[0].packets for name in names)
 
 
 SWITCH_STATE_OPS = SwitchStateOps(
     is_entry=lambda row: isinstance(row, HotParam),
-    is_moving=lambda param: param.state is not State.HOT,
+    is_moving=lambda param: param.state is not KeyState.HOT,
     rows_to_load=_rows_to_load,
     count_writes=_count_writes,
     release_to_switch=_release_to_switch,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Values
 
 
-class PushLedger:
+class SimulatedPushLedger:
     """Sums modulo 2^32 over `size` parameters, and the number of lanes that were acknowledged."""
 
     def __init__(self, size: int) -> None:
@@ -20,7 +20,7 @@ class PushLedger:
 
 
 class WorkerLedger:
-    def __init__(self, ledger: PushLedger) -> None:
+    def __init__(self, ledger: SimulatedPushLedger) -> None:
         self._ledger = ledger
         self._positions = np.zeros(0, np.int64)
         self._deltas = np.zeros(0, np.uint32)

@@ -1,4 +1,8 @@
-"""Frames and links: bandwidth, propagation delay, drop-tail queues with ECN marks, faults, and outages."""
+"""Frames and links: bandwidth, propagation delay, drop-tail queues with ECN marks, faults, and outages.
+
+Workers of a rack share a port of the P4 switch, behind a switch of the rack that only forwards. Prefetch
+hints for frames under way change the speed of the simulation and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,25 @@ from typing import Protocol
 
 import numpy as np
 
+from foundation.designs.interface import SERVER_OPS, WORKER_OPS
+from foundation.protocol.addressing import HOSTS_PER_BLOCK
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Octets
+from nativekit.reference import row
 from simulator.events import push_event
-from simulator.state import ABSENT, OUTAGE_BEGINS, OUTAGE_ENDS, Frame, Link, Outage, World
+from simulator.state import (
+    ABSENT,
+    AT_HOST,
+    AT_SWITCH,
+    FROM_RACK,
+    OUTAGE_BEGINS,
+    OUTAGE_ENDS,
+    Frame,
+    Link,
+    Outage,
+    World,
+)
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 _IPV4, _TOS, _IPV4_LENGTH, _CHECKSUM, _SOURCE_IP, DESTINATION_IP = 14, 15, 16, 24, 26, 30
@@ -21,6 +39,8 @@ _IPV4_AND_UDP_BYTES, _UDP_BYTES = 28, 8
 _ECN_BITS = 3  # all of them set mean *congestion experienced*
 _PICOSECONDS_PER_NS = 1000
 _SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+prefetch_request_index, prefetch_request_values = SERVER_OPS.prefetch_index, SERVER_OPS.prefetch_values
+prefetch_answer_index, prefetch_answer_values = WORKER_OPS.prefetch_index, WORKER_OPS.prefetch_values
 
 
 class RandomState(Protocol):
@@ -193,3 +213,62 @@ def _apply_outage(world: World, outage: Outage, sign: int) -> None:
     for link in (world.up[outage.host], world.down[outage.host]):
         link.delay += sign * outage.extra_delay_ns
         link.down_count += sign * outage.drops_frames
+
+
+@compiled
+def prefetch_departed(world: World, a: int, f: int) -> None:
+    """Prefetch the index of the keys of frame `f`, which has left the switch for agent `a`."""
+    s = a - int64(world.header.workers)
+    if s >= 0:
+        prefetch_request_index(row(world.servers, s), world.frames[f].rpc)
+    else:
+        prefetch_answer_index(row(world.workers, a), world.frames[f].rpc)
+
+
+@compiled
+def prefetch_arrived(world: World, a: int, f: int) -> None:
+    """Prefetch the values of the keys of frame `f`, which is in the inbox of agent `a`."""
+    s = a - int64(world.header.workers)
+    if s >= 0:
+        prefetch_request_values(row(world.servers, s), world.frames[f].rpc)
+    else:
+        prefetch_answer_values(row(world.workers, a), world.frames[f].rpc)
+
+
+@compiled
+def count_delivery(link: Link, frame: Frame) -> None:
+    link.delivered += 1
+    link.delivered_bytes += frame.length
+
+
+@compiled
+def forward_up(world: World, w: int, f: int, now: int) -> None:
+    count_delivery(world.up[w], world.frames[f])
+    send_over_link(world, world.racks_up[w // int64(world.header.workers_per_rack)], f, now, AT_SWITCH, w)
+
+
+@compiled
+def forward_down(world: World, r: int, f: int, now: int) -> None:
+    frame, workers_per_rack = world.frames[f], int64(world.header.workers_per_rack)
+    count_delivery(world.racks_down[r], frame)
+    # The second byte of the address is the block of workers, the fourth the number in it, from 1.
+    w = HOSTS_PER_BLOCK * int64(frame.head[DESTINATION_IP + 1]) + int64(frame.head[DESTINATION_IP + 3]) - 1
+    if w // workers_per_rack == r and w < world.header.workers:
+        send_over_link(world, world.down[w], f, now, AT_HOST, w)
+    else:
+        free_frame(world, f)
+
+
+@compiled
+def send_to_port(world: World, port: int, f: int, now: int) -> None:
+    """Send frame `f` from the P4 switch out of a port; drop it if no host is there."""
+    host, workers_per_rack = int64(world.host_at_port[port]), int64(world.header.workers_per_rack)
+    if host == ABSENT:
+        free_frame(world, f)
+    elif workers_per_rack and host < world.header.workers:
+        send_over_link(
+            world, world.racks_down[host // workers_per_rack], f, now, FROM_RACK, host // workers_per_rack
+        )
+    else:
+        prefetch_departed(world, host, f)
+        send_over_link(world, world.down[host], f, now, AT_HOST, host)

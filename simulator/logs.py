@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.columns import OPERATIONS, ROW, Row
+from foundation.logs.columns import OPERATIONS, ROW, RpcRow
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import OperationRecord
@@ -25,7 +25,7 @@ _ALL_WORKERS = 0  # number of the worker in the name of a file for all workers
 class BlockLog:
     def __init__(self, network: SimulatedNetwork) -> None:
         self._network = network
-        self._rows: list[tuple[int, Records[Row]]] = []
+        self._rows: list[tuple[int, Records[RpcRow]]] = []
 
     def take(self, a: int) -> None:  # agents are numbered workers first, then servers
         if a < len(self._network.clients):

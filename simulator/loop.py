@@ -7,8 +7,7 @@ from nativekit.reference import as_ref
 from simulator.agents import deliver
 from simulator.cores import YIELDS, block, fire_alarm, leave_core, make_ready, occupy_core, yield_core
 from simulator.events import pop_event, push_event
-from simulator.links import begin_outage, end_outage
-from simulator.racks import forward_down, forward_up
+from simulator.links import begin_outage, end_outage, forward_down, forward_up
 from simulator.server import step_server
 from simulator.state import (
     ALARM,

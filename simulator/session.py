@@ -25,11 +25,11 @@ from foundation.protocol.header import LANES
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.worker.logs import Origin
-from hosts.worker.trainer import Schedule, Trainer
+from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
 from simulator.drive import WorkerClock, drive, pass_time
-from simulator.ledger import PushLedger
+from simulator.ledger import SimulatedPushLedger
 from simulator.logs import BlockLog, SimulatedLogs
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -49,7 +49,7 @@ class ClosedLoop(NamedTuple):
 class RunningArm:
     network: SimulatedNetwork
     switch: SimulatedSwitch
-    ledger: PushLedger
+    ledger: SimulatedPushLedger
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class SimulatedSession(Session):
         trainers = [
             Trainer(
                 w + 1, client, self.trace, self.models[w], ledger.for_worker(),
-                Schedule(planned.first_step, planned.steps, starts[w], period_ns), clocks[w].read,
+                StepSchedule(planned.first_step, planned.steps, starts[w], period_ns), clocks[w].read,
                 self.config.worker, clocks[w].spin,
             )
             for w, client in enumerate(network.clients)
@@ -227,7 +227,7 @@ def _build_arm(
     for client in network.clients:
         client.set_worker_count(config.workers)
         client.limit_lanes(lanes)
-    return RunningArm(network, switch, PushLedger(trace.space.size))
+    return RunningArm(network, switch, SimulatedPushLedger(trace.space.size))
 
 
 def _make_model(config: SimulationConfig, training: Hyperparameters | None) -> Model:

@@ -1,25 +1,34 @@
-"""The switch of a simulated network: a pipeline of softswitch in this process, under P4Runtime."""
+"""The switch of a simulated network: a pipeline of softswitch in this process, under P4Runtime.
+
+Rows are written to it as the P4Runtime messages that other switches get over gRPC.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from finsy.proto import p4r
 
 from controller.designs import control_of
-from controller.tables import Row, Update
-from foundation.designs.interface import Arm, Design, Hosts
+from controller.tables import Change, RowEncoder, TableRow, Update
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
-from simulator.row_writer import RowWriter
 from simulator.switch_state import state_ops_of
 from softswitch.compiled import CompiledPipeline
+from softswitch.errors import StateError
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig
+from softswitch.p4runtime.plain.request import Request
+
+_SMALL_WRITE = 64  # maximum updates of a write whose encoding is cached
+_CACHED_UPDATES = 1024
 
 
 class CompiledConfig(NamedTuple):
@@ -51,9 +60,9 @@ class SimulatedSwitch:
         self._writer = RowWriter(control)
         self.state_ops = state_ops_of(design)
         self._lanes = lanes
-        self._loaded_rows: dict[int, list[Row]] = {}
+        self._loaded_rows: dict[int, list[TableRow]] = {}
 
-    def install(self, rows: Iterable[Row]) -> None:
+    def install(self, rows: Iterable[TableRow]) -> None:
         self._writer.insert(rows)
 
     def write(self, updates: Iterable[Update]) -> None:
@@ -71,7 +80,7 @@ class SimulatedSwitch:
         return self.state_ops.overflows(self.pipeline)
 
 
-def switch_of(design: Design, hosts: Hosts, arms: Sequence[Arm], epoch: int = 0) -> SimulatedSwitch:
+def switch_of(design: Design, hosts: SwitchHosts, arms: Sequence[Arm], epoch: int = 0) -> SimulatedSwitch:
     """Return a switch with the rows of arms; the switches of lockstep designs have no epochs."""
     switch = SimulatedSwitch(design)
     switch.install(control_of(design).rows(hosts, arms, epoch))
@@ -82,3 +91,24 @@ def switch_of(design: Design, hosts: Hosts, arms: Sequence[Arm], epoch: int = 0)
 def compiled_config(design: Design, buffered: bool = False) -> CompiledConfig:
     config = LoadedConfig.read(design.program, design.p4info)
     return CompiledConfig(config, MachineCode(config.program, buffered=buffered))
+
+
+class RowWriter:
+    def __init__(self, control: ControlledPipeline[Any]) -> None:  # a pipeline of any kind
+        self._control = control
+        self._encode = RowEncoder(control.config.p4info).update
+        # Schedules of faults write the same few rows many times.
+        self._encode_cached = lru_cache(_CACHED_UPDATES)(self._encode)
+
+    def insert(self, rows: Iterable[TableRow]) -> None:
+        self.write(Update(Change.INSERT, row) for row in rows)
+
+    def write(self, updates: Iterable[Update]) -> None:
+        updates = list(updates)
+        encode = self._encode_cached if len(updates) <= _SMALL_WRITE else self._encode
+        message = p4r.WriteRequest(updates=map(encode, updates))
+        results = self._control.write_bytes(Request(message.SerializeToString()))
+        for update, refusal in zip(updates, results, strict=True):
+            if refusal is not None:
+                change = update.change.name.lower()
+                raise StateError(f"{change} of {update.row}: {refusal.code.name}: {refusal}")

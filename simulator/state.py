@@ -114,7 +114,7 @@ class Outage:
     drops_frames: int
 
 
-class Agent:
+class SimulatedAgent:
     """A process: a worker or a server; times in ns."""
 
     core: int
@@ -136,15 +136,15 @@ class Agent:
     stalled_until: int  # time before which a server does nothing
 
 
-class Core:
+class SimulatedCore:
     running: int  # the agent that runs, or ABSENT
     first: int  # start and length of the ring of waiting agents
     waiting: int
     running_since: int
 
 
-class Costs:
-    """Durations of agents, as in `simulator.costs.Hosts`; servers have `serve_take_ns`, `serve_send_ns`."""
+class AgentDurations:
+    """Durations of agents, as in `simulator.costs.HostCosts`; servers have `serve_take_ns` and so on."""
 
     wake_ns: int
     idle_ns: int
@@ -216,13 +216,13 @@ class World(NamedTuple):
     waiting: Octets  # uint8[slots, bytes]: the record of each packet in these queues
     deferred: Ints
     """int64[MAX_DEFERRED, 2]: host (ABSENT for the CPU port) and number of each frame deferred to Python."""
-    agents: Records[Agent]
+    agents: Records[SimulatedAgent]
     inbox: Ints  # int64[n, 2^k]: rings of frames that wait for each agent
-    cores: Records[Core]
+    cores: Records[SimulatedCore]
     run_queues: Ints  # int64[c, 2^k]: rings of agents that wait for each core
     burst: Ints  # int64[BURST]: frames that `send_burst` sends
     heads: Octets  # uint8[n, peers, HEAD_BYTES]: heads of the frames of each agent to each peer
-    costs: Costs
+    costs: AgentDurations
     workers: Any  # a design's state class, whose arrays have one more axis
     """States of all workers, of the class of their design's state: each array has one more axis in front,
     [workers], except read-only arrays, which all workers share."""

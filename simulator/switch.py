@@ -14,8 +14,7 @@ from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
 from nativekit.memory import pointer
 from simulator.events import push_event
-from simulator.links import address_of, defer_to_python, free_frame, new_frame
-from simulator.racks import count_delivery, send_to_port
+from simulator.links import address_of, count_delivery, defer_to_python, free_frame, new_frame, send_to_port
 from simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTURE_PORT

@@ -10,19 +10,18 @@ from numpy.typing import NDArray
 
 from controller.designs import control_of
 from experiment.config import EPOCH
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.codec import Keys
 from foundation.settings import Strict
 from hosts.config import RunSettings, WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import Model
-from hosts.worker.trainer import Schedule, Trainer
+from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Samples, Trace
-from simulator.costs import Hosts as Costs
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
-from simulator.ledger import PushLedger
+from simulator.ledger import SimulatedPushLedger
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
 
@@ -75,13 +74,13 @@ def trace_of_samples(
 
 
 def make_network(
-    design: Design, arm: Arm, trace: Trace, workers: int, servers: int, network: Network, costs: Costs,
+    design: Design, arm: Arm, trace: Trace, workers: int, servers: int, network: Network, costs: HostCosts,
     seed: int, hot_keys: Keys | None = None, tables: Sequence[TableOptimiser] = (),
     settings: RunSettings | None = None,
 ) -> SimulatedNetwork:  # fmt: skip
     """Make an arm's network, before time 0, with `hot_keys` in the switch."""
     switch = SimulatedSwitch(design)
-    switch.install(control_of(design).rows(Hosts(workers, servers), [arm], EPOCH))
+    switch.install(control_of(design).rows(SwitchHosts(workers, servers), [arm], EPOCH))
     simulated_network = SimulatedNetwork(
         design, arm, switch, trace.space, trace.largest_batch, workers, servers, network, costs, seed,
         tables=tables, settings=settings,
@@ -95,16 +94,16 @@ def train_closed_loop(
     simulated_network: SimulatedNetwork,
     trace: Trace,
     models: Sequence[Model],
-    costs: Costs,
+    costs: HostCosts,
     steps: range,
     compute_costs: Sequence[WorkerCost],
 ) -> ClosedLoopResult:
     """Train each worker's model on these steps of the trace, from time 0 on."""
-    clocks, ledger = [WorkerClock() for _ in simulated_network.clients], PushLedger(trace.space.size)
+    clocks, ledger = [WorkerClock() for _ in simulated_network.clients], SimulatedPushLedger(trace.space.size)
     trainers = [
         Trainer(
             index + 1, client, trace, models[index], ledger.for_worker(),
-            Schedule(steps.start, len(steps), start_ns=0, period_ns=0), clocks[index].read,
+            StepSchedule(steps.start, len(steps), start_ns=0, period_ns=0), clocks[index].read,
             compute_costs[index], clocks[index].spin,
         )
         for index, client in enumerate(simulated_network.clients)

@@ -7,7 +7,7 @@ import numpy as np
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.loop import resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -21,7 +21,7 @@ def warm(name: str = DEFAULT) -> None:
     arm = chosen_design.arms[0]
     network = SimulatedNetwork(
         chosen_design, arm, SimulatedSwitch(chosen_design), KeySpace(1), largest_batch=1, workers=1,
-        servers=1, network=Network(), hosts=Hosts(), seed=1,
+        servers=1, network=Network(), hosts=HostCosts(), seed=1,
     )  # fmt: skip
     wake_agent(network.pinned_ref, 0)
     run(network.pinned_ref, _BEGIN_NS)

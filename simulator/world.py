@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm, Design
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Keys, Values
@@ -29,7 +29,7 @@ from nativekit.plain import plain
 from nativekit.records import Records, one_record, records, zeros
 from nativekit.reference import pinned_ref, row
 from simulator.costs import (
-    Hosts,
+    HostCosts,
     Network,
     cables_of,
     costs_of,
@@ -47,10 +47,10 @@ from simulator.state import (
     HEAD_BYTES,
     MAX_DEFERRED,
     OUTAGE_BEGINS,
-    Agent,
-    Core,
     Event,
     Frame,
+    SimulatedAgent,
+    SimulatedCore,
     World,
     WorldHeader,
     write_world,
@@ -86,7 +86,7 @@ class VirtualClient(BaseClient):
             self._answered[:] = self.state.answered[: len(self._answered)]
             self._answered = self._answered[:0]
 
-    def take_records(self, new_log: Records[Row] | None = None) -> Records[Row]:
+    def take_records(self, new_log: Records[RpcRow] | None = None) -> Records[RpcRow]:
         # The log is a row of the world's arrays and cannot be replaced by `new_log`.
         snapshot = self.records.copy()
         self._header.rows = 0
@@ -96,7 +96,7 @@ class VirtualClient(BaseClient):
 class SimulatedNetwork:
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest_batch: int,
-        workers: int, servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
+        workers: int, servers: int, network: Network, hosts: HostCosts, seed: int, journal_bytes: int = 0,
         has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
         settings: RunSettings | None = None, neighbours: Sequence[Arm] = (),
     ) -> None:  # fmt: skip
@@ -326,8 +326,8 @@ def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
     return first_host
 
 
-def _make_agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
-    agents = records(workers + servers, Agent)
+def _make_agents(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedAgent]:
+    agents = records(workers + servers, SimulatedAgent)
     agents.alarm = agents.driver_due = NEVER
     worker_cores = hosts.worker_cores or workers
     agents.core[:workers] = np.arange(workers) % worker_cores
@@ -336,12 +336,12 @@ def _make_agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
     return agents
 
 
-def _number_of_cores(workers: int, servers: int, hosts: Hosts) -> int:
+def _number_of_cores(workers: int, servers: int, hosts: HostCosts) -> int:
     return (hosts.worker_cores or workers) + (hosts.server_cores or servers)
 
 
-def _make_cores(workers: int, servers: int, hosts: Hosts) -> Records[Core]:
-    cores = records(_number_of_cores(workers, servers, hosts), Core)
+def _make_cores(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedCore]:
+    cores = records(_number_of_cores(workers, servers, hosts), SimulatedCore)
     cores.running = ABSENT
     return cores
 

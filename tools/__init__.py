@@ -1,1 +1,1 @@
-"""Programs for developers: the bench, the fuzzers, and the mutation tests."""
+"""Programs for developers: tests that a change affects, the bench, the fuzzers, and the mutation tests."""

@@ -17,7 +17,7 @@ from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
-from foundation.logs.collector import Collector
+from foundation.logs.collector import UpdateLogCollector
 from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.unreplayed import preserve_agent_files
@@ -32,12 +32,12 @@ Values = npt.NDArray[np.uint32]
 Arrays = dict[str, npt.NDArray[Any]]  # name -> array; their types differ
 
 
-async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
+async def account(session: RealSession, space: KeySpace, collector: UpdateLogCollector) -> Accounting:
     """Have agents write all logs, and check that each push was applied once. No RPC may be outstanding."""
     return await session.retry_after_deaths(partial(_account_once, session, space, collector))
 
 
-async def _account_once(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
+async def _account_once(session: RealSession, space: KeySpace, collector: UpdateLogCollector) -> Accounting:
     sent_lanes = unknown_lanes = mismatched_values = lanes_at_servers = 0
     unreplayed_updates = UnreplayedUpdates(session)
     answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
@@ -58,7 +58,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Collec
         models = [await _read_dump(worker, "model", session) for worker in model_workers]
         dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
-            switch_values = await control.read_values(controller, session.config.every_arm)
+            switch_values = await control.read_values(controller, session.config.every_arm, space)
             for done_count, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)

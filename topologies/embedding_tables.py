@@ -23,7 +23,7 @@ class TableError(HotlineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EmbeddingTable:
     """A table of `rows` × `dim` values. 1.0 is `scale` units; `first` is the index of the first parameter.
 
     With an optimiser, values are float32, and gradients have `scale` units.
@@ -52,12 +52,12 @@ class Table:
         return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}{suffix}"
 
 
-class Tables(dict[str, Table]):
+class EmbeddingTables(dict[str, EmbeddingTable]):
     @property
     def size(self) -> int:
         return sum(table.size for table in self.values())
 
-    def find_table(self, name: str | None) -> Table:
+    def find_table(self, name: str | None) -> EmbeddingTable:
         """Return a table by name, or for None the only table; otherwise raise `TableError` with all names."""
         if name is None and len(self) == 1:
             return next(iter(self.values()))
@@ -91,7 +91,7 @@ class Tables(dict[str, Table]):
             for table in self.values()
         }
 
-    def describe_difference(self, other_tables: Tables) -> str | None:
+    def describe_difference(self, other_tables: EmbeddingTables) -> str | None:
         if list(self) != list(other_tables):
             return f"tables {', '.join(self)}; the others have declared {', '.join(other_tables)}"
         for name, table in self.items():
@@ -101,8 +101,8 @@ class Tables(dict[str, Table]):
         return None
 
 
-def parse_declaration(declaration: object) -> Tables:
-    """Make tables from the JSON of `Tables.to_declaration`; raise `TableError` if it is invalid."""
+def parse_declaration(declaration: object) -> EmbeddingTables:
+    """Make tables from the JSON of `EmbeddingTables.to_declaration`; raise `TableError` if it is invalid."""
     if not isinstance(declaration, dict):
         raise TableError(f"expected tables with a name and a size each, got {declaration!r}")
     for name, fields in declaration.items():
@@ -121,7 +121,7 @@ def make_tables(
     sizes: Mapping[str, tuple[int, int]],
     scale: float | Mapping[str, float] = DEFAULT_SCALE,
     optimiser: str | Mapping[str, str | None] | None = None,
-) -> Tables:
+) -> EmbeddingTables:
     if not isinstance(sizes, Mapping) or not sizes:
         raise TableError(f"tables: expected at least one as name: (rows, dim), got {show(sizes)}")
     for name in sizes:
@@ -133,7 +133,7 @@ def make_tables(
             raise TableError(
                 f"{argument} of unknown table {unknown_names}; expected one of {', '.join(sizes)}"
             )
-    tables, first_parameter = Tables(), 0
+    tables, first_parameter = EmbeddingTables(), 0
     for name in sorted(sizes):
         table = _make_table(name, sizes[name], scale, first_parameter)
         optimiser_text = optimiser.get(name) if isinstance(optimiser, Mapping) else optimiser
@@ -149,7 +149,9 @@ def make_tables(
     return tables
 
 
-def _make_table(name: str, size: object, scale: float | Mapping[str, float], first_parameter: int) -> Table:
+def _make_table(
+    name: str, size: object, scale: float | Mapping[str, float], first_parameter: int
+) -> EmbeddingTable:
     if not isinstance(size, tuple | list) or len(size) != 2 or not all(map(_is_count, size)):
         raise TableError(f"table {name}: expected (rows, dim), whole numbers above 0, got {show(size)}")
     table_scale = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
@@ -160,7 +162,7 @@ def _make_table(name: str, size: object, scale: float | Mapping[str, float], fir
         is_valid = False
     if not is_valid or table_scale <= 0:
         raise TableError(f"table {name}: expected a finite scale above 0, got {show(table_scale)}")
-    return Table(name, int(size[0]), int(size[1]), float(table_scale), first_parameter)
+    return EmbeddingTable(name, int(size[0]), int(size[1]), float(table_scale), first_parameter)
 
 
 def _parse_optimiser(name: str, text: object) -> Optimiser:

@@ -19,7 +19,7 @@ from experiment.recovery import supervise_switch
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import DEFAULT, design
-from foundation.logs.collector import Collector, run_collector
+from foundation.logs.collector import UpdateLogCollector, run_collector
 from foundation.logs.merge import merge_logs
 from foundation.protocol import addressing
 from hosts.model.hyperparameters import Hyperparameters
@@ -111,7 +111,7 @@ async def _prepare_workload(
     return trace, training
 
 
-async def _measure_and_account(cluster: RunningCluster, collector: Collector) -> None:
+async def _measure_and_account(cluster: RunningCluster, collector: UpdateLogCollector) -> None:
     session = cluster.session
     try:
         await supervise(cluster.traffic(), [worker.wait_until_failed() for worker in session.workers])
@@ -127,7 +127,7 @@ async def _measure_and_account(cluster: RunningCluster, collector: Collector) ->
     session.record.accounting = await account(session, cluster.space, collector)
 
 
-async def _account_for_survivors(cluster: RunningCluster, collector: Collector) -> None:
+async def _account_for_survivors(cluster: RunningCluster, collector: UpdateLogCollector) -> None:
     """Account for a run with a dead worker, whose unanswered pushes are unknown; not for lockstep designs."""
     session = cluster.session
     if session.config.is_lockstep:

@@ -27,12 +27,12 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message, namespace_command
-from topologies.embedding_tables import TableError, Tables
+from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
 
 if TYPE_CHECKING:  # imports Mininet
-    from topologies.network import Network
+    from topologies.network import RunningNetwork
 
 
 COLLECTOR = Path("/run/hotline-collector")
@@ -45,7 +45,7 @@ class RunContext(NamedTuple):
     record: RunRecord
     reporter: Reporter
     placement: Placement
-    network: Network
+    network: RunningNetwork
     liveness: Liveness
 
 
@@ -180,7 +180,7 @@ def _worker_config(
     }
 
 
-def check_design(config: Config, tables: Tables) -> None:
+def check_design(config: Config, tables: EmbeddingTables) -> None:
     if not design(config.design).optimises:
         for table in tables.values():
             if table.optimiser is not None:

@@ -1,19 +1,25 @@
-"""JSON lines over a Unix socket, between scripts' workers and the rendezvous."""
+"""JSON lines over a Unix socket, between scripts' workers and the rendezvous, and checks of requests."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
+import struct
 from collections.abc import AsyncIterator
+from math import isfinite
 from typing import Any
 
 from foundation.errors import HotlineError
+from foundation.text import show
 
 Message = dict[str, Any]  # JSON
 
 MAX_LINE_BYTES = 1 << 24
 """Largest line that the rendezvous reads, more than a declaration of 100,000 tables."""
 _READ_BYTES = 1 << 16
+_CREDENTIALS = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
 
 class MessageTooLong(HotlineError):
@@ -49,3 +55,41 @@ async def read_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes | None
 def send_line(writer: asyncio.StreamWriter, message: Message) -> None:
     if not writer.is_closing():
         writer.write(json.dumps(message).encode() + b"\n")
+
+
+class RequestRefused(HotlineError):
+    """A request that is refused; the worker may send other requests."""
+
+
+def check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
+    if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
+        raise RequestRefused(
+            f"rank = {show(rank)}: expected one of 0..{size - 1} in this session; `workers` sets how many"
+        )
+    if rank in taken_ranks:
+        raise RequestRefused(
+            f"rank = {rank}: another worker has it, or had it; ranks are given once in a session"
+        )
+    if len(taken_ranks) == size:
+        raise RequestRefused(
+            f"all {size} ranks of this session are given; wait until its workers have left, or set `workers`"
+        )
+
+
+def check_metrics(metrics: object) -> Message:
+    if not isinstance(metrics, dict) or "loss" not in metrics:
+        raise RequestRefused(f"report: expected metrics by name, with a loss, got {show(metrics)}")
+    for name, value in metrics.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            raise RequestRefused(f"report: expected a finite number as {name}, got {show(value)}")
+    return metrics
+
+
+def check_owner(writer: asyncio.StreamWriter) -> None:
+    """Raise `RequestRefused` unless the client is root or the user that started this process."""
+    sock = writer.get_extra_info("socket")
+    _, user, _ = _CREDENTIALS.unpack(
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    if user not in (0, os.getuid()):
+        raise RequestRefused("expected the user root, who started `hotline up`: run `sudo ./hotline down`")

@@ -4,8 +4,8 @@ Parameter servers and workers are kept apart, so that neither adds to the other'
 sleeps while a block runs. On two CPUs the switch is not pinned: its process runs where the kernel puts it,
 its BPF program runs on the CPUs of the senders. (Pinning to either CPU made no significant difference;
 with SCHED_FIFO the process interrupts a server for every frame.) A third CPU is the switch's in either
-datapath. A fourth is for everything else (`topologies.isolation`). All others are the agents', and each agent
-has its own CPU if there are enough.
+datapath. A fourth is for everything else (`topologies.disturbance`). All others are the agents', and each
+agent has its own CPU if there are enough.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import shutil
 import socket
@@ -11,8 +12,9 @@ import tempfile
 from pathlib import Path
 
 from experiment.config import Config
+from experiment.designs import hosts_of
 from experiment.errors import PreflightError
-from foundation.designs.registry import design
+from experiment.requirements import RunKind, check_design, lacks_anything
 from foundation.errors import DataError
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.source import expand
@@ -20,6 +22,8 @@ from foundation.protocol.addressing import switch_interfaces
 from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
 from topologies.run_lock import interface_exists
+
+log = logging.getLogger(__name__)
 
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}  # bits (linux/capability.h)
 _PROGRAMS = {
@@ -32,7 +36,12 @@ _PROGRAMS = {
 _INSTALL_HINT = "scripts/setup installs it"
 
 
-def check(config: Config) -> None:
+def check(config: Config, kind: RunKind | None = None) -> None:
+    """Raise `PreflightError` or `DesignError` for what a run lacks; `kind` is by default that of `config`."""
+    kind = kind or (RunKind.SCRIPT if config.script else RunKind.REAL)
+    check_design(config.design, kind, hosts_of(config))
+    if kind is RunKind.REAL and config.simulate_dedicated_switch:
+        _report_missing_simulation(config)
     _check_privileges()
     _check_programs(config)
     _check_mininet()
@@ -41,6 +50,11 @@ def check(config: Config) -> None:
     _check_data(config)
     _check_script(config)
     _check_runs(config)
+
+
+def _report_missing_simulation(config: Config) -> None:
+    if reason := lacks_anything(config.design, RunKind.SIMULATED):
+        log.info("no dedicated switch will be simulated after the run: %s", reason)
 
 
 def check_conflicts(config: Config) -> None:
@@ -109,11 +123,10 @@ def _check_target(config: Config) -> None:
         try:
             find_bmv2()
         except Bmv2NotFound as error:
-            raise PreflightError(f"TARGET=bmv2: {error}; see Vagrantfile for a machine that has it") from None
-    chosen_design = design(config.design)
-    for artefact in (chosen_design.program, chosen_design.p4info):
-        if not artefact.is_file():
-            raise PreflightError(f"{artefact} is missing; `make p4` compiles it")
+            raise PreflightError(
+                f"TARGET=bmv2: {error}; Vagrantfile makes a machine with it. Without it, leave TARGET out: "
+                "softswitch runs the same program, and everything else runs on it"
+            ) from None
 
 
 def _check_cpus(config: Config) -> None:

@@ -23,10 +23,18 @@ from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import HotlineError
-from topologies.embedding_tables import Tables, parse_declaration
+from topologies.embedding_tables import EmbeddingTables, parse_declaration
 from topologies.joined_worker import JoinedWorker
-from topologies.lines import MAX_LINE_BYTES, Message, read_lines, send_line
-from topologies.requests import RequestRefused, check_metrics, check_owner, check_rank
+from topologies.lines import (
+    MAX_LINE_BYTES,
+    Message,
+    RequestRefused,
+    check_metrics,
+    check_owner,
+    check_rank,
+    read_lines,
+    send_line,
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +79,7 @@ class Backend(Protocol):
     @property
     def size(self) -> int: ...
 
-    async def begin(self, tables: Tables) -> Terms:
+    async def begin(self, tables: EmbeddingTables) -> Terms:
         """Start servers with the parameters of tables, all 0; raise `HotlineError` on failure."""
         ...
 
@@ -88,7 +96,7 @@ class Backend(Protocol):
 class _Session:
     """The state from the first join until the last worker has left."""
 
-    tables: Tables
+    tables: EmbeddingTables
     terms: Terms
     joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
     taken_ranks: set[int] = field(default_factory=set)
@@ -171,7 +179,9 @@ class Rendezvous:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> JoinedWorker:
+    async def join(
+        self, tables: EmbeddingTables, rank: int | None, writer: asyncio.StreamWriter
+    ) -> JoinedWorker:
         async with self._start_lock:
             if self._end_task is not None:
                 await asyncio.shield(self._end_task)

@@ -15,8 +15,8 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import call_all
 from topologies.calibrate import calibrate, check_capacity, probe_capacities
+from topologies.disturbance import find_idle_threads, isolate
 from topologies.fleet import RunContext, fleet
-from topologies.isolation import find_idle_threads, isolate
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from controller.controller import Controller, no_progress
 from controller.designs import control_of
 from controller.errors import ControllerError
 from controller.hotset.migrate import Progress
-from controller.tables import Row
+from controller.tables import TableRow
 from experiment.config import EPOCH, Faults
 from experiment.defaults import MAX_STEP_S
 from experiment.liveness import Liveness
@@ -34,7 +34,7 @@ from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_
 from topologies.placement import Placement, program_use_of
 
 if TYPE_CHECKING:  # imports Mininet
-    from topologies.network import Network
+    from topologies.network import RunningNetwork
 
 T = TypeVar("T")
 _BASE_TIMEOUT_S = 60.0
@@ -45,7 +45,7 @@ _FAULTS_TIMEOUT_FACTOR = 4  # steps take several times as long if frames are los
 
 @dataclass(slots=True, kw_only=True)
 class RealSession(Session):
-    network: Network
+    network: RunningNetwork
     workers: Sequence[CommandTarget]
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
@@ -95,7 +95,7 @@ class RealSession(Session):
         )
 
     @property
-    def _controller_ops(self) -> ControllerOps[Controller, Row]:
+    def _controller_ops(self) -> ControllerOps[Controller, TableRow]:
         return control_of(design(self.config.design))
 
     async def run_steps(

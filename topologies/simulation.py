@@ -10,6 +10,7 @@ from pathlib import Path
 
 from analysis.record import COMPILED_CODEC, RunRecord
 from analysis.statistics import MIN_ROUNDS
+from experiment.requirements import RunKind, lacks_anything
 from foundation.checkout import source_folders
 from foundation.designs.arms import lead_arm
 from hosts.config import ServerCost
@@ -23,6 +24,8 @@ def can_be_simulated(record: RunRecord) -> bool:
         return False
     config = record.config
     if not config["simulate_dedicated_switch"]:
+        return False
+    if lacks_anything(record.design, RunKind.SIMULATED):
         return False
     is_compiled_without_faults = config["codec"] == COMPILED_CODEC and not any(config["faults"].values())
     has_default_servers = (

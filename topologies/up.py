@@ -22,6 +22,7 @@ import polars as pl
 from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
+from experiment.requirements import RunKind
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
@@ -34,7 +35,7 @@ from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, namespace_command
-from topologies.embedding_tables import Tables
+from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import check_design, provision, publish, server_config, session_terms
 from topologies.lines import Message
 from topologies.placement import Placement, place
@@ -50,7 +51,7 @@ from topologies.rendezvous import (
 from topologies.run_lock import hold_run_lock
 
 if TYPE_CHECKING:
-    from topologies.network import Network
+    from topologies.network import RunningNetwork
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +76,11 @@ def check(config: Config) -> None:
             f"design {config.design}: its workers push together, and scripts do not; "
             "use design `hotset` or `none`"
         )
-    preflight.check(config)
+    preflight.check(config, RunKind.UP)
 
 
 class UpBackend:
-    def __init__(self, config: Config, placement: Placement, network: Network) -> None:
+    def __init__(self, config: Config, placement: Placement, network: RunningNetwork) -> None:
         self._config, self._placement, self._network = config, placement, network
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
@@ -101,7 +102,7 @@ class UpBackend:
     async def prepare(self) -> None:
         await provision(self._network.address, self._config, [self._arm])
 
-    async def begin(self, tables: Tables) -> Terms:
+    async def begin(self, tables: EmbeddingTables) -> Terms:
         check_design(self._config, tables)
         self._has_reports = False
         switch_process = self._network.switch.switch_process
@@ -133,7 +134,7 @@ class UpBackend:
     async def publish(self) -> None:
         await publish(self._network.address, self._config, self._arm)
 
-    async def _start_servers(self, tables: Tables) -> None:
+    async def _start_servers(self, tables: EmbeddingTables) -> None:
         (self._folder / "parts").mkdir(exist_ok=True)
         for number, host in enumerate(self._network.servers, start=1):
             settings = server_config(
@@ -189,8 +190,7 @@ def _earlier_files(file: Path) -> list[Path]:
 
 async def serve(config: Config, socket: Path) -> None:
     # These import Mininet.
-    from topologies.network import network
-    from topologies.nodes import ScriptHost
+    from topologies.network import ScriptHost, network
 
     placement, folder = place(config.placement, config.servers, config.workers), folder_of(config)
     with network(config, placement, folder / "logs", ScriptHost) as testbed_network:

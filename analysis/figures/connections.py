@@ -9,7 +9,7 @@ import polars as pl
 from analysis.figures.distribution import Distribution, Key, discrete_distributions, distributions
 from analysis.figures.latency import CDF, cdf_panel, quantile_facts
 from analysis.figures.model import Axis, Figure
-from analysis.figures.source import BLOCK_COLUMNS, Curve, Source, by_curve, curves, rows_in_blocks
+from analysis.figures.source import BLOCK_COLUMNS, FigureCurve, Source, by_curve, curves, rows_in_blocks
 
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in Pan et al."""
@@ -29,7 +29,7 @@ def intervals(sources: Sequence[Source]) -> Figure:
     )
 
 
-def interval_of(curve: Curve) -> dict[Key, Distribution]:
+def interval_of(curve: FigureCurve) -> dict[Key, Distribution]:
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
     group_columns = ["worker", "ps", *(name for name in BLOCK_COLUMNS if name in columns)]

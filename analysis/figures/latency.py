@@ -9,16 +9,16 @@ import polars as pl
 
 from analysis.figures.distribution import Distribution, Key, discrete_distributions, distributions
 from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series
-from analysis.figures.source import Curve, Source, by_curve, curves
+from analysis.figures.source import FigureCurve, Source, by_curve, curves
 from foundation.logs.columns import CLASSES, METRICS, TRANSFERS, load_name, load_title
 
 LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)
-CurveDistributions = Sequence[tuple[Curve, Mapping[Key, Distribution]]]
+CurveDistributions = Sequence[tuple[FigureCurve, Mapping[Key, Distribution]]]
 """Distributions of each curve, by keys of a panel."""
 
 
-def cdf_series(curve: Curve, distribution: Distribution) -> Series:
+def cdf_series(curve: FigureCurve, distribution: Distribution) -> Series:
     return Series(curve.name, distribution.edges, distribution.share, curve.colour, curve.dash)
 
 

@@ -18,7 +18,6 @@ from foundation.designs.arms import (
     arms_in_order,
     is_lockstep,
     reference_of,
-    renamed_arm_message,
 )
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -78,8 +77,6 @@ def source_of_run(run: Path) -> Source:
 
 def source_of_cluster(logs: ClusterLogs) -> Source:
     arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
-    if message := renamed_arm_message(arms):
-        raise AnalysisError(f"{logs.folder}: {message}")
     return Source(
         name=logs.folder.resolve().name or CLUSTER,
         rpc=logs.rpc,
@@ -113,7 +110,7 @@ def rows_in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class FigureCurve:
     source: Source
     arm: str
     name: str
@@ -121,19 +118,19 @@ class Curve:
     dash: int
 
 
-def curves(sources: Sequence[Source], with_repetitions: bool = False) -> Iterator[Curve]:
+def curves(sources: Sequence[Source], with_repetitions: bool = False) -> Iterator[FigureCurve]:
     number, arms = 0, all_arms()
     for dash, source in enumerate(sources):
         for arm in source.arms:
             if with_repetitions or arm not in arms or not arms[arm].is_repetition:
                 name = arm if len(sources) == 1 else f"{source.name}, {arm}"
-                yield Curve(source, arm, name, colour_of(arm, number), dash)
+                yield FigureCurve(source, arm, name, colour_of(arm, number), dash)
                 number += 1
 
 
 def by_curve(
     sources: Sequence[Source], measure: Callable[[Source], Mapping[Key, T]]
-) -> list[tuple[Curve, dict[Key, T]]]:
+) -> list[tuple[FigureCurve, dict[Key, T]]]:
     """Measure each source once; return the results of each curve, by their keys without the arm."""
     # Sources cannot be keys of a dict, so their identities are.
     measured = {id(source): measure(source) for source in sources}

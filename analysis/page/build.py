@@ -14,7 +14,7 @@ from analysis.forest import Effect, ForestRow, axis_limit
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
 from analysis.summary import Summary
-from analysis.wording import AnswerText, Sentence, Table, change_with_unit, interval, pairs, texts
+from analysis.wording import AnswerText, ReportTable, Sentence, change_with_unit, interval, pairs, texts
 from foundation.designs.arms import arms_in_order
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
@@ -25,7 +25,7 @@ def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
     return pairs("glossary", arms)
 
 
-class Columns(NamedTuple):
+class ResultColumns(NamedTuple):
     """Titles of the result's columns; the first is empty without a simulated dedicated switch."""
 
     dedicated: str
@@ -45,7 +45,7 @@ class Result:
     sentences: Sequence[Sentence]
     warnings: Sequence[Sentence]
     notes: Sequence[str]
-    columns: Columns
+    columns: ResultColumns
     busy: str = ""  # that the machine was busy
     row_reasons: Sequence[str] = ()
     """For the terminal: the rows that are not claimed, by reason."""
@@ -60,16 +60,16 @@ class Drawing:
 @dataclass(frozen=True, slots=True)
 class Page:
     title: str
-    plots: Sequence[Plot]
+    plots: Sequence[Plot] = ()
     first_screen: Result | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""
     provenance: Sequence[tuple[str, str]] = ()
     drawings: Sequence[Drawing] = ()
-    paper: Sequence[Table] = ()
-    tables: Sequence[tuple[str, Sequence[Table]]] = ()  # with the title of the part that shows them
+    paper: Sequence[ReportTable] = ()
+    tables: Sequence[tuple[str, Sequence[ReportTable]]] = ()  # with the title of the part that shows them
     reference: str = ""
-    differences: Sequence[Table] = ()
+    differences: Sequence[ReportTable] = ()
     worse_metrics: Sequence[Sentence] = ()
     nothing_worse: str = ""
     facts: Sequence[str] = ()
@@ -90,7 +90,7 @@ def build(page: Page) -> str:
     )
 
 
-def fragment(answer: AnswerText | None, tables: Sequence[Table]) -> str:
+def fragment(answer: AnswerText | None, tables: Sequence[ReportTable]) -> str:
     """Return HTML for a part of another page, such as a notebook: no head, style or script."""
     return _render("fragment.html.j2", answer=answer, tables=tables)
 
@@ -114,7 +114,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     ]
 
 
-def forest_plot(rows: Sequence[ForestRow], columns: Columns) -> Markup:
+def forest_plot(rows: Sequence[ForestRow], columns: ResultColumns) -> Markup:
     if not rows:
         return Markup()
     limit = axis_limit(rows)

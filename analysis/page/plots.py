@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.figures.latency import CDF
 from analysis.figures.model import DASHES, MAP_LIMIT_PERCENT, Axis, Figure, Kind, Series, Values
-from analysis.wording import Row, Sentence, Table, plain
+from analysis.wording import ReportTable, Row, Sentence, plain
 
 T = TypeVar("T")
 Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figure
@@ -39,7 +39,7 @@ class Plot:
     caption: str
     toggles: tuple[Toggle, ...]
     log_axes: Sequence[str]  # "x", "y", or both
-    numbers: Table
+    numbers: ReportTable
     spec: Spec
 
 
@@ -215,7 +215,7 @@ def _round_values(values: Values | Sequence[str]) -> list[object]:
     return [float(f"{value:.{_SIGNIFICANT_DIGITS}g}") if np.isfinite(value) else None for value in values]
 
 
-def _number_table(figure: Figure) -> Table:
+def _number_table(figure: Figure) -> ReportTable:
     series_by_panel = [(panel.title, series) for panel in figure.panels for series in panel.series]
     is_cdf = figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == CDF.title
     if is_cdf:
@@ -224,7 +224,7 @@ def _number_table(figure: Figure) -> Table:
             (_row_name(panel, curve), *map(_format_cell, _quantiles(curve)))
             for panel, curve in series_by_panel
         ]
-        return Table(f"{figure.x.title}, quantiles", columns, rows)
+        return ReportTable(f"{figure.x.title}, quantiles", columns, rows)
     if figure.kind in ("map", "heights"):
         return _map_table(figure)
     if figure.kind == "spans":
@@ -239,10 +239,10 @@ def _number_table(figure: Figure) -> Table:
         for panel, curve in series_by_panel
         for point, (x, y) in _thin(enumerate(zip(curve.x, curve.y, strict=True)))
     ]
-    return Table(value_axis.title or figure.title, ("", value_axis.title, "95 % interval"), rows)
+    return ReportTable(value_axis.title or figure.title, ("", value_axis.title, "95 % interval"), rows)
 
 
-def _map_table(figure: Figure) -> Table:
+def _map_table(figure: Figure) -> ReportTable:
     surfaces = [
         (panel.title, surface) for panel in figure.panels for surface in panel.series if surface.z is not None
     ]
@@ -258,10 +258,10 @@ def _map_table(figure: Figure) -> Table:
         for y, line in list(zip(surface.y, surface.z, strict=True))[::stride]
     ]
     columns = ["", *(_format_value(x, figure.x) for x in list(surfaces[0][1].x)[::stride])]
-    return Table(f"{figure.title}; columns: {figure.x.title}", columns, rows)
+    return ReportTable(f"{figure.title}; columns: {figure.x.title}", columns, rows)
 
 
-def _spans_table(figure: Figure) -> Table:
+def _spans_table(figure: Figure) -> ReportTable:
     rows: list[Row] = [
         (
             f"{panel.title}, {x}",
@@ -273,7 +273,7 @@ def _spans_table(figure: Figure) -> Table:
         if spans.low is not None
         for x, y, low in _thin(zip(spans.x, spans.y, spans.low, strict=True))
     ]
-    return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
+    return ReportTable(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
 
 
 def _row_name(panel: str, series: Series) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,22 +10,27 @@ from pydantic import BaseModel
 from analysis.figures.files import write_figures
 from analysis.figures.model import Figure
 from analysis.page.build import Page, build
-from analysis.wording import Table, plain
+from analysis.page.plots import plot
+from analysis.wording import ReportTable, plain
 from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 
 
 def text_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = ()
-) -> Table:
+) -> ReportTable:
     """Make a table of plain texts; the first cell of a row is its title."""
-    return Table(title, columns, [(name, *map(plain, cells)) for name, *cells in rows], notes)
+    return ReportTable(title, columns, [(name, *map(plain, cells)) for name, *cells in rows], notes)
 
 
 def write_report(
     page: Page, figures: Sequence[Figure], folder: Path, numbers: BaseModel | None = None
 ) -> Path:
-    """Write report.html, figures and, if given, numbers.json; return the report's path; raise `DataError`."""
+    """Write report.html with the figures, their files and, if given, numbers.json; return the report's path.
+
+    Raises `DataError`.
+    """
+    page = replace(page, plots=[plot(figure) for figure in figures])
     figure_folder, report = folder / "figures", folder / "report.html"
     try:
         figure_folder.mkdir(parents=True, exist_ok=True)

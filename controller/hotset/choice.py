@@ -1,6 +1,6 @@
-"""Choose a hot set from update logs: the top-k parameters by number of updates, with their lanes.
+"""Choose a hot set from update logs: the top-k parameters by number of updates, or those of another rule.
 
-A hot set is a Parquet file with the columns of `SCHEMA`, most updated key first. In Pan et al. Fig. 10,
+A hot set is a Parquet file with the columns of `SCHEMA`, the most wanted key first. In Pan et al. Fig. 10,
 the top 20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
 """
 
@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 
 from controller.dask_cluster import cluster_at, count_threads
-from controller.errors import HotSetError
+from controller.errors import HotSetError, RuleError
+from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RunningRule, start_rule
 from controller.tables import SLOTS
 from foundation.logs.counts import PART_ROWS, Counts
 from foundation.logs.parts import atomic_path, partial_path
@@ -49,19 +50,27 @@ def build(
     top_k: int,
     job: int | None = None,
     *,
+    rule: str = TOP_K,
     scheduler: str | None = None,
     part_rows: int = PART_ROWS,
 ) -> pl.DataFrame:
-    """Return the `top_k` most updated keys of all `logs` or of one `job` in them; columns are in `SCHEMA`.
+    """Return at most `top_k` keys that a rule chooses by the updates in all `logs`, or of one `job` in them.
 
-    Ties go to the smaller key. `scheduler` is the address of a cluster that counts (`reduce_parts`). Raises
-    `DataError` for an unreadable log (`Counts.of_logs`), and `HotSetError` if no switch can hold the hot set.
+    Columns are in `SCHEMA`. The rule `top-k` returns the most updated keys, the smaller of equal ones first,
+    and counts in parts of bounded memory or on a cluster at the address `scheduler` (`reduce_parts`). Raises
+    `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and
+    `RuleError`.
     """
     if top_k > MAX_KEYS:
         raise HotSetError(
             f"top-k {top_k} is too large: the switch has {LANES} lanes of {SLOTS} slots, "
             f"so at most {MAX_KEYS} keys fit"
         )
+    if rule != TOP_K:
+        if scheduler is not None:
+            raise RuleError(f"rule {rule}: a cluster counts for rule {TOP_K} only; leave out --scheduler")
+        running_rule = start_rule(rule, top_k)
+        return _choose_by_rule(running_rule, Counts.of_logs(logs, job, part_rows=part_rows))
     counts = Counts.of_logs(logs, job, part_rows=part_rows)
     top_keys_by_part = reduce_parts(
         counts, partial(select_top_keys, top_k=top_k), scheduler, lambda done, total: None
@@ -80,6 +89,26 @@ def _make_hot_set(updates: pl.DataFrame, top_k: int, total: int, origin: str) ->
     if hot_set.height < top_k:
         keys_with_updates = pluralize(hot_set.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", keys_with_updates, top_k)
+    return _with_ranks(hot_set, total, origin)
+
+
+def _choose_by_rule(rule: RunningRule, counts: Counts) -> pl.DataFrame:
+    updates = pl.concat(counts.by_key()).sort("key")
+    keys = updates["key"].to_numpy()
+    order = counts.order_of(keys) if counts.rows <= MAX_ORDERED else None
+    period = PeriodUpdates(
+        keys, updates["updates"].to_numpy().astype(np.int64), np.empty(0, np.uint64), order
+    )
+    chosen_keys = rule.choose(period)
+    if not len(chosen_keys):
+        raise RuleError(
+            f"rule {rule.name} chose none of {pluralize(len(keys), 'key')}: a hot set has at least one"
+        )
+    chosen = updates[np.searchsorted(keys, chosen_keys)]
+    return _with_ranks(chosen, counts.total, counts.names)
+
+
+def _with_ranks(hot_set: pl.DataFrame, total: int, origin: str) -> pl.DataFrame:
     return _check_hot_set(
         hot_set.select(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),

@@ -7,23 +7,23 @@ from itertools import count
 
 from controller.controller import Controller
 from controller.forwarding import routes
-from controller.tables import CallerKind, InitialRow, Job, Server, Worker
+from controller.tables import CallerKind, InitialRow, JobRow, ServerRow, WorkerRow
 from foundation.designs.hotset import settings_of
-from foundation.designs.interface import Arm, ControllerOps, Hosts
+from foundation.designs.interface import Arm, ControllerOps, SwitchHosts
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
+def _rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
     return [*routes(hosts), *_job_rows(hosts, arms), *_caller_rows(hosts, arms, epoch)]
 
 
-def _job_rows(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
+def _job_rows(hosts: SwitchHosts, arms: Sequence[Arm]) -> Iterator[JobRow | ServerRow]:
     for arm_index, arm in enumerate(arms):
         for server_number in range(1, hosts.servers + 1):
             global_server = hosts.server(server_number, arm_index)
             host, service = addressing.server(global_server), addressing.service(global_server)
-            yield Server(
+            yield ServerRow(
                 job=arm.job,
                 ps=server_number - 1,
                 mac=host.mac,
@@ -35,16 +35,16 @@ def _job_rows(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
                 service_port=HOTLINE_PORT,
             )
         settings = settings_of(arm)
-        yield Job(arm.job, offload=settings.aggregates, proxy=settings.proxies)
+        yield JobRow(arm.job, offload=settings.aggregates, proxy=settings.proxies)
 
 
-def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
+def _caller_rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> Iterator[WorkerRow]:
     rows = count()
     for arm_index, arm in enumerate(arms):
         for worker_number in range(1, hosts.workers + 1):
             global_worker = hosts.worker(worker_number, arm_index)
             host = addressing.worker(global_worker)
-            yield Worker(
+            yield WorkerRow(
                 job=arm.job,
                 worker=worker_number,
                 epoch=epoch,
@@ -57,7 +57,7 @@ def _caller_rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Work
         for server_number in range(1, hosts.servers + 1):
             global_server = hosts.server(server_number, arm_index)
             host = addressing.server(global_server)
-            yield Worker(
+            yield WorkerRow(
                 job=arm.job,
                 worker=PS_CALLER_BASE + server_number - 1,
                 epoch=epoch,
@@ -75,7 +75,9 @@ async def _has_changed_settings(controller: Controller, arm: Arm) -> bool:
     return (current.offload, current.proxy) != (expected.aggregates, expected.proxies)
 
 
-async def _read_values(controller: Controller, arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+async def _read_values(
+    controller: Controller, arms: Sequence[Arm], _space: object
+) -> dict[str, dict[int, int]]:
     aggregating_arms = [arm for arm in arms if arm.settings.aggregates]
     # Entries are read once for all arms, because that takes longer than reading registers.
     params = await controller.entries() if aggregating_arms else []

@@ -7,7 +7,9 @@ Counts of updates have no order in time, so that their curve is that of the upda
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from controller.hotset.choice import MAX_KEYS, Progress, reduce_parts, select_top_keys
 from controller.tables import SLOTS
+from foundation.logs.access.steps import Steps
 from foundation.logs.counts import Counts
 from foundation.logs.training import SplitUpdates
 from foundation.protocol.hashing import lanes_of
@@ -100,3 +103,42 @@ def table_limit(keys: NDArray[np.uint64], jobs: int) -> int:
     """Return the number of keys, taken in this order, that fit before the first key whose lane is full."""
     exceeds_lane = rank_in_group(lanes_of(keys)) >= SLOTS // jobs
     return int(exceeds_lane.argmax()) if exceeds_lane.any() else len(keys)
+
+
+class TableShare(NamedTuple):
+    table: str
+    updates: int  # scored updates
+    keys: int
+    hot_keys: int
+    share: float
+
+
+def shares_by_table(steps: Steps, split: SplitUpdates, top_k: int) -> Iterator[TableShare]:
+    updates = split.scored
+    is_hot = find_hottest(split.training, top_k) & (split.training > 0)
+    for index, table in enumerate(steps.tables):
+        is_in_table = steps.table_of == index
+        is_hot_in_table = is_in_table & is_hot
+        table_updates = int(updates.sum(where=is_in_table))
+        hot_updates = int(updates.sum(where=is_hot_in_table))
+        yield TableShare(
+            table,
+            table_updates,
+            int(is_in_table.sum()),
+            int(is_hot_in_table.sum()),
+            hot_updates / table_updates if table_updates else 0.0,
+        )
+
+
+def find_hottest(updates: NDArray[np.int64], top_k: int) -> NDArray[np.bool_]:
+    """Return a mask of the `top_k` keys with the most updates; of equal numbers, the lower indices win.
+
+    The function needs memory for only one copy of `updates`, because there may be 50 million keys.
+    """
+    if not 0 < top_k < len(updates):
+        return np.full(len(updates), top_k > 0)
+    threshold = np.partition(updates, len(updates) - top_k)[len(updates) - top_k]
+    is_hot: NDArray[np.bool_] = updates > threshold
+    ties = np.flatnonzero(updates == threshold)
+    is_hot[ties[: top_k - int(is_hot.sum())]] = True
+    return is_hot

@@ -19,21 +19,24 @@ from numpy.typing import NDArray
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
 from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, keys_of_others, slots_of
+from controller.hotset.rules import PeriodUpdates, RunningRule
 from controller.hotset.selection import (
     HotSetChange,
     HotSetState,
     Rates,
-    Rule,
+    RuleChoice,
+    SelectedKeys,
+    SwapRule,
     choose_for_jobs,
+    cold_limit,
     smooth_rates,
     sum_by_key,
 )
-from controller.tables import HotParam, State
+from controller.tables import HotParam, KeyState
 from foundation.protocol.codec import Keys, Values
 from foundation.text import pluralize
 
 _EntryId = tuple[int, int, int]  # key, lane, slot
-_CANDIDATES = 2  # cold keys to consider for each key that may become hot in a period
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +58,61 @@ class Period:
 
 @dataclass(slots=True)
 class _Job:
-    rule: Rule
+    rule: SwapRule | RunningRule
     rates: Rates = field(default_factory=Rates.none)
     pushes: dict[_EntryId, int] | None = None
     """Counts of the job's slots at the last reading; None before the first period."""
 
-    def rates_and_rule(self, counts: Rates, keys: int, is_first: bool) -> tuple[Rates, Rule]:
+    def cold_limit(self, hot_keys: int) -> int:
+        if isinstance(self.rule, SwapRule):
+            return cold_limit(self.rule.top_k, hot_keys, self.rule.max_swaps)
+        return cold_limit(self.rule.top_k, hot_keys)
+
+    def select(self, counts: Rates, hot: Keys, is_first: bool) -> SelectedKeys:
+        if isinstance(self.rule, RunningRule):
+            # The switch's counts before the first period are unknown.
+            if is_first and len(hot):
+                return RuleChoice(hot, hot)
+            period = PeriodUpdates(counts.keys, counts.rates.astype(np.int64), hot)
+            return RuleChoice(self.rule.choose(period), hot)
         if is_first:
-            return counts, replace(self.rule, top_k=max(self.rule.top_k, keys), max_swaps=0)
+            filling = replace(self.rule, top_k=max(self.rule.top_k, len(hot)), max_swaps=0)
+            return HotSetState(counts, hot, filling)
         self.rates = smooth_rates(self.rates, counts)
-        return self.rates, self.rule
+        return HotSetState(self.rates, hot, self.rule)
 
 
 class _JobCounts(NamedTuple):
     entries: Sequence[HotParam]
-    hot_set: HotSetState
+    hot: Keys
+    selected: SelectedKeys
     updates: int | None
     in_switch: int | None
 
 
 class Follower:
-    """Adapts the hot sets of jobs; call `period` at equal intervals. It cannot be used after an error."""
+    """Adapts the hot sets of jobs; call `period` at equal intervals. It cannot be used after an error.
 
-    def __init__(self, controller: Controller, rules: Mapping[int, Rule]) -> None:
+    A job's keys are chosen by rates (`SwapRule`, the rule `window`), or by another rule.
+    """
+
+    def __init__(self, controller: Controller, rules: Mapping[int, SwapRule | RunningRule]) -> None:
         self._controller = controller
         self._jobs = {job: _Job(rule) for job, rule in rules.items()}
         self.is_moving = False
 
     async def period(self) -> list[Period]:
-        """End a period and begin the next; the first only fills up hot sets. Raises a `ControllerError`."""
+        """End a period and begin the next; the first only fills up hot sets. Raises a `ControllerError`.
+
+        In the first period other rules than `window` fill empty hot sets only.
+        """
         start_s = time.monotonic()
         quotas = await self._check_offload_and_read_quotas()
         entries = await self._controller.entries()
         other_keys, room = self._other_keys_and_room(entries, quotas)
         job_counts = {job: await self._count_updates(job, entries) for job in self._jobs}
         changes, remaining_slots = choose_for_jobs(
-            {job: each.hot_set for job, each in job_counts.items()},
+            {job: each.selected for job, each in job_counts.items()},
             {other: slots_of(keys) for other, keys in other_keys.items()},
             quotas,
             room,
@@ -106,7 +128,7 @@ class Follower:
                 in_switch=each.in_switch,
                 keys_in=len(changes[job].arriving),
                 keys_out=len(changes[job].leaving),
-                keys=len(each.hot_set.hot) + len(changes[job].arriving) - len(changes[job].leaving),
+                keys=len(each.hot) + len(changes[job].arriving) - len(changes[job].leaving),
                 seconds=time.monotonic() - start_s,
             )
             for job, each in job_counts.items()
@@ -137,19 +159,17 @@ class Follower:
         entries = [entry for entry in all_entries if entry.job == job]
         hot = np.array([entry.key for entry in entries], dtype=np.uint64)
         is_first = job_state.pushes is None
-        cold, counts, at_servers = await self._read_busiest(job, job_state.rule.top_k - len(entries))
+        cold, counts, at_servers = await self._read_busiest(job, job_state.cold_limit(len(entries)))
         pushes = await self._read_new_pushes(job_state, entries)
         updates = sum_by_key(np.append(hot, cold), np.append(pushes, counts))
-        rates, rule = job_state.rates_and_rule(updates, len(hot), is_first)
-        hot_set = HotSetState(rates, hot, rule)
+        selected = job_state.select(updates, hot, is_first)
         in_switch = int(pushes.sum())
         if is_first:
-            return _JobCounts(entries, hot_set, None, None)
-        return _JobCounts(entries, hot_set, at_servers + in_switch, in_switch)
+            return _JobCounts(entries, hot, selected, None, None)
+        return _JobCounts(entries, hot, selected, at_servers + in_switch, in_switch)
 
-    async def _read_busiest(self, job: int, missing_keys: int) -> tuple[Keys, Values, int]:
+    async def _read_busiest(self, job: int, limit: int) -> tuple[Keys, Values, int]:
         """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
-        limit = max(missing_keys, 0) + _CANDIDATES * self._jobs[job].rule.max_swaps
         answers = await self._controller.busiest(job, limit)
         # The first entry of an answer is the total of the PS.
         keys = np.concatenate([keys[1:] for keys, _ in answers])
@@ -184,11 +204,11 @@ class Follower:
             for job, counts in job_counts.items():
                 if surplus := set(changes[job].surplus):
                     await self._controller.load(
-                        job, [key for key in counts.hot_set.hot.tolist() if key not in surplus]
+                        job, [key for key in counts.hot.tolist() if key not in surplus]
                     )
         for job, counts in job_counts.items():
-            if changes[job] or any(entry.state is not State.HOT for entry in counts.entries):
-                plan = await self._controller.load(job, changes[job].apply_to(counts.hot_set.hot.tolist()))
+            if changes[job] or any(entry.state is not KeyState.HOT for entry in counts.entries):
+                plan = await self._controller.load(job, changes[job].apply_to(counts.hot.tolist()))
                 # A slot's count is not reset when its key changes; the next period counts from these.
                 pushes = self._jobs[job].pushes
                 assert pushes is not None

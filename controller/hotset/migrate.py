@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from controller.errors import HotSetError
-from controller.tables import SLOTS, Change, HotParam, State, Update
+from controller.tables import SLOTS, Change, HotParam, KeyState, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import lanes_of, ps_ids_of
@@ -37,32 +37,32 @@ class Move:
     """One key's move from state `start` to state `goal`; None means no entry: the PS has the value."""
 
     param: HotParam
-    start: State | None
-    goal: State | None
+    start: KeyState | None
+    goal: KeyState | None
 
     @property
     def is_arrival(self) -> bool:
-        return self.start is None or self.goal is State.HOT
+        return self.start is None or self.goal is KeyState.HOT
 
     @property
     def command(self) -> Command | None:
         """Command for the PS; None if the PS has the value and keeps it, as for a parked key."""
-        if self.goal is State.HOT:
+        if self.goal is KeyState.HOT:
             return Command.SEED
-        return None if self.start in (None, State.PARKED) else Command.COLLECT
+        return None if self.start in (None, KeyState.PARKED) else Command.COLLECT
 
     def preparing_updates(self) -> list[Update]:
-        if self.command is Command.SEED and self.start in (None, State.PARKED):
-            return [self._update(self.start, State.RESERVED)]
-        if self.command is Command.COLLECT and self.start is not State.DRAINING:
-            return [self._update(self.start, State.DRAINING)]
+        if self.command is Command.SEED and self.start in (None, KeyState.PARKED):
+            return [self._update(self.start, KeyState.RESERVED)]
+        if self.command is Command.COLLECT and self.start is not KeyState.DRAINING:
+            return [self._update(self.start, KeyState.DRAINING)]
         return []
 
     def final_update(self) -> Update:
         # `_update` uses only whether there is an entry, and after a preparing update there is.
-        return self._update(State.RESERVED if self.preparing_updates() else self.start, self.goal)
+        return self._update(KeyState.RESERVED if self.preparing_updates() else self.start, self.goal)
 
-    def _update(self, start: State | None, goal: State | None) -> Update:
+    def _update(self, start: KeyState | None, goal: KeyState | None) -> Update:
         if goal is None:
             return Update(Change.DELETE, self.param)
         kind = Change.INSERT if start is None else Change.MODIFY
@@ -70,7 +70,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MigrationPlan:
     leaving: tuple[Move, ...]
     arriving: tuple[Move, ...]
 
@@ -97,15 +97,15 @@ class Plan:
 def plan(
     entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS,
     lane_count: int = LANES,
-) -> Plan:  # fmt: skip
+) -> MigrationPlan:  # fmt: skip
     """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots."""
-    goal = State.HOT if offload else State.PARKED
+    goal = KeyState.HOT if offload else KeyState.PARKED
     wanted_keys = set(wanted)
     present_keys: set[int] = set()
     used_slots: list[set[int]] = [set() for _ in range(LANES)]
     moves: list[Move] = []
     for param in entries:
-        target_state: State | None = param.state
+        target_state: KeyState | None = param.state
         if param.job == job:
             present_keys.add(param.key)
             target_state = goal if param.key in wanted_keys else None
@@ -119,7 +119,7 @@ def plan(
     free_slots = [_free_slots(lane_slots, slots) for lane_slots in used_slots]
     for key, lane in zip(new_keys, lanes, strict=True):
         moves.append(Move(HotParam(job, key, lane, next(free_slots[lane]), goal), None, goal))
-    return Plan(
+    return MigrationPlan(
         leaving=tuple(move for move in moves if not move.is_arrival),
         arriving=tuple(move for move in moves if move.is_arrival),
     )
@@ -145,7 +145,12 @@ CommandServer = Callable[[Command, int, Sequence[int]], Coroutine[object, object
 
 
 async def execute(
-    plan: Plan, write: Write, command: CommandServer, n_ps: int, progress: Progress, wave_keys: int = WAVE
+    plan: MigrationPlan,
+    write: Write,
+    command: CommandServer,
+    n_ps: int,
+    progress: Progress,
+    wave_keys: int = WAVE,
 ) -> None:
     done_count = 0
     for moves in (plan.leaving, plan.arriving):

@@ -1,4 +1,4 @@
-"""Choose which keys should be hot by their rates of updates: pure functions, no I/O.
+"""Choose which keys should be hot by their rates of updates, and the rules `window` and `top-k`: no I/O.
 
 Moves have a cost, and counts vary by chance, so a cold key replaces a hot one only if its rate is higher by a
 margin and by more than chance. Rates are updates per period, exponentially smoothed from 0 on: a new key's
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.quotas import ALL_SLOTS, Slots, divide, slots_of
+from controller.hotset.quotas import ALL_SLOTS, Slots, divide, first_per_lane, slots_of
+from controller.hotset.rules import PeriodUpdates
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.packing import rank_in_group
@@ -26,6 +27,7 @@ NEWEST_WEIGHT = 0.5
 """Weight of the newest period: rates show 1/2 of a change after one period, 7/8 after three periods."""
 _SIGMAS = 2.0  # difference of rates, in standard deviations, that is more than chance
 _MIN_RATE = 0.1  # lower rates are forgotten
+_CANDIDATES = 2  # cold keys to consider for each key that may become hot in a period
 
 
 class Rates(NamedTuple):
@@ -58,8 +60,15 @@ def smooth_rates(previous: Rates, counts: Rates) -> Rates:
     return Rates(sums.keys[is_relevant], sums.rates[is_relevant])
 
 
+def cold_limit(top_k: int, hot_keys: int, max_swaps: int = WAVE) -> int:
+    """Return how many keys outside the switch, the most updated ones, are considered in a period."""
+    return max(top_k - hot_keys, 0) + _CANDIDATES * max_swaps
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SwapRule:
+    """When a cold key replaces a hot key, in a hot set of at most `top_k` keys."""
+
     top_k: int
     margin: float = MARGIN
     """Factor by which the rate of a cold key must exceed that of the hot key it replaces."""
@@ -94,7 +103,7 @@ class HotSetChange:
         return [*(key for _, key in self.swaps), *self.surplus]
 
 
-def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> HotSetChange:
+def choose(rates: Rates, hot: Keys, rule: SwapRule, room: Sequence[int]) -> HotSetChange:
     """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first.
 
     Keys beyond the room of their lanes leave, the coldest first.
@@ -113,10 +122,22 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> HotSetCh
     return HotSetChange(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
+class SelectedKeys(Protocol):
+    """Keys that a job should have in the switch, as far as its share of the slots allows."""
+
+    def choose(self, room: Slots) -> HotSetChange:
+        """Return the change of the job's hot set if it has `room` slots in each lane."""
+
+    def wanted_slots(self) -> Slots:
+        """Return the slots that the job would use if it had all."""
+
+
 class HotSetState(NamedTuple):
+    """A hot set whose keys are replaced by rates."""
+
     rates: Rates
     hot: Keys
-    rule: Rule
+    rule: SwapRule
 
     def choose(self, room: Slots) -> HotSetChange:
         return choose(self.rates, self.hot, self.rule, room.tolist())
@@ -125,14 +146,59 @@ class HotSetState(NamedTuple):
         return slots_of(self.choose(ALL_SLOTS).apply_to(self.hot.tolist()))
 
 
+class RuleChoice(NamedTuple):
+    """The keys that a rule has chosen."""
+
+    keys: Keys  # the most wanted first
+    hot: Keys
+
+    def choose(self, room: Slots) -> HotSetChange:
+        hot = self.hot.tolist()
+        wanted = dict.fromkeys(first_per_lane(self.keys.tolist(), room))
+        arriving, leaving = wanted.keys() - set(hot), set(hot) - wanted.keys()
+        return HotSetChange(
+            swaps=(),
+            filling=tuple(key for key in wanted if key in arriving),
+            surplus=tuple(key for key in hot if key in leaving),
+        )
+
+    def wanted_slots(self) -> Slots:
+        return np.minimum(slots_of(self.keys.tolist()), ALL_SLOTS)
+
+
+class WindowRule:
+    """The most updated keys of a sliding window, where a key replaces another only if it leads clearly."""
+
+    def __init__(self, top_k: int) -> None:
+        self._rule = SwapRule(top_k)
+        self._rates = Rates.none()
+
+    def choose(self, period: PeriodUpdates) -> list[int]:
+        self._rates = smooth_rates(self._rates, Rates(period.keys, period.updates.astype(np.float64)))
+        return (
+            HotSetState(self._rates, period.hot, self._rule).choose(ALL_SLOTS).apply_to(period.hot.tolist())
+        )
+
+
+class TopKRule:
+    """The most updated keys of a period."""
+
+    def __init__(self, top_k: int) -> None:
+        self._top_k = top_k
+
+    def choose(self, period: PeriodUpdates) -> Keys:
+        ranked_keys = period.keys[np.lexsort((period.keys, -period.updates))]
+        return ranked_keys[: min(self._top_k, np.count_nonzero(period.updates))]
+
+
 def choose_for_jobs(
-    jobs: Mapping[int, HotSetState], held_slots: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
+    jobs: Mapping[int, SelectedKeys], held_slots: Mapping[int, Slots], quotas: Mapping[int, int], room: Slots
 ) -> tuple[dict[int, HotSetChange], dict[int, Slots]]:
     """Return the changes of jobs that share `room`, and the remaining slots of other jobs."""
     shares = divide(
-        {job: hot_set_state.wanted_slots() for job, hot_set_state in jobs.items()}, held_slots, quotas, room
+        {job: selected.wanted_slots() for job, selected in jobs.items()}, held_slots, quotas, room
     )
-    changes = {job: hot_set_state.choose(shares[job]) for job, hot_set_state in jobs.items()}
+    changes = {job: selected.choose(shares[job]) for job, selected in jobs.items()}
     return changes, {job: shares[job] for job in held_slots}
 
 
@@ -178,7 +244,7 @@ def _fill_free_slots(
 
 
 def _choose_swaps(
-    arrivals: Sequence[_Key], victims: _Victims, rule: Rule, free_slots: NDArray[np.int64]
+    arrivals: Sequence[_Key], victims: _Victims, rule: SwapRule, free_slots: NDArray[np.int64]
 ) -> tuple[tuple[int, int], ...]:
     swaps: list[tuple[int, int]] = []
     for arrival in arrivals:

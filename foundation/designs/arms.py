@@ -9,7 +9,6 @@ from foundation.designs.recorded import RecordedDesign, remembered
 from foundation.designs.registry import design as find
 from foundation.designs.registry import known_names
 from foundation.errors import HotlineError
-from foundation.renamed import find_old_arm
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
@@ -63,14 +62,18 @@ def all_arms() -> dict[str, Arm]:
 
 
 def arm(name: str) -> Arm:
+    if message := unknown_arm_message([name]):
+        raise HotlineError(message)
+    return all_arms()[name]
+
+
+def unknown_arm_message(names: Iterable[str]) -> str | None:
+    """Return the error for the first name that is no arm's; None if all are known."""
     arms = all_arms()
-    if name not in arms:
-        raise HotlineError(find_old_arm([name]) or f"expected an arm ({', '.join(arms)}), got {name!r}")
-    return arms[name]
-
-
-def renamed_arm_message(names: Iterable[str]) -> str | None:
-    return find_old_arm(names, all_arms())
+    unknown_name = next((name for name in names if name not in arms), None)
+    if unknown_name is None:
+        return None
+    return f"expected an arm ({', '.join(arms)}), got {unknown_name!r}"
 
 
 def arms_in_order(names: Iterable[str]) -> tuple[Arm, ...]:

@@ -235,7 +235,7 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
 
 
-class Hosts(NamedTuple):
+class SwitchHosts(NamedTuple):
     """The hosts at a switch. Workers and servers are numbered from 1."""
 
     workers: int
@@ -272,7 +272,9 @@ async def _report_unchanged(_controller: object, _arm: Arm) -> bool:
     return False
 
 
-async def _return_no_values(_controller: object, _arms: Sequence[Arm]) -> dict[str, dict[int, int]]:
+async def _return_no_values(
+    _controller: object, _arms: Sequence[Arm], _space: object
+) -> dict[str, dict[int, int]]:
     return {}
 
 
@@ -291,12 +293,15 @@ R = TypeVar("R")  # type of a row of a table
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """A design's controller functions (`controller.designs`); a switch without values needs only `rows`."""
 
-    rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
+    rows: Callable[[SwitchHosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
     """(controller, arm): return whether the switch has other settings than the arm's."""
-    read_values: Callable[[K_contra, Sequence[Arm]], Awaitable[dict[str, dict[int, int]]]] = _return_no_values
-    """(controller, arms): return, by arm and key, the values of all parameters that the switch holds."""
+    read_values: Callable[[K_contra, Sequence[Arm], Any], Awaitable[dict[str, dict[int, int]]]] = (
+        _return_no_values  # of `Any`, since this package cannot import `hosts`
+    )
+    """(controller, arms, space): return, by arm and key, the values of all parameters that the switch holds;
+    `space` is the `hosts.keys.KeySpace` of all jobs. Runs of processes need it if the switch aggregates."""
     overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
     """(controller): return the number of additions in the switch that overflowed."""
     publish: Callable[[K_contra, int], Awaitable[None]] = _skip_async
@@ -308,7 +313,7 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     have replayed to the switch whose callers have that epoch."""
 
 
-class Settings(Protocol):
+class DesignSettings(Protocol):
     """The settings of a design in an arm: a frozen dataclass that the design defines."""
 
     @property
@@ -343,7 +348,7 @@ class Arm:
     name: str
     job: int
     design: str
-    settings: Settings
+    settings: DesignSettings
     colour: str
     """Colour in figures, readable on white and on black."""
     about: str

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
+from foundation.text import one_line
 
 DEFAULT = "hotset"
 DEFAULT_OPTIMISING_DESIGN = "collect"
@@ -29,9 +31,10 @@ def design(name: str) -> Design:
         )
     try:
         loaded_design: Design = import_module(name).DESIGN if "." in name else _resolve(_ENTRY_POINTS[name])
-    # A name that is not a module's, such as "..", is a `TypeError` or a `ValueError`.
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise DesignError(f"{name!r} is no design: {error}") from error
+    except Exception as error:  # the module of a design in the making raises anything
+        raise DesignError(f"{name!r} is no design: {_reason(error)}") from error
+    if not isinstance(loaded_design, Design):
+        raise DesignError(f"{name!r} is no design: expected a `Design`, got {type(loaded_design).__name__}")
     if "." in name:
         _external_designs[name] = loaded_design
     return loaded_design
@@ -54,8 +57,17 @@ def load_part(design: Design, reference: str) -> object:
     """Import a part of a design, `package.module:ATTRIBUTE`; raises `DesignError`."""
     try:
         return _resolve(reference)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise DesignError(f"design {design.name} has no part {reference!r}: {error}") from error
+    except Exception as error:  # the module of a design in the making raises anything
+        raise DesignError(f"design {design.name} has no part {reference!r}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return why a module cannot be imported, with the place where its code raised the error."""
+    message = one_line(str(error))
+    if isinstance(error, ImportError | AttributeError | SyntaxError):
+        return message
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {message} ({frame.filename}, line {frame.lineno})"
 
 
 def _resolve(reference: str) -> Any:  # of any type

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.designs.arms import all_arms, renamed_arm_message
+from foundation.designs.arms import all_arms
 from foundation.errors import DataError
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
@@ -20,7 +20,7 @@ _ROUNDING_US = 1.0  # error of a difference of two whole numbers of µs
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LogRule:
     expected: str
     holds: pl.Expr
     columns: Sequence[str]
@@ -76,30 +76,29 @@ def _has_type(column_type: pl.DataType, expected_type: pl.DataType) -> bool:
     )
 
 
-def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
+def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[LogRule]) -> None:
     is_bad = pl.any_horizontal(~rule.holds.fill_null(False) for rule in rules)
     first_bad_row = rows.with_row_index("row", 1).filter(is_bad).head(1).collect(engine="streaming")
     for row in first_bad_row.iter_rows(named=True):
         rule = next(rule for rule in rules if not first_bad_row.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
-        renamed = renamed_arm_message([row["arm"]]) if "arm" in rule.columns else None
-        raise DataError(f"{path}, row {row['row']}: {renamed or f'{values}; {rule.expected}'}")
+        raise DataError(f"{path}, row {row['row']}: {values}; {rule.expected}")
 
 
-def _rules(log: str) -> list[Rule]:
-    not_null = [Rule("a value expected", pl.col(name).is_not_null(), [name]) for name in LOGS[log]]
+def _rules(log: str) -> list[LogRule]:
+    not_null = [LogRule("a value expected", pl.col(name).is_not_null(), [name]) for name in LOGS[log]]
     return not_null + ([_job_rule()] if "arm" in LOGS[log] else []) + _RULES[log]
 
 
-def _job_rule() -> Rule:
+def _job_rule() -> LogRule:
     jobs = {arm.name: arm.job for arm in all_arms().values()}
     job = pl.col("arm").cast(pl.String).replace_strict(jobs, default=None, return_dtype=pl.Int64)
-    return Rule(f"expected the job of the arm: {jobs}", job == pl.col("job"), ["arm", "job"])
+    return LogRule(f"expected the job of the arm: {jobs}", job == pl.col("job"), ["arm", "job"])
 
 
-def _time_rule(name: str, minimum: float = 0.0) -> Rule:
+def _time_rule(name: str, minimum: float = 0.0) -> LogRule:
     expected = "a finite time expected" if minimum < 0 else "a finite time from 0 expected"
-    return Rule(expected, pl.col(name).is_finite() & (pl.col(name) >= minimum), [name])
+    return LogRule(expected, pl.col(name).is_finite() & (pl.col(name) >= minimum), [name])
 
 
 _METRICS_US = [f"{metric}_us" for metric in METRICS]
@@ -108,14 +107,14 @@ _CLASS = pl.col("class").cast(pl.String)
 _RULES = {
     "rpc": [
         *map(_time_rule, (*_METRICS_US, "switch_us", "latency_us")),
-        Rule(
+        LogRule(
             f"the latency is the sum of {', '.join(_METRICS_US)}",
             (_SUM_OF_METRICS - pl.col("latency_us")).abs() <= pl.col("latency_us") * _ROUNDING,
             [*_METRICS_US, "latency_us"],
         ),
-        Rule(f"at most {LANES} lanes", pl.col("lanes") <= LANES, ["lanes"]),
-        Rule("expected served <= lanes", pl.col("served") <= pl.col("lanes"), ["served", "lanes"]),
-        Rule(
+        LogRule(f"at most {LANES} lanes", pl.col("lanes") <= LANES, ["lanes"]),
+        LogRule("expected served <= lanes", pl.col("served") <= pl.col("lanes"), ["served", "lanes"]),
+        LogRule(
             "expected cold if no lane is served, all_hit if all are, else mixed",
             pl.when(pl.col("served") == 0)
             .then(_CLASS == "cold")
@@ -124,23 +123,23 @@ _RULES = {
             .otherwise(_CLASS == "mixed"),
             ["class", "served", "lanes"],
         ),
-        Rule("1 or more expected", pl.col("attempts") >= 1, ["attempts"]),
+        LogRule("1 or more expected", pl.col("attempts") >= 1, ["attempts"]),
     ],
     "operations": [
-        Rule("a start is not before its schedule", pl.col("start_us") >= pl.col("scheduled_us"),
+        LogRule("a start is not before its schedule", pl.col("start_us") >= pl.col("scheduled_us"),
              ["scheduled_us", "start_us"]),
-        Rule("an end is not before its start", pl.col("end_us") >= pl.col("start_us"),
+        LogRule("an end is not before its start", pl.col("end_us") >= pl.col("start_us"),
              ["start_us", "end_us"]),
-        Rule(
+        LogRule(
             "the latency is from the schedule to the end",
             (pl.col("end_us") - pl.col("scheduled_us") - pl.col("latency_us").cast(pl.Float64)).abs()
             <= _ROUNDING_US + pl.col("latency_us") * _ROUNDING,
             ["scheduled_us", "end_us", "latency_us"],
         ),
     ],
-    "connections": [Rule("a time from 0 expected", pl.col("time_us") >= 0, ["time_us"])],
+    "connections": [LogRule("a time from 0 expected", pl.col("time_us") >= 0, ["time_us"])],
     "updates": [
-        Rule("a smaller key expected: it means 'no key' on the wire", pl.col("key") < NO_KEY, ["key"]),
-        Rule("1 or more expected", pl.col("updates") >= 1, ["updates"]),
+        LogRule("a smaller key expected: it means 'no key' on the wire", pl.col("key") < NO_KEY, ["key"]),
+        LogRule("1 or more expected", pl.col("updates") >= 1, ["updates"]),
     ],
 }  # fmt: skip

@@ -29,7 +29,7 @@ ROW = np.dtype([("job", "<u2"), ("ps", "<u2"), ("key", "<u8"), ("updates", "<u8"
 _TIMEOUT_S = 30.0
 
 
-class Collector:
+class UpdateLogCollector:
     """Cumulative statistics of each PS; the newest are saved in `directory` as parts of the log `updates`."""
 
     def __init__(self, directory: Path) -> None:
@@ -74,9 +74,9 @@ class Collector:
 
 
 @asynccontextmanager
-async def run_collector(directory: Path, path: Path) -> AsyncIterator[Collector]:
+async def run_collector(directory: Path, path: Path) -> AsyncIterator[UpdateLogCollector]:
     """Run a collector at a path, replacing a stale socket; raise `OSError` if it cannot listen there."""
-    collector = Collector(directory)
+    collector = UpdateLogCollector(directory)
     server = await asyncio.start_unix_server(collector.answer, path)
     try:
         yield collector

@@ -46,7 +46,7 @@ def load_title(name: str) -> str:
     return name if name == _CLOSED_LOOP_NAME else f"load {name}"
 
 
-class Row:
+class RpcRow:
     """An answered RPC in the memory of a worker, before it is logged.
 
     Times are in ns, sizes in bytes of the UDP payload. The switch has served `served` of the `lanes`.
@@ -70,7 +70,7 @@ class Row:
     unused: Annotated[Octets, 3]  # to a multiple of 8 bytes
 
 
-ROW = dtype_of(Row)
+ROW = dtype_of(RpcRow)
 
 
 def _schema(columns: dict[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS, UpdateLog, first_line
@@ -84,6 +86,18 @@ class Counts:
         rows = self._read_part(part, self.parts).filter(pl.col("updates") > 0)
         return _collect(rows, self.names, self._logs)
 
+    def order_of(self, keys: NDArray[np.uint64]) -> NDArray[np.uint32] | None:
+        """Return the index in `keys`, which ascend, of each update in the order of iteration, worker and key.
+
+        None if a log has counts, without the order of the updates. This needs memory for all rows.
+        """
+        if any(log.columns[: len(UPDATE_COLUMNS)] != UPDATE_COLUMNS for log in self._logs):
+            return None
+        rows = pl.concat([log.scan_updates() for log in self._logs]).sort(UPDATE_COLUMNS).select("key")
+        return np.searchsorted(keys, _collect(rows, self.names, self._logs)["key"].to_numpy()).astype(
+            np.uint32
+        )
+
     def in_parts(self, minimum: int) -> Counts:
         return replace(self, parts=max(self.parts, minimum))
 
@@ -127,11 +141,15 @@ class _CountedLog:
             raise DataError(f"{path}: has no column job, so job {job} cannot be selected")
         return _CountedLog(log, (*columns, "job"), job)
 
-    def scan(self) -> pl.LazyFrame:
+    def scan_updates(self) -> pl.LazyFrame:
         rows = self.log.scan(self.columns)
         if self.job is not None:
             # Rows without a job stay, too, so that they are reported.
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())
+        return rows
+
+    def scan(self) -> pl.LazyFrame:
+        rows = self.scan_updates()
         # The updates of an incomplete row become null, which `of_logs` reports.
         count = pl.col("updates") if "updates" in self.columns else pl.lit(1, pl.UInt64)
         is_complete = pl.all_horizontal(pl.col(name).is_not_null() for name in self.columns)

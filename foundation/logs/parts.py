@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.errors import DataError, DiskFull, is_disk_full, reason_of
+from foundation.errors import DataError, DiskFullError, is_disk_full, reason_of
 from foundation.folders import try_lock
 
 
@@ -22,7 +22,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a path, then rename it to `path`; after any error, remove it.
 
     Raises `DataError` after an I/O or Polars error, or if another process is writing the same file, and
-    `DiskFull` if there is no room.
+    `DiskFullError` if there is no room.
     """
     partial = partial_path(path)
     try:
@@ -37,7 +37,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
                     partial.unlink(missing_ok=True)
                 raise
     except (OSError, pl.exceptions.PolarsError) as error:
-        error_class = DiskFull if is_disk_full(error) else DataError
+        error_class = DiskFullError if is_disk_full(error) else DataError
         raise error_class(f"{path}: cannot be written: {reason_of(error)}") from error
 
 

@@ -16,7 +16,7 @@ from hosts.hotset.ps.state import HotsetHeader
 from hosts.hotset.ps.state import needs_room as hotset_needs_room
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES
-from hosts.ps.optimise import Batch, Rule, make_rules, width_of
+from hosts.ps.optimise import Batch, OptimiserRule, make_rules, width_of
 from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
@@ -115,7 +115,7 @@ class CollectServer(NamedTuple):
     ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
     connection_records: Records[ConnectionRecord]
     journal: Octets
-    rules: Records[Rule]
+    rules: Records[OptimiserRule]
     batch: Batch
     share: Share
 

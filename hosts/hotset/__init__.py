@@ -13,7 +13,7 @@ from foundation.designs.interface import (
 )
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.ps.rpc import handle
-from hosts.hotset.ps.state import Server, make_server, needs_room
+from hosts.hotset.ps.state import HotsetServer, make_server, needs_room
 from hosts.hotset.ps.store import HotsetStore
 from hosts.hotset.worker import prefetch
 from hosts.hotset.worker.answers import receive
@@ -36,7 +36,7 @@ WORKER = register_worker_ops(
     ),
 )  # fmt: skip
 SERVER = register_server_ops(
-    Server,
+    HotsetServer,
     ServerOps(
         handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
         prefetch_index=prefetch_index, prefetch_values=prefetch_values,
@@ -44,7 +44,7 @@ SERVER = register_server_ops(
 )  # fmt: skip
 
 # The parameter is the type of an address, which differs between sockets and simulation.
-AGENTS: Agents[HotsetClient, Server, HotsetStore, ParameterServer[Any]] = Agents(
+AGENTS: Agents[HotsetClient, HotsetServer, HotsetStore, ParameterServer[Any]] = Agents(
     client=HotsetClient,
     server=make_server,
     store=HotsetStore,

@@ -10,7 +10,7 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
-from hosts.ps.optimise import Batch, Rule, make_rules, width_of
+from hosts.ps.optimise import Batch, OptimiserRule, make_rules, width_of
 from hosts.ps.rpcs import (
     CALLERS,
     CONNECTION_RECORDS,
@@ -43,7 +43,7 @@ class ValuesServer(NamedTuple):
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     connection_records: Records[ConnectionRecord]
-    rules: Records[Rule]
+    rules: Records[OptimiserRule]
     batch: Batch
     share: Share
 

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
 from hosts.keys import KeySpace
-from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
 from hosts.worker.window import (
     Slot,
@@ -22,6 +21,7 @@ from hosts.worker.window import (
     log_answer,
     next_resend,
     octets,
+    open_calls,
     retransmit,
     take_slot,
     time_round_trip,
@@ -66,7 +66,7 @@ class Requests(NamedTuple):
     values: Words
     answered: NDArray[np.bool_]
     space: NDArray[np.uint64]
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Requests:

@@ -29,7 +29,7 @@ from hosts.agent import (
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import DurableConfig, PsConfig
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from hosts.ps.durable import DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.ps.logs import PsLogs
@@ -44,7 +44,7 @@ class PsProcess:
         self._config, self._clock_offset_ns = config, clock_offset_ns
         self.n_replayed_notes = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
-        self.core: Core[Address] = agents_of(design(config.design)).core(
+        self.core: ServerCore[Address] = agents_of(design(config.design)).core(
             config.ps,
             config.n_ps,
             space,

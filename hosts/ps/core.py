@@ -28,7 +28,7 @@ class JobEpochs(NamedTuple):
         return JobEpochs((self.controller + 1) % 2**32, (self.switch + 1) % 2**32 or 1)
 
 
-class Core(Generic[ReplyTo]):
+class ServerCore(Generic[ReplyTo]):
     """A server and its parameters by job, without RPCs of its own, controller commands or persistence."""
 
     def __init__(
@@ -88,17 +88,17 @@ C = TypeVar("C", bound=BaseClient)
 
 def make_agents(
     client: Callable[..., C], make_state: Callable[..., SharedState]
-) -> Agents[C, SharedState, Store, Core[tuple[str, int]]]:
+) -> Agents[C, SharedState, Store, ServerCore[tuple[str, int]]]:
     """Return the agents of a design whose servers have no journal."""
 
     def make_core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
         as_plain: bool = False, *, journal_bytes: int = 0, has_replay_logs: bool = False,
         state: SharedState | None = None, tables: Sequence[TableOptimiser] = (),
-    ) -> Core[tuple[str, int]]:  # fmt: skip
+    ) -> ServerCore[tuple[str, int]]:  # fmt: skip
         # Servers of designs that do not optimise take no tables.
         table_arguments = {"tables": tables} if tables else {}
         server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
-        return Core(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
+        return ServerCore(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
     return Agents(client, make_state, Store, make_core)

@@ -13,7 +13,7 @@ from foundation.designs.interface import NEVER
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
 from hosts.ps import serve as serving
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.serve import (
     COMMAND,
@@ -46,7 +46,7 @@ class ServerSockets:
 
     def __init__(
         self,
-        core: Core[Address],
+        core: ServerCore[Address],
         address: str,
         service: Address,
         connected: Collection[int],

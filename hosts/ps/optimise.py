@@ -25,7 +25,7 @@ _ZERO = np.float32(0)
 Floats: TypeAlias = NDArray[np.float32]
 
 
-class Rule:
+class OptimiserRule:
     kind: int
     first_key: np.uint64  # of the table
     unit: float  # gradient that 1 stands for in an RPC
@@ -52,20 +52,20 @@ class Batch:
     value: Annotated[Floats, LANES]
     first_word: Annotated[Floats, LANES]
     second_word: Annotated[Floats, LANES]
-    gradient_units: Annotated[NDArray[np.int32], LANES]  # in units of `Rule.unit`
+    gradient_units: Annotated[NDArray[np.int32], LANES]  # in units of `OptimiserRule.unit`
 
 
-def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
+def make_rules(tables: Sequence[TableOptimiser]) -> Records[OptimiserRule]:
     if all(table.optimiser is None for table in tables):
-        return records(0, Rule)
-    rules = records(len(tables), Rule)
+        return records(0, OptimiserRule)
+    rules = records(len(tables), OptimiserRule)
     for rule, table in zip(rules, sorted(tables, key=lambda table: table.first), strict=True):
         rule.first_key, rule.unit = np.uint64(table.first), 1 / table.scale
         _fill_rule(rule, table)
     return rules
 
 
-def width_of(rules: Records[Rule]) -> int:
+def width_of(rules: Records[OptimiserRule]) -> int:
     """Return the number of cells of a parameter: a power of 2, so that it is in one cache line."""
     if not len(rules):
         return 1
@@ -73,7 +73,7 @@ def width_of(rules: Records[Rule]) -> int:
     return 4 if rules["kind"].max() >= IS_FTRL else 2
 
 
-def _fill_rule(rule: Rule, table: TableOptimiser) -> None:
+def _fill_rule(rule: OptimiserRule, table: TableOptimiser) -> None:
     match table.optimiser:
         case None:
             rule.kind = ADD
@@ -92,7 +92,7 @@ def _fill_rule(rule: Rule, table: TableOptimiser) -> None:
 
 
 @compiled
-def rule_index_of(rules: Records[Rule], key: Key) -> int:
+def rule_index_of(rules: Records[OptimiserRule], key: Key) -> int:
     low, high = int64(0), len(rules) - 1
     while low < high:
         middle = (low + high + 1) >> 1
@@ -104,12 +104,12 @@ def rule_index_of(rules: Records[Rule], key: Key) -> int:
 
 
 @compiled
-def last_key_of(rules: Records[Rule], index: int) -> Key:
+def last_key_of(rules: Records[OptimiserRule], index: int) -> Key:
     return rules[index + 1].first_key - np.uint64(1) if index + 1 < len(rules) else NO_KEY_U64
 
 
 @compiled
-def apply_gradients(rule: Rule, step: int, batch: Batch, n: int) -> None:
+def apply_gradients(rule: OptimiserRule, step: int, batch: Batch, n: int) -> None:
     """Apply the gradients of a batch's first n parameters; `step` is the number of the push, from 1."""
     if rule.kind == IS_SGD:
         _apply_sgd(rule, batch, n)
@@ -122,14 +122,14 @@ def apply_gradients(rule: Rule, step: int, batch: Batch, n: int) -> None:
 
 
 @compiled
-def _apply_sgd(rule: Rule, batch: Batch, n: int) -> None:
+def _apply_sgd(rule: OptimiserRule, batch: Batch, n: int) -> None:
     unit, rate = rule.unit, rule.rate
     for k in range(n):
         batch.value[k] -= rate * np.float32(batch.gradient_units[k] * unit)
 
 
 @compiled
-def _apply_adagrad(rule: Rule, batch: Batch, n: int) -> None:
+def _apply_adagrad(rule: OptimiserRule, batch: Batch, n: int) -> None:
     unit, rate, eps = rule.unit, rule.rate, rule.eps
     for k in range(n):
         gradient = np.float32(batch.gradient_units[k] * unit)
@@ -139,7 +139,7 @@ def _apply_adagrad(rule: Rule, batch: Batch, n: int) -> None:
 
 
 @compiled
-def _apply_ftrl(rule: Rule, batch: Batch, n: int) -> None:
+def _apply_ftrl(rule: OptimiserRule, batch: Batch, n: int) -> None:
     unit, alpha, beta, l1, l2 = rule.unit, rule.rate, rule.eps, rule.l1, rule.l2
     for k in range(n):
         gradient, previous_squares = np.float32(batch.gradient_units[k] * unit), batch.second_word[k]
@@ -153,7 +153,7 @@ def _apply_ftrl(rule: Rule, batch: Batch, n: int) -> None:
 
 
 @compiled
-def _apply_adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
+def _apply_adam(rule: OptimiserRule, rate: np.float32, batch: Batch, n: int) -> None:
     unit, eps = rule.unit, rule.eps
     one_minus_beta1, one_minus_beta2 = rule.one_minus_beta1, rule.one_minus_beta2
     for k in range(n):
@@ -166,7 +166,7 @@ def _apply_adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
 
 
 @compiled
-def adam_rate(rule: Rule, step: int) -> np.float32:
+def adam_rate(rule: OptimiserRule, step: int) -> np.float32:
     bias_correction = np.sqrt(1.0 - _power(float(rule.beta2), step)) / (1.0 - _power(float(rule.beta1), step))
     return np.float32(float(rule.lr) * bias_correction)
 
@@ -184,7 +184,7 @@ def _power(base: float, exponent: int) -> float:
 
 
 @compiled
-def initial_state_word(rule: Rule, value: np.float32) -> np.float32:
+def initial_state_word(rule: OptimiserRule, value: np.float32) -> np.float32:
     if rule.kind != IS_FTRL:
         return rule.initial
     # The z with which `_apply_ftrl`, before any gradient, would compute this value.

@@ -13,7 +13,7 @@ from hosts.ps.optimise import (
     ADD,
     IS_FTRL,
     Batch,
-    Rule,
+    OptimiserRule,
     apply_gradients,
     initial_state_word,
     last_key_of,
@@ -56,7 +56,7 @@ CELL = check_field_names(
         }
     )
 )
-_NO_RULES = records(0, Rule)
+_NO_RULES = records(0, OptimiserRule)
 
 
 class ValuesState(PsState, Protocol):
@@ -75,14 +75,14 @@ class ValuesState(PsState, Protocol):
     def share(self) -> Share: ...
 
     @property
-    def rules(self) -> Records[Rule]:
+    def rules(self) -> Records[OptimiserRule]:
         """The rules of tables in the order of their keys; empty if no table has an optimiser."""
 
     @property
     def batch(self) -> Batch: ...
 
 
-def make_cells(jobs: int, share: Share, rules: Records[Rule] = _NO_RULES) -> RecordTable[Cell]:
+def make_cells(jobs: int, share: Share, rules: Records[OptimiserRule] = _NO_RULES) -> RecordTable[Cell]:
     """Make the cells of a share, all owned and 0; the last parameter stands for keys of other shares."""
     width = width_of(rules)
     cells: RecordTable[Cell] = records((jobs, (share.header.places + 1) * width), CELL)

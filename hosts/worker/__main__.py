@@ -38,12 +38,11 @@ from hosts.warm import warm_worker
 from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.worker.ledger import Ledger
-from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
 from hosts.worker.loop import Driver, JobSocket, LoopContext
 from hosts.worker.operate import operate
 from hosts.worker.replay import ReplayLog, file_name, renew
-from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
-from hosts.worker.writer import RpcWriter
+from hosts.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
 from hosts.workload.trace import Trace
 
 _NO_ROUND = -1  # round of rows that belong to no block
@@ -152,7 +151,7 @@ class WorkerProcess:
             self._trace,
             self._model,
             worker_job.ledger,
-            Schedule(first_step, steps, block_start_ns, period_ns),
+            StepSchedule(first_step, steps, block_start_ns, period_ns),
             time.monotonic_ns,
             self._config.worker,
         )

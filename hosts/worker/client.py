@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerHeader, WorkerState
 from foundation.errors import HotlineError
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
-from hosts.worker.arrays import OperandState
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
 from hosts.worker.rpcs import RpcsHeader
+from hosts.worker.window import OperandState
 from nativekit.records import Records, records, with_arrays
 
 NO_ITERATION = 0  # iteration of an operation that is not part of a step
@@ -46,7 +46,7 @@ class ClientState(WorkerState, OperandState, Protocol):
     def header(self) -> ClientHeader: ...
 
     @property
-    def log(self) -> Records[Row]: ...
+    def log(self) -> Records[RpcRow]: ...
 
 
 class BaseClient:
@@ -106,15 +106,15 @@ class BaseClient:
         return {name: int(getattr(self._header, name)) for name in names}
 
     @property
-    def records(self) -> Records[Row]:
+    def records(self) -> Records[RpcRow]:
         """Log rows of the RPCs answered since the last `take_records`."""
         return self.state.log[: self._header.rows]
 
-    def take_records(self, new_log: Records[Row] | None = None) -> Records[Row]:
+    def take_records(self, new_log: Records[RpcRow] | None = None) -> Records[RpcRow]:
         """Return the log rows, and continue the log in `new_log`, or in a new array of equal size."""
         answered_rows = self.records
         if new_log is None:
-            new_log = records(len(self.state.log), Row)
+            new_log = records(len(self.state.log), RpcRow)
         self.state = with_arrays(self.state, log=new_log)
         self._header.rows = 0
         return answered_rows
@@ -233,7 +233,7 @@ class BaseClient:
     def _make_room(self) -> None:
         log = self.state.log
         if self._header.rows == len(log):
-            larger_log = records(2 * len(log) + 1, Row)  # + 1: the log may have no rows
+            larger_log = records(2 * len(log) + 1, RpcRow)  # + 1: the log may have no rows
             larger_log[: len(log)] = log
             self.state = with_arrays(self.state, log=larger_log)
 

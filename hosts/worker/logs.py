@@ -1,21 +1,29 @@
-"""The logs of a worker: a row for each RPC (Pan et al.'s log line) and each operation, as Parquet parts."""
+"""The logs of a worker: a row for each RPC (Pan et al.'s log line) and each operation, as Parquet parts.
+
+During a block, another thread writes full arrays of rows of the log of RPCs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, OPERATIONS, RPC
+from foundation.logs.backlog import LIMIT, Backlog
+from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, OPERATIONS, RPC, RpcRow
 from foundation.logs.parts import Parts
 from hosts.agent import Writing, write_once
+from hosts.worker.client import BaseClient
 from hosts.worker.trainer import OperationRecord
+from nativekit.records import Records, records
 
 _NS_PER_US = 1000
 _MAX_ATTEMPTS = 255  # of the column's type
+ROWS = 1 << 16
+"""Rows of an array, more than a block of the default run has; they are written when the block ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +114,62 @@ class WorkerLogs:
 
 def _columns(origin: Origin) -> dict[str, object]:
     return {name: getattr(origin, name) for name in ("worker", "job", "arm", "round", "load")}
+
+
+@dataclass(frozen=True, slots=True)
+class _RowBatch:
+    """Logged rows, the beginning of `array`, which is reused once they are written."""
+
+    rows: Records[RpcRow]
+    array: Records[RpcRow]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class RpcWriter:
+    def __init__(
+        self, write: Callable[[NDArray[np.void], Origin], None], rows: int = ROWS, limit: int = LIMIT
+    ) -> None:
+        self._write = write
+        self._rows = rows
+        self._spare_arrays = [_allocate(rows), _allocate(rows)]
+        self._backlog: Backlog[_RowBatch] = Backlog(limit)
+
+    @property
+    def dropped(self) -> int:
+        return self._backlog.dropped
+
+    def begin(self, client: BaseClient) -> None:
+        client.take_records(self._next_array())
+
+    def swap(self, client: BaseClient, origin: Origin) -> None:
+        self._write_rows(client, self._next_array(), origin)
+
+    def end(self, client: BaseClient, origin: Origin) -> None:
+        self._write_rows(client, records(0, RpcRow), origin)
+        self._recycle(self._backlog.settle())
+
+    def close(self) -> None:
+        self._backlog.close()
+
+    def _write_rows(self, client: BaseClient, new_log: Records[RpcRow], origin: Origin) -> None:
+        array = client.state.log
+        batch = _RowBatch(client.take_records(new_log), array)
+        if not self._backlog.put(batch, lambda rows_batch: self._write(rows_batch.rows, origin)):
+            self._recycle([batch])
+
+    def _next_array(self) -> Records[RpcRow]:
+        self._recycle(self._backlog.take_written())
+        # If the writer is slow, more arrays are made, up to the backlog's limit: the worker must not wait.
+        return self._spare_arrays.pop() if self._spare_arrays else _allocate(self._rows)
+
+    def _recycle(self, batches: list[_RowBatch]) -> None:
+        self._spare_arrays += [batch.array for batch in batches]
+
+
+def _allocate(rows: int) -> Records[RpcRow]:
+    """Return an array whose memory is already mapped."""
+    array = records(rows, RpcRow)
+    array.view(np.uint8)[:] = 0
+    return array

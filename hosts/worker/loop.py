@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from foundation.designs.interface import WorkerState
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
@@ -83,7 +83,7 @@ class JobSocket:
         return int(self._wire.state.fd)
 
     def drain_between_blocks(self, client: BaseClient) -> None:
-        client.take_records(records(BURST, Row))  # room in the log, for rows that are not written
+        client.take_records(records(BURST, RpcRow))  # room in the log, for rows that are not written
         for _ in range(2):  # the loop sends before it receives: the second pass sends the answers
             self._context.operate(client.state, self._context.udp, self._wire, _PAST_NS)
 

@@ -4,6 +4,11 @@ Unreplayed updates are pushed again part by part. A part is written to the log b
 unreplayed updates, and each answer is marked there. So the log of a killed worker shows which updates are
 unreplayed, and which lanes of a replay were not acknowledged. All changes that a reader can see are single
 atomic stores, in this order.
+
+Both sums of a parameter are in one word, which changes by one store. The lower half of a word has the updates
+that the current switch acknowledged, the upper half the updates of lost switches, each mod 2^32. A process
+that is killed between two stores leaves every word either as it was or as it is to be, so a sum that moves
+from one half to the other is never in both, or in neither.
 """
 
 from __future__ import annotations
@@ -15,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.protocol.codec import Values
+from foundation.protocol.codec import MAX_U32, Values
 from hosts.worker.ledger import LedgerError, check_file, create_file
-from hosts.worker.replay_words import acknowledged_sums, make_unreplayed, set_unreplayed, unreplayed_sums
-from nativekit.compile import int64
+from nativekit.compile import compiled, int64
 from nativekit.memory import store_item_release
 from nativekit.records import Ints
 from nativekit.reference import as_ref
 
+_HALF_BITS = 32
 _MAGIC = 0x32676F6C79616C70  # arbitrary; "playlog2" in the file, which is little-endian
 _FIELDS = ("magic", "size", "capacity", "switch", "noted", "taken")
 _HEAD = np.dtype([(name, "<i8") for name in _FIELDS])
@@ -32,6 +37,45 @@ _SWITCH, _NOTED, _TAKEN = map(_FIELDS.index, ("switch", "noted", "taken"))
 
 NO_SWITCH = -1
 """Number of the current switch if there is none: all acknowledged updates are to be replayed."""
+
+
+def acknowledged_sums(words: Ints) -> NDArray[np.uint32]:
+    """Return a view of the sums that the current switch acknowledged, of words of any shape."""
+    sums: NDArray[np.uint32] = words.view(np.uint32)[..., 0::2]  # little-endian
+    return sums
+
+
+def unreplayed_sums(words: Ints) -> NDArray[np.uint32]:
+    """Return a view of the sums of updates that lost switches had acknowledged."""
+    sums: NDArray[np.uint32] = words.view(np.uint32)[..., 1::2]
+    return sums
+
+
+@compiled
+def unreplayed_at(words: Ints, position: int) -> int:
+    return int64(words[position]) >> _HALF_BITS & MAX_U32
+
+
+@compiled
+def acknowledge(words: Ints, position: int, delta: int) -> None:
+    word = int64(words[position])
+    total = word + delta & MAX_U32
+    store_item_release(words, position, word & ~MAX_U32 | total)
+
+
+@compiled
+def set_unreplayed(words: Ints, position: int, total: int) -> None:
+    store_item_release(words, position, total << _HALF_BITS | int64(words[position]) & MAX_U32)
+
+
+@compiled
+def make_unreplayed(words: Ints) -> None:
+    """Move all acknowledged sums to the unreplayed ones, after the loss of the switch."""
+    for position in range(len(words)):
+        acknowledged = int64(words[position]) & MAX_U32
+        if acknowledged:
+            total = unreplayed_at(words, position) + acknowledged & MAX_U32
+            store_item_release(words, position, total << _HALF_BITS)
 
 
 class UnackedUpdates(NamedTuple):
@@ -45,7 +89,7 @@ class _LogArrays(NamedTuple):
     """The arrays of the file, in this order."""
 
     head: Ints  # the fields of `_HEAD`
-    words: Ints  # int64[size]: the sums of each parameter (`hosts.worker.replay_words`)
+    words: Ints  # int64[size]: the sums of each parameter (`hosts.worker.replay`)
     positions: NDArray[np.uint32]  # of the current part, like `deltas` and `answered`: [capacity]
     deltas: Values
     answered: NDArray[np.bool_]

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES, Header
 from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, is_well_formed
-from hosts.worker.arrays import OperandState
-from hosts.worker.window import WindowHeader, WindowState, is_answered
+from hosts.worker.window import OperandState, WindowHeader, WindowState, is_answered
 from nativekit.compile import compiled, inlined, int64
 from nativekit.records import Records
 

@@ -25,7 +25,7 @@ _NO_COST = WorkerCost()
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class StepSchedule:
     """The steps to run, from `first_step` of the trace. Times in monotonic ns; period 0 is a closed loop."""
 
     first_step: int
@@ -67,7 +67,7 @@ class Trainer:
         trace: Trace,
         model: Model,
         ledger: PushLedger,
-        schedule: Schedule,
+        schedule: StepSchedule,
         clock: Callable[[], int],
         cost: WorkerCost = _NO_COST,
         spin: Callable[[int], None] = spin_until,

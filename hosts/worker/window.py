@@ -9,18 +9,19 @@ operation when few of the 2^32 sequence numbers are left (`RESERVED_NUMBERS`): i
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header
-from foundation.protocol.rpc import Rpc
+from foundation.protocol.rpc import Rpc, rpcs
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
-from nativekit.records import Int32, Ints, Records, dtype_of
+from nativekit.records import Int32, Ints, Records, Words, dtype_of, records
 
 NS_PER_MS = 1_000_000
 MIN_TIMEOUT_NS, MAX_TIMEOUT_NS = 20 * NS_PER_MS, 1000 * NS_PER_MS
@@ -30,6 +31,7 @@ MAX_TURN = MAX_U32 >> WINDOW_BITS
 RESERVED_NUMBERS = 1 << 22
 """Sequence numbers that are left for the operation that has begun: more than any operation takes."""
 INITIAL_TIMEOUT_NS = 5 * MIN_TIMEOUT_NS  # before the first sample
+_ROWS = 1024  # initial size of the log
 
 
 class WindowHeader:
@@ -94,7 +96,7 @@ class WindowState(Protocol):
         """int64[WINDOW]: slots to retransmit, a ring of header.queued_resends from header.first_resend on."""
 
     @property
-    def log(self) -> Records[Row]:
+    def log(self) -> Records[RpcRow]:
         """Row[n]: answered RPCs, the first header.rows."""
 
 
@@ -257,3 +259,52 @@ def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: 
     row.lanes, row.served, row.attempts = popcount(h.live), popcount(h.served), slot.attempts
     header.rows += 1
     return r
+
+
+class OperandState(Protocol):
+    """The operands of an operation; B is its maximum number of keys."""
+
+    @property
+    def positions(self) -> Ints:
+        """int64[B]: positions of the keys in the key space."""
+
+    @property
+    def deltas(self) -> Words:
+        """uint32[B]: the deltas of a push."""
+
+    @property
+    def values(self) -> Words:
+        """uint32[B]: the values of a pull."""
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """bool[>= B]: which deltas are known to be applied; the caller of a push passes the array."""
+
+
+class CallArrays(TypedDict):
+    slots: Records[Slot]
+    sent: Records[Rpc]
+    free: Ints
+    resends: Ints
+    positions: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
+    log: Records[RpcRow]
+
+
+def open_calls(
+    header: WindowHeader, caller: Caller, max_keys: int, window: int, more_datagrams: int = 0
+) -> CallArrays:
+    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
+    return {
+        "slots": records(WINDOW, Slot),
+        "sent": rpcs(WINDOW + more_datagrams),
+        "free": open_window(header, caller, window),
+        "resends": np.zeros(WINDOW, np.int64),
+        "positions": np.zeros(max_keys, np.int64),
+        "deltas": np.zeros(max_keys, np.uint32),
+        "values": np.zeros(max_keys, np.uint32),
+        "answered": np.zeros(max_keys, np.bool_),
+        "log": records(_ROWS, RpcRow),
+    }

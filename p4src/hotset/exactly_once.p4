@@ -12,11 +12,6 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
     // A cell is a last_rpc_t: epoch ++ turn ++ served.
     register<bit<(64 + LANES)>>(CELLS) cells;
 
-    action drop(DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
-
     apply {
         bit<32> index = ((bit<32>)meta.row << WINDOW_BITS) | (bit<32>)hdr.rpc.seq[WINDOW_BITS - 1:0];
         bit<32> turn = hdr.rpc.seq >> WINDOW_BITS;
@@ -31,9 +26,9 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
         if (turn == last.turn + 1) {
             cells.write(index, hdr.rpc.epoch ++ turn ++ meta.hits);
         } else if (turn > last.turn) {
-            drop(DropReason.AHEAD_TURN);
+            drop(meta, DropReason.AHEAD_TURN);
         } else if (turn < last.turn || turn == 0) {        // turns begin with 1
-            drop(DropReason.STALE_TURN);
+            drop(meta, DropReason.STALE_TURN);
         } else {
             meta.is_duplicate = true;
             // With the current hits, a lane that has become cold or hot since the first copy would be added again.

@@ -1,10 +1,5 @@
 // Finds the caller, its job and the parameter server, and drops a packet that comes from another port than theirs.
 control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
-    action drop(DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
-
     // The service address belongs to the switch. Workers never see the address of the server itself.
     action set_server(mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
                       mac_addr_t service_mac, ipv4_addr_t service_addr, bit<16> service_port) {
@@ -22,8 +17,8 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             hdr.rpc.job: exact @name("job");
             hdr.rpc.ps: exact @name("ps");
         }
-        actions = { set_server; @defaultonly drop; }
-        const default_action = drop(DropReason.UNKNOWN_SERVER);
+        actions = { set_server; @defaultonly drop(meta); }
+        const default_action = drop(meta, DropReason.UNKNOWN_SERVER);
         size = 256;
     }
 
@@ -34,8 +29,8 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 
     table jobs {
         key = { hdr.rpc.job: exact @name("job"); }
-        actions = { set_job; @defaultonly drop; }
-        const default_action = drop(DropReason.UNKNOWN_JOB);
+        actions = { set_job; @defaultonly drop(meta); }
+        const default_action = drop(meta, DropReason.UNKNOWN_JOB);
         size = 64;
     }
 
@@ -56,8 +51,8 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             hdr.rpc.worker: exact @name("worker");
             hdr.rpc.epoch: exact @name("epoch");
         }
-        actions = { set_worker; @defaultonly drop; }
-        const default_action = drop(DropReason.UNKNOWN_WORKER);
+        actions = { set_worker; @defaultonly drop(meta); }
+        const default_action = drop(meta, DropReason.UNKNOWN_WORKER);
         size = ROWS;
     }
 
@@ -71,7 +66,7 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         bool is_from_server = meta.kind == PacketKind.ANSWER || meta.kind == PacketKind.CONTROL_ANSWER;
         if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port
             || is_from_server && std.ingress_port != meta.server.port) {
-            drop(DropReason.WRONG_PORT);
+            drop(meta, DropReason.WRONG_PORT);
         }
     }
 }

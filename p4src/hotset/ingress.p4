@@ -7,12 +7,12 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
-#define LOOKUP(nn, i) LaneLookup(1 << i) lookup_##nn;
-    REPEAT(LOOKUP)
-#undef LOOKUP
-#define AGGREGATE(nn, i) LaneAggregate(1 << i) aggregate_##nn;
-    REPEAT(AGGREGATE)
-#undef AGGREGATE
+#define DECLARE_LOOKUP(nn, i) LaneLookup(1 << (i)) lookup_##nn;
+    REPEAT(DECLARE_LOOKUP)
+#undef DECLARE_LOOKUP
+#define DECLARE_AGGREGATE(nn, i) LaneAggregate(1 << (i)) aggregate_##nn;
+    REPEAT(DECLARE_AGGREGATE)
+#undef DECLARE_AGGREGATE
 
     apply {
         validate.apply(hdr, meta, std);
@@ -33,18 +33,18 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #else
             bool uses_lanes = meta.is_privileged || meta.offload == 1;
 #endif
-#define SLOT(nn, i) bit<16> slot_##nn = 0;
-            REPEAT(SLOT)
-#undef SLOT
+#define DECLARE_SLOT(nn, i) bit<16> slot_##nn = 0;
+            REPEAT(DECLARE_SLOT)
+#undef DECLARE_SLOT
             if (uses_lanes) {
                 bitmap_t privileged_lanes = 0;      // all lanes if the caller reaches entries that are moving
                 if (meta.is_privileged) {
                     privileged_lanes = ~privileged_lanes;
                 }
-#define LOOKUP(nn, i) if (hdr.keys[i].isValid()) { \
+#define APPLY_LOOKUP(nn, i) if (hdr.keys[i].isValid()) { \
     lookup_##nn.apply(meta.hits, slot_##nn, privileged_lanes, hdr.rpc.job, hdr.keys[i].key); }
-                REPEAT(LOOKUP)
-#undef LOOKUP
+                REPEAT(APPLY_LOOKUP)
+#undef APPLY_LOOKUP
                 meta.hits = meta.hits & hdr.rpc.live;
             }
             exactly_once.apply(hdr, meta);
@@ -53,10 +53,10 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             }
             // A duplicate push adds nothing.
             if (meta.kind == PacketKind.REQUEST && uses_lanes && !(hdr.rpc.op == Op.PUSH && meta.is_duplicate)) {
-#define AGGREGATE(nn, i) if (hdr.keys[i].isValid()) { \
+#define APPLY_AGGREGATE(nn, i) if (hdr.keys[i].isValid()) { \
     aggregate_##nn.apply(meta, hdr.values[i], slot_##nn, hdr.rpc.op); }
-                REPEAT(AGGREGATE)
-#undef AGGREGATE
+                REPEAT(APPLY_AGGREGATE)
+#undef APPLY_AGGREGATE
             }
         }
 

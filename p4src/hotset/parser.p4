@@ -1,10 +1,14 @@
 parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                      inout standard_metadata_t std) {
+    UdpParser() udp_parser;
+    bit<16> src_port;
+    bit<16> dst_port;
+
     state start {
         meta.prefix_bytes = 0;
         transition select(std.ingress_port) {
             CPU_PORT: parse_packet_out;
-            default: parse_ethernet;
+            default: parse_frame;
         }
     }
 
@@ -12,32 +16,14 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         packet.extract(hdr.packet_out);
         meta.prefix_bytes = PACKET_OUT_BYTES;
         transition select(hdr.packet_out.submit_to_ingress) {
-            1: parse_ethernet;
+            1: parse_frame;
             default: accept;
         }
     }
 
-    state parse_ethernet {
-        packet.extract(hdr.ethernet);
-        transition select(hdr.ethernet.ether_type) {
-            ETHERTYPE_IPV4: parse_ipv4;
-            default: accept;
-        }
-    }
-
-    // Fragments are not parsed further, because only the first one has ports.
-    state parse_ipv4 {
-        packet.extract(hdr.ipv4);
-        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.frag_offset,
-                          hdr.ipv4.protocol) {
-            (4, 5, 0 &&& IPV4_MORE_FRAGMENTS, 0, PROTOCOL_UDP): parse_udp;
-            default: accept;
-        }
-    }
-
-    state parse_udp {
-        packet.extract(hdr.udp);
-        transition select(hdr.udp.src_port, hdr.udp.dst_port) {
+    state parse_frame {
+        udp_parser.apply(packet, hdr.ethernet, hdr.ipv4, hdr.udp, src_port, dst_port);
+        transition select(src_port, dst_port) {
             (_, HOTLINE_PORT): parse_rpc;
             (HOTLINE_PORT, _): parse_rpc;
             default: accept;

@@ -3,11 +3,6 @@
 control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     bit<16> lane_bytes = 0;     // of all lanes together
 
-    action drop(DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
-
     action request(bit<16> bytes_per_lane) {
         meta.kind = PacketKind.REQUEST;
         lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
@@ -41,9 +36,9 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 #ifdef PUBLISHES
             request_of_words;
 #endif
-            @defaultonly drop;
+            @defaultonly drop(meta);
         }
-        const default_action = drop(DropReason.BAD_SHAPE);
+        const default_action = drop(meta, DropReason.BAD_SHAPE);
         const entries = {
             // From callers. Only the switch marks lanes as served, on the way to the parameter server.
             (Op.PULL, FLAG_KEYS): request(KEY_BYTES);
@@ -70,32 +65,32 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (hdr.packet_out.isValid() && hdr.packet_out.submit_to_ingress == 0) {
             meta.kind = PacketKind.PACKET_OUT;
         } else if (std.parser_error != error.NoError) {
-            drop(DropReason.PARSER_ERROR);
+            drop(meta, DropReason.PARSER_ERROR);
         } else if (std.checksum_error == 1) {
-            drop(DropReason.BAD_CHECKSUM);
+            drop(meta, DropReason.BAD_CHECKSUM);
         } else if (is_udp && (hdr.ipv4.frag_offset != 0 || hdr.ipv4.flags & IPV4_MORE_FRAGMENTS != 0)) {
-            drop(DropReason.FRAGMENT);
+            drop(meta, DropReason.FRAGMENT);
         } else if (is_udp && !hdr.udp.isValid()
                    || hdr.ethernet.ether_type == ETHERTYPE_VLAN
                    || hdr.ethernet.ether_type == ETHERTYPE_SERVICE_VLAN) {
             // An RPC behind IP options or a tag is not parsed, and would reach its server without any check.
-            drop(DropReason.BAD_SHAPE);
+            drop(meta, DropReason.BAD_SHAPE);
         } else if (!hdr.rpc.isValid()) {
             meta.kind = PacketKind.OTHER;
         } else if (hdr.rpc.version != WIRE_VERSION) {
-            drop(DropReason.WRONG_VERSION);
+            drop(meta, DropReason.WRONG_VERSION);
         } else if (shapes.apply().hit) {
             if (hdr.rpc.reserved != 0 || hdr.rpc.count > LANES || hdr.rpc.live >> hdr.rpc.count != 0
                 || (meta.kind == PacketKind.REQUEST && (hdr.rpc.served | hdr.rpc.refused) != 0)
                 || (hdr.rpc.op == Op.EMPTY && hdr.rpc.count != 0)
                 || (hdr.rpc.op != Op.EMPTY && hdr.rpc.op != Op.CONTROL && hdr.rpc.live == 0)) {
-                drop(DropReason.BAD_SHAPE);
+                drop(meta, DropReason.BAD_SHAPE);
             } else if (hdr.udp.length < UDP_BYTES + RPC_BYTES
                        || hdr.udp.length != UDP_BYTES + RPC_BYTES + lane_bytes
                        || hdr.ipv4.total_len != IPV4_BYTES + hdr.udp.length
                        || std.packet_length != (bit<32>)(meta.prefix_bytes + ETHERNET_BYTES
                                                          + hdr.ipv4.total_len)) {
-                drop(DropReason.BAD_LENGTH);
+                drop(meta, DropReason.BAD_LENGTH);
             }
         }
     }

@@ -11,10 +11,9 @@ from hotline_dense.alpha_beta import AlphaBetaModel
 from hotline_dense.catalogue import open_model
 from hotline_dense.figures import scaling_map
 from hotline_dense.layers import Layers
-from hotline_dense.network import Network
+from hotline_dense.network import DenseNetwork
 from hotline_dense.packets import compare_with_formula, simulate_rings
-from hotline_dense.schedulers import SCHEDULERS, best
-from hotline_dense.search import optimum
+from hotline_dense.schedulers import SCHEDULERS, best, optimum
 from hotline_dense.whatif import PAPER_FUSION
 from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result
@@ -30,7 +29,7 @@ def dense(stage: Stage) -> list[Result]:
 
 
 def map_of_one_model() -> None:
-    scaling_map([open_model("vgg16")], Network(), PAPER_FUSION)
+    scaling_map([open_model("vgg16")], DenseNetwork(), PAPER_FUSION)
 
 
 def schedulers_of_bert_large() -> None:
@@ -40,7 +39,7 @@ def schedulers_of_bert_large() -> None:
 
 
 def frames_of_resnet50() -> None:
-    compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, workers=[4])
+    compare_with_formula(open_model("resnet50"), DenseNetwork(gbit=10), PAPER_FUSION, workers=[4])
 
 
 WORKLOADS: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (

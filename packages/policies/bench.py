@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import R1
 from hotline_policies.generated import LogSpec, write_parts
-from hotline_policies.log import Log, prepare
+from hotline_policies.log import PolicyLog, prepare
 from hotline_policies.policy import PolicySpec
 from hotline_policies.replay import replay
-from hotline_policies.results import Settings
+from hotline_policies.results import StudySettings
 from hotline_policies.rules import POLICIES
 from switch_bench.processes import pinned
 from switch_bench.results import Result
@@ -36,17 +36,17 @@ def policies(stage: Stage) -> list[Result]:
         return [_measure_rate(stage, log, spec) for spec in POLICIES]
 
 
-def _log(folder: Path, steps: int) -> Log:
+def _log(folder: Path, steps: int) -> PolicyLog:
     parts = write_parts(LogSpec(R1, steps), folder, lambda done, total: None)
     return prepare(parts, folder, train_share=0.5, options=ReadOptions(), progress=lambda done, total: None)
 
 
-def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:
-    sizes: Sequence[int] = Settings().sizes if spec.one_pass else (_HOT_KEYS,)
+def _measure_rate(stage: Stage, log: PolicyLog, spec: PolicySpec) -> Result:
+    sizes: Sequence[int] = StudySettings().sizes if spec.one_pass else (_HOT_KEYS,)
     stage.announce(f"policies: {spec.title}")
     rates = []
     for _ in range(stage.scale.rounds):
-        result = replay(log, spec, sizes, Settings().period(log.steps))
+        result = replay(log, spec, sizes, StudySettings().period(log.steps))
         rates.append(result.accesses_replayed / result.cpu_s)
     what = "ten sizes in one pass" if spec.one_pass else f"{_HOT_KEYS:,} keys"
     samples = {ONE_CORE: rates}

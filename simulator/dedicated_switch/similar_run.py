@@ -1,19 +1,41 @@
-"""Configure the simulation of a real run: the same load, cores and workload; cables take no time."""
+"""Configure the simulation of a real run: the same load, cores and workload; cables take no time.
+
+The costs of the real run are measured directly, from its logs and counters, within a second:
+
+- `W_proc` and `PS_proc` are drawn from its RPCs (`HostCosts.measured`).
+- Its RPCs without lanes find the machine idle: their waiting time at an agent is the time to wake a core and
+  to receive a burst.
+- The kernel counts the program's time for frames of workers and of servers. In the baseline the program only
+  forwards (`program_ns`). Its additional time in the design's lead arm is for workers' frames that it answers
+  (`hit_ns`), and for all frames of servers (`answer_ns`).
+- The remaining CPU time of a step is for sending, at the servers, and for beginning operations, at the
+  workers: one simulation shows how much remains (`correct_costs`).
+
+`hotline answer fit` fits more costs, within minutes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import polars as pl
+
+from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord, read_record
+from analysis.summary import Summary
 from experiment.config import config_of
-from foundation.designs.arms import arms_in_order
+from foundation.designs.arms import arms_in_order, baseline_and_lead
+from foundation.logs.columns import TRANSFERS, load_name
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 
 _REAL_RUN_SETTINGS = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
 )  # fmt: skip
+_WAITS = pl.col("w_queue_us", "ps_queue_us")
+_MIN_NS = 500  # lower limit of corrected costs
 
 
 def read_real_record(run: Path) -> RunRecord:
@@ -23,7 +45,9 @@ def read_real_record(run: Path) -> RunRecord:
     return record
 
 
-def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
+def config_like(
+    record: RunRecord, hosts: HostCosts, arms: Sequence[str], **changes: object
+) -> SimulationConfig:
     """Return a run's settings, with shared cores and no repeats; raise `AnalysisError` for simulated runs."""
     if record.simulation is not None:
         raise AnalysisError("expected a real run to compare with, got a simulated one")
@@ -48,3 +72,95 @@ def shared_cores(record: RunRecord) -> dict[str, int]:
 
 def _core_count(placement: object) -> int:
     return len(placement) if isinstance(placement, list) and placement else 1
+
+
+class ArmCosts(NamedTuple):
+    """Costs of an arm's step at the first load, all agents together: CPU times and numbers of frames."""
+
+    worker_us: float
+    server_us: float
+    rpcs: float
+    server_packets: float = 0.0  # packets that servers receive
+    program_us: tuple[float, float] | None = None  # for frames of workers, of servers; None if not measured
+
+
+def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> HostCosts:
+    baseline, lead = (
+        _arm_costs(run, record, summary, measured_arm.name)
+        for measured_arm in baseline_and_lead(record.design)
+    )
+    # The wait is for waking a core (`idle_ns`) and receiving a burst (`take_ns`).
+    return HostCosts.model_validate(
+        {
+            **shared_cores(record),
+            "measured": run.resolve(),
+            "idle_ns": max(0, round(1e3 * _mean_wait_us(run)) - HostCosts().take_ns),
+            **_program_costs(baseline, lead),
+        }
+    )
+
+
+def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> ArmCosts:
+    name, load = next(iter(summary.loads.items()))
+    blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
+    steps = sum(block.steps for block in blocks)
+    if not steps:
+        raise AnalysisError(f"{run}: expected measured steps of arm {arm}, got none")
+    cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
+    # A program that does not run on its senders' cores costs them nothing, like a dedicated switch.
+    program_times = [
+        block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus
+    ]
+    program_cpu_s = (
+        sum(program.of_workers for program in program_times),
+        sum(program.of_servers for program in program_times),
+    )
+    return ArmCosts(
+        worker_us=cpu_us[WORKER_CPU.name],
+        server_us=cpu_us[PS_CPU.name],
+        program_us=(1e6 * program_cpu_s[0] / steps, 1e6 * program_cpu_s[1] / steps)
+        if len(program_times) == len(blocks)
+        else None,
+        rpcs=load.arms[arm].rpcs_per_step,
+        server_packets=load.arms[arm].ps_packets_per_step,
+    )
+
+
+def _mean_wait_us(run: Path) -> float:
+    empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
+    medians: tuple[float | None, float | None] = empty_rpcs.select(_WAITS.median()).collect().row(0)
+    worker_us, server_us = medians
+    if worker_us is None or server_us is None:
+        raise AnalysisError(f"{run}: expected empty RPCs (empty_rpcs), which measure idle cores, got none")
+    return (worker_us + server_us) / 2
+
+
+def _program_costs(baseline: ArmCosts, lead: ArmCosts) -> dict[str, int]:
+    """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns."""
+    if baseline.program_us is None or lead.program_us is None:
+        return {}
+    frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.server_packets)
+    hits = lead.rpcs - lead.server_packets
+    worker_frames_us, server_frames_us = lead.program_us
+    hit_us = (worker_frames_us - frame_us * lead.rpcs) / hits if hits > 0 else 0.0
+    answer_us = server_frames_us / lead.server_packets - frame_us if lead.server_packets > 0 else 0.0
+    times_us = {"program_ns": frame_us, "hit_ns": max(0.0, hit_us), "answer_ns": max(0.0, answer_us)}
+    return {name: round(1e3 * us) for name, us in times_us.items()}
+
+
+def baseline_costs(run: Path, record: RunRecord, summary: Summary) -> ArmCosts:
+    return _arm_costs(run, record, summary, baseline_and_lead(record.design)[0].name)
+
+
+def correct_costs(hosts: HostCosts, measured: ArmCosts, simulated: ArmCosts) -> HostCosts:
+    """Return costs that change the CPU time of the baseline's step from `simulated` to `measured`."""
+    # The servers' difference is the cost of sending an answer to each RPC; sending a request costs a worker
+    # the same. The workers' remaining difference is the cost of beginning operations.
+    send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
+    send_ns = max(_MIN_NS, send_ns)
+    sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3
+    remaining_us = measured.worker_us - simulated.worker_us - sending_us
+    operations_per_step = len(TRANSFERS)
+    begin_ns = hosts.begin_ns + 1e3 * remaining_us / operations_per_step
+    changes = {"send_ns": round(send_ns), "begin_ns": round(max(_MIN_NS, begin_ns))}
+    return HostCosts.model_validate({**hosts.model_dump(), **changes})

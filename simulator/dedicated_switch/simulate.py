@@ -14,9 +14,8 @@ from experiment.session import HOT_SET_FILE
 from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network
-from simulator.dedicated_switch.measured_costs import baseline_costs, correct_costs, costs_of_run
-from simulator.dedicated_switch.similar_run import config_like
+from simulator.costs import HostCosts, Network
+from simulator.dedicated_switch.similar_run import baseline_costs, config_like, correct_costs, costs_of_run
 from simulator.devices import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 
@@ -69,7 +68,7 @@ def _differences_and_capacity(
 
 
 def _config_like(
-    record: RunRecord, load: str, hosts: Hosts, rounds: int, **settings: object
+    record: RunRecord, load: str, hosts: HostCosts, rounds: int, **settings: object
 ) -> SimulationConfig:
     load_settings = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     round_settings = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from controller.controller import Controller
 from controller.designs import control_of
-from controller.tables import Row, Worker
+from controller.tables import TableRow, WorkerRow
 from experiment.config import EPOCH
 from experiment.faults import WORKER_KILLED
 from experiment.liveness import Liveness
@@ -94,12 +94,12 @@ class SimulatedCluster:
     def controller(self) -> AbstractAsyncContextManager[Controller]:
         return Controller(switch=self._player.new_session())
 
-    def rows(self, epoch: int) -> Sequence[Row]:
+    def rows(self, epoch: int) -> Sequence[TableRow]:
         """Return the arm's rows; `epoch` is that of all callers but the workers, which have their own."""
         return [
             # Workers are the callers from 1 on.
             replace(row, epoch=epoch if row.worker >= PS_CALLER_BASE else self.epochs[row.worker - 1])
-            if isinstance(row, Worker)
+            if isinstance(row, WorkerRow)
             else row
             for row in self._testbed.rows
         ]
@@ -179,9 +179,9 @@ class SimulatedCluster:
 
     async def admit_worker(self, w: int) -> None:
         async with self.controller() as controller:
-            rows = [row for row in self._testbed.switch.rows.values() if isinstance(row, Worker)]
+            rows = [row for row in self._testbed.switch.rows.values() if isinstance(row, WorkerRow)]
             current = next(
-                row for row in self.rows(_ANY_EPOCH) if isinstance(row, Worker) and row.worker == w + 1
+                row for row in self.rows(_ANY_EPOCH) if isinstance(row, WorkerRow) and row.worker == w + 1
             )
             await controller.remove(*(row for row in rows if row.worker == w + 1 and row != current))
             await controller.install(current)

@@ -1,13 +1,14 @@
+"""Draw schedules of faults, and sequences of kills of real processes, from a seed."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from experiment.faults import WORKER_KILLED
+from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, ProcessKill
 from foundation.designs.registry import design
-from simulator.faults.kills import Kill, draw_kills
 from simulator.faults.kinds import KINDS, NETWORK_FAULTS, kinds_of
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
@@ -15,6 +16,10 @@ _MAX_INJECTIONS = 3
 _RPCS_BEFORE_INJECTIONS, _RPCS_AFTER_INJECTIONS = 20, 60  # minimum
 # Assumed restore time of a switch; the gaps between kills are given as fractions of it.
 _RESTORE_US = 5_000
+# Typical values of `Kill.gap`, each of which varies by half.
+_GAPS = (0.0, 0.2, 0.6, 1.2)
+_MAX_KILLS = 5
+_WORKER_KILL_PROBABILITY = 0.25
 
 
 def draw_faults(fault: str, arm: str, seed: int, is_mixed: bool = False) -> FaultSchedule:
@@ -72,3 +77,26 @@ def _draw_kill_injections(kills: Sequence[Kill], random: Random) -> Iterator[Fau
             after_previous_us=after_previous_us,
         )
         after_previous_us = round(kill.gap * _RESTORE_US)
+
+
+class Kill(NamedTuple):
+    kind: ProcessKill
+    target: int  # index of the process among those of its kind, from 0
+    gap: float  # time until the next kill, as a fraction of a switch's restore time
+
+    @property
+    def process(self) -> str:
+        return f"{self.kind.process}{self.kind.first_number + self.target}"
+
+
+def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
+    random = Random(f"kills {seed}")
+    processes = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
+    # The switch is killed at least once.
+    victims = [processes[0], *random.choices(processes, k=random.randint(1, _MAX_KILLS - 1))]
+    random.shuffle(victims)
+    if random.random() < _WORKER_KILL_PROBABILITY:
+        victims.append((WORKER_KILLED, random.randrange(workers)))
+    return tuple(
+        Kill(kind, target, random.choice(_GAPS) * (0.5 + random.random())) for kind, target in victims
+    )

@@ -17,9 +17,9 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import NEVER, Design
-from hosts.worker.replay_words import acknowledged_sums
+from hosts.worker.replay import acknowledged_sums
 from simulator.faults.operations import KEYS
-from simulator.faults.player import MS, Outcome, Player
+from simulator.faults.player import MS, Player, ScheduleOutcome
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
 from simulator.faults.switch import ControllerSession
 from simulator.faults.testbed import SimulatedTestbed
@@ -355,5 +355,18 @@ def faults_of(design: Design, is_mixed: bool = False) -> tuple[str, ...]:
     )
 
 
-def play_schedule(testbed: SimulatedTestbed, schedule: FaultSchedule) -> Outcome:
+def check_names(schedule: FaultSchedule) -> None:
+    """Raise `ValueError` for a fault, a kind of injection or a target that does not exist."""
+    if schedule.fault not in FAULTS:
+        raise ValueError(f"fault: expected fault ({', '.join(FAULTS)}), got {schedule.fault!r}")
+    for number, injection in enumerate(schedule.injections):
+        place = f"injections.{number}"
+        if injection.kind not in KINDS:
+            raise ValueError(f"{place}.kind: expected one of {', '.join(KINDS)}, got {injection.kind!r}")
+        targets = KINDS[injection.kind].targets
+        if not 0 <= injection.target < targets:
+            raise ValueError(f"{place}.target: expected 0 to {targets - 1}, got {injection.target}")
+
+
+def play_schedule(testbed: SimulatedTestbed, schedule: FaultSchedule) -> ScheduleOutcome:
     return Player(testbed, schedule, KINDS).run()

@@ -21,9 +21,9 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, RecordTable, Words
 from simulator.faults.operations import (
     KEYS,
-    Operation,
-    Operations,
     OperationsHeader,
+    WorkerOperation,
+    WorkerOperations,
     WorkerProgress,
     delta_of,
 )
@@ -47,7 +47,7 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    operations: Operations,
+    operations: WorkerOperations,
     final_values: NDArray[np.uint32],
     blind_spans: NDArray[np.int64] = NO_BLIND_SPANS,
     uncertain_pushes: Iterable[tuple[int, int]] = (),
@@ -78,7 +78,7 @@ def judge(
     return Judgement(sent, lost, doubled, early, late)
 
 
-def _sums_by_key(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
+def _sums_by_key(operations: WorkerOperations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
     sums = np.zeros(KEYS, np.int64)
     unacked = np.full((_MAX_UNACKED, 2), -1, np.int64)
     sent, n_unacked = (int(number) for number in _add_acknowledged_pushes(*operations, sums, unacked))
@@ -92,7 +92,7 @@ def _sums_by_key(operations: Operations) -> tuple[NDArray[np.int64], dict[int, l
 def _add_acknowledged_pushes(
     header: OperationsHeader,
     progress: Records[WorkerProgress],
-    history: RecordTable[Operation],
+    history: RecordTable[WorkerOperation],
     _pulled: Words,
     sums: Ints,
     unacked: Ints,
@@ -116,7 +116,7 @@ def _add_acknowledged_pushes(
 def _pulls_out_of_bounds(
     header: OperationsHeader,
     progress: Records[WorkerProgress],
-    history: RecordTable[Operation],
+    history: RecordTable[WorkerOperation],
     pulled: Words,
     blind_spans: Ints,
     servers_publish: bool,

@@ -7,15 +7,17 @@ completions on one clock.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from foundation.designs.interface import NEVER, WORKER_OPS
 from foundation.protocol.codec import MAX_U32
+from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
+from nativekit.plain import plain
 from nativekit.records import Records, RecordTable, Words, one_record, records
 from nativekit.reference import as_ref, row
 from simulator.links import mix64, next_random
@@ -59,7 +61,7 @@ class WorkerProgress:
     completed: int  # number of completed operations
 
 
-class Operation:
+class WorkerOperation:
     """An operation of a worker; times in ns. `completed` is 0 if the operation has not completed."""
 
     kind: int
@@ -69,18 +71,18 @@ class Operation:
     added: np.uint64  # keys whose push was acknowledged, a bit each
 
 
-class Operations(NamedTuple):
+class WorkerOperations(NamedTuple):
     header: OperationsHeader
     progress: Records[WorkerProgress]
-    history: RecordTable[Operation]
+    history: RecordTable[WorkerOperation]
     pulled: Words  # uint32[W, OPERATIONS, KEYS]: pulled values
 
 
-def make_operations(workers: int) -> Operations:
-    return Operations(
+def make_operations(workers: int) -> WorkerOperations:
+    return WorkerOperations(
         one_record(OperationsHeader),
         records(workers, WorkerProgress),
-        records((workers, OPERATIONS), Operation),
+        records((workers, OPERATIONS), WorkerOperation),
         np.zeros((workers, OPERATIONS, KEYS), np.uint32),
     )
 
@@ -96,7 +98,7 @@ def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
 
 
 @entry_point
-def run_operations(world: World, operations: Operations, until: int) -> int:
+def run_operations(world: World, operations: WorkerOperations, until: int) -> int:
     world, operations = as_ref(world), as_ref(operations)
     header = operations.header
     while True:
@@ -116,14 +118,14 @@ def run_operations(world: World, operations: Operations, until: int) -> int:
 
 
 @compiled
-def _count_answered(world: World, operations: Operations, w: int) -> None:
+def _count_answered(world: World, operations: WorkerOperations, w: int) -> None:
     client_header = world.workers.header[w]
     operations.header.answered += client_header.rows  # the log has a row for each answered RPC
     client_header.rows = 0
 
 
 @compiled
-def _drive_worker(world: World, operations: Operations, w: int) -> None:
+def _drive_worker(world: World, operations: WorkerOperations, w: int) -> None:
     # Complete the operation that has ended, if any, and start the next once it is due.
     header, worker, client = operations.header, operations.progress[w], row(world.workers, w)
     now = int64(world.header.now)
@@ -149,7 +151,7 @@ def _drive_worker(world: World, operations: Operations, w: int) -> None:
 
 
 @compiled
-def _end_operation(operations: Operations, w: int, client: ClientState, now: int) -> None:
+def _end_operation(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     header, worker = operations.header, operations.progress[w]
     if worker.state == IN_OPERATION:
         _complete(operations, w, client, now)
@@ -158,14 +160,14 @@ def _end_operation(operations: Operations, w: int, client: ClientState, now: int
 
 
 @compiled
-def _invoke(operations: Operations, w: int, client: ClientState, now: int) -> None:
+def _invoke(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     n = _draw_operation(operations, w, client, now)
     k = int64(operations.progress[w].operations)
     _start_operation(client, int64(operations.history[w, k - 1].kind), k, n)
 
 
 @compiled
-def _draw_operation(operations: Operations, w: int, client: ClientState, now: int) -> int:
+def _draw_operation(operations: WorkerOperations, w: int, client: ClientState, now: int) -> int:
     """Write the next operation into the history and its keys into the client; return their number."""
     header, worker = operations.header, operations.progress[w]
     k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
@@ -193,7 +195,7 @@ def _start_operation(client: ClientState, kind: int, iteration: int, n: int) -> 
 
 
 @compiled
-def _complete(operations: Operations, w: int, client: ClientState, now: int) -> None:
+def _complete(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     worker = operations.progress[w]
     k = int64(worker.operations) - 1
     operations.history[w, k].completed = now
@@ -202,7 +204,7 @@ def _complete(operations: Operations, w: int, client: ClientState, now: int) -> 
 
 
 @compiled
-def _record_answers(operations: Operations, w: int, k: int, client: ClientState) -> None:
+def _record_answers(operations: WorkerOperations, w: int, k: int, client: ClientState) -> None:
     operation, added = operations.history[w, k], np.uint64(0)
     for i in range(int64(client.header.n_keys)):
         key = int64(client.positions[i])
@@ -214,7 +216,7 @@ def _record_answers(operations: Operations, w: int, k: int, client: ClientState)
 
 
 @entry_point
-def abandon_operation(world: World, operations: Operations, w: int) -> None:
+def abandon_operation(world: World, operations: WorkerOperations, w: int) -> None:
     """End the operation of a worker that is killed, and record the answers received so far."""
     world, operations = as_ref(world), as_ref(operations)
     _count_answered(world, operations, w)
@@ -224,8 +226,50 @@ def abandon_operation(world: World, operations: Operations, w: int) -> None:
     worker.state = IDLE
 
 
+_delta_of = plain(delta_of)
+_NS_PER_US = 1_000
+
+
+def history_of(operations: WorkerOperations) -> list[dict[str, object]]:
+    """Return operations in order of invocation; `completed_us` is None if an operation did not complete.
+
+    `keys` maps keys to the values that were pushed, or that a completed pull has returned; `unknown` lists
+    the unacknowledged keys of a push.
+    """
+    rows = [
+        _row_of_operation(operations, w, k)
+        for w, worker in enumerate(operations.progress)
+        for k in range(int(worker.operations))
+    ]
+    return sorted(rows, key=lambda row: cast(float, row["invoked_us"]))
+
+
+def _row_of_operation(operations: WorkerOperations, w: int, k: int) -> dict[str, object]:
+    operation = operations.history[w, k]
+    mask, added = int(operation.mask), int(operation.added)
+    keys = [key for key in range(KEYS) if mask >> key & 1]
+    completed = int(operation.completed)
+    row: dict[str, object] = {
+        "worker": w + 1,
+        "op": Op(int(operation.kind)).name,
+        "invoked_us": int(operation.invoked) / _NS_PER_US,
+        "completed_us": completed / _NS_PER_US if completed else None,
+    }
+    if operation.kind == PULL:
+        return {
+            **row,
+            "keys": {key: int(operations.pulled[w, k, key]) if completed else None for key in keys},
+        }
+    unknown_keys = [key for key in keys if not added >> key & 1]
+    return {
+        **row,
+        "keys": {key: int(_delta_of(operations.header, w, k, key)) for key in keys},
+        "unknown": unknown_keys,
+    }
+
+
 @entry_point
-def begin_external_operation(world: World, operations: Operations, w: int) -> int:
+def begin_external_operation(world: World, operations: WorkerOperations, w: int) -> int:
     """Draw the next operation of a worker outside of the world; return its number of keys.
 
     The keys and deltas are in the positions and deltas of the worker's row in the world. There the worker
@@ -241,7 +285,7 @@ def begin_external_operation(world: World, operations: Operations, w: int) -> in
 
 
 @entry_point
-def end_external_operation(world: World, operations: Operations, w: int) -> bool:
+def end_external_operation(world: World, operations: WorkerOperations, w: int) -> bool:
     """Record the end of an operation; return whether `rpc_target` RPCs are answered."""
     world, operations = as_ref(world), as_ref(operations)
     client = row(world.workers, w)

@@ -51,7 +51,7 @@ class InjectedFault(Protocol):
 FaultKinds = Mapping[str, Callable[["Player", FaultInjection], InjectedFault]]
 
 
-class Outcome(NamedTuple):
+class ScheduleOutcome(NamedTuple):
     took_effect: bool
     rpcs: int
     during: int
@@ -91,7 +91,7 @@ class Player:
 
     # -- the loop
 
-    def run(self) -> Outcome:
+    def run(self) -> ScheduleOutcome:
         try:
             for w in range(WORKERS):
                 self.testbed.wake_driver(w)
@@ -342,7 +342,7 @@ class Player:
             and not self.testbed.moving_entries()
         )
 
-    def _outcome(self, at_rest: bool) -> Outcome:
+    def _outcome(self, at_rest: bool) -> ScheduleOutcome:
         testbed = self.testbed
         errors = [task.exception() for task in self.tasks if task.done() and not task.cancelled()]
         for error in errors:
@@ -370,7 +370,7 @@ class Player:
         during = (
             rpcs - min(answered_before for _, answered_before in self.recoveries) if self.recoveries else 0
         )
-        return Outcome(
+        return ScheduleOutcome(
             took_effect=bool(evidence) and all(evidence) and during > 0 and rpcs >= self.schedule.rpcs,
             rpcs=rpcs,
             during=during,

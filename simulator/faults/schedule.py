@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import ClassVar
 
-from foundation.designs.arms import fault_arms, renamed_arm_message
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from foundation.designs.arms import fault_arms
 from foundation.designs.registry import NAMES, design
-from foundation.renamed import SCHEDULE_FIELDS, find_old
+from foundation.settings import first_error
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200  # answered RPCs of the shortest schedule that is drawn
@@ -16,6 +19,7 @@ ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm 
 
 @dataclass(frozen=True, slots=True)
 class FaultInjection:
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
     kind: str
     after: int
     """Number of RPCs that are answered before the injection."""
@@ -29,6 +33,7 @@ class FaultInjection:
 
 @dataclass(frozen=True, slots=True)
 class FaultSchedule:
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
     fault: str
     arm: str
     seed: int
@@ -51,7 +56,11 @@ class FaultSchedule:
 
     @classmethod
     def from_json(cls, text: str) -> FaultSchedule:
-        fields = json.loads(text)
-        if message := renamed_arm_message([fields["arm"]]) or find_old("field", SCHEDULE_FIELDS, fields):
-            raise ValueError(message)
-        return cls(**{**fields, "injections": tuple(FaultInjection(**each) for each in fields["injections"])})
+        """Parse a schedule; raise `ValueError`, with the name of the field, for any other text."""
+        try:
+            schedule = TypeAdapter(cls).validate_json(text)
+        except ValidationError as error:
+            raise ValueError(first_error(error)) from None
+        if schedule.arm not in ARMS:
+            raise ValueError(f"arm: expected arm ({', '.join(ARMS)}), got {schedule.arm!r}")
+        return schedule

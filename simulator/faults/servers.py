@@ -16,7 +16,7 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.ps.core import Core
+from hosts.ps.core import ServerCore
 from simulator.switch_state import SwitchStateOps
 from simulator.world import SimulatedNetwork
 
@@ -45,7 +45,7 @@ class ServerHost(Protocol):
 
 
 class RestartableServer:
-    """Server `p` of a network: the event loop answers workers' RPCs, and `Core` handles all other frames."""
+    """Server `p` of a network: the event loop answers RPCs of workers, `ServerCore` all other frames."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class RestartableServer:
         self.reset()
 
     def reset(self) -> None:
-        self._core: Core[UdpEndpoint] | None = None
+        self._core: ServerCore[UdpEndpoint] | None = None
         self.due = NEVER  # `frames_to_send` updates it
         self._checkpoint: dict[str, bytes] = {}
         self._initial_switch_keys = np.zeros(0, np.uint64)
 
     @property
-    def core(self) -> Core[UdpEndpoint]:
+    def core(self) -> ServerCore[UdpEndpoint]:
         if self._core is None:
             self._core = agents_of(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
-from controller.tables import Change, Row, Update
+from controller.tables import Change, TableRow, Update
 from foundation.designs.registry import design
 from foundation.protocol.frames import packet_out_header
 from simulator.simulated_switch import CompiledConfig, SimulatedSwitch
@@ -25,7 +25,7 @@ from softswitch.memory.rows import Words
 from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
 from softswitch.p4runtime.messages import p4i, p4r
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=TableRow)
 _MAX_ROWS = 64  # maximum rows of a table: enough for a fault schedule, and few, so that a restart is fast
 _WINDOW = 64  # cells of an exactly-once register for each row
 _MAX_BATCH = 16
@@ -63,7 +63,7 @@ def _cells(register: str) -> int:
 class RestartableSwitch(SimulatedSwitch):
     def __init__(self, name: str, compiled: CompiledConfig | None = None) -> None:
         super().__init__(design(name), compiled=compiled or small_config(name))
-        self.rows: dict[object, Row] = {}
+        self.rows: dict[object, TableRow] = {}
         self.is_off = False
         self.restarts = 0
         self.primary: ControllerSession | None = None

@@ -20,7 +20,7 @@ from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready
-from simulator.costs import Hosts, Network, set_frame_faults
+from simulator.costs import HostCosts, Network, set_frame_faults
 from simulator.faults.operations import KEYS, REPLAYING, abandon_operation, make_operations, run_operations
 from simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from simulator.faults.servers import RestartableServer, ServerHost
@@ -34,7 +34,7 @@ from simulator.switch import pass_once
 from simulator.switch_state import Entry
 from simulator.world import SimulatedNetwork, row_of
 
-_COSTS = Hosts(
+_COSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
     serve_ns=100, lane_ns=5,
 )  # fmt: skip

@@ -10,12 +10,11 @@ import click
 import numpy as np
 
 from controller.hotset.quotas import Slots, slots_of
-from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_jobs
+from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for_jobs
 from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm
 from foundation.protocol.header import LANES
-from simulator.costs import Hosts as HostCosts
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all, rates_of
 
 QUIET, NOISY = 61, 62  # job numbers
@@ -58,7 +57,9 @@ def rates_of_jobs(job_loads: Mapping[int, Load]) -> dict[int, Rates]:
 def hot_sets(case: str, rates: Mapping[int, Rates]) -> dict[int, list[int]]:
     """Return the hot keys of each job as `hotline follow` chooses them, in one of `CASES`."""
     limits = {QUIET: QUOTA, NOISY: KEYS}
-    jobs = {job: HotSetState(each, np.empty(0, np.uint64), Rule(limits[job])) for job, each in rates.items()}
+    jobs = {
+        job: HotSetState(each, np.empty(0, np.uint64), SwapRule(limits[job])) for job, each in rates.items()
+    }
     if case == "with a quota":
         return _choose_hot_sets(jobs, occupied={}, quotas={QUIET: QUOTA, NOISY: 0})
     if case == "all slots taken":

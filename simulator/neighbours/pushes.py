@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from controller.hotset.selection import Rates
 from experiment.config import EPOCH
 from foundation.designs.hotset import OFFLOAD
-from foundation.designs.interface import Arm, Hosts
+from foundation.designs.interface import Arm, SwitchHosts
 from foundation.designs.registry import design as find_design
 from hosts.keys import KeySpace
-from simulator.costs import Hosts as HostCosts
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.simulated_switch import switch_of
 from simulator.world import SimulatedNetwork, VirtualClient
@@ -91,7 +90,7 @@ def push_all(
     workers, _, keys_a_step = next(iter(loads.values())).keys.shape
     design = find_design(arm.design)
     arms = [replace(arm, job=job) for job in loads]
-    switch = switch_of(design, Hosts(workers, servers, network.rack or 1, jobs=len(arms)), arms, EPOCH)
+    switch = switch_of(design, SwitchHosts(workers, servers, network.rack or 1, jobs=len(arms)), arms, EPOCH)
     simulated = SimulatedNetwork(
         design, arms[0], switch, KeySpace(keys), keys_a_step, workers, servers, network, costs, seed,
         neighbours=arms[1:],

@@ -8,14 +8,14 @@ from itertools import count
 import numpy as np
 
 from controller.hotset.control import CONTROL
-from controller.tables import HotParam, State
+from controller.tables import HotParam, KeyState
 from foundation.designs.hotset import DESIGN, OFFLOAD_PROXY
-from foundation.designs.interface import Hosts
+from foundation.designs.interface import SwitchHosts
 from foundation.protocol import addressing, codec, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, Header, Op
-from simulator.row_writer import RowWriter
+from simulator.simulated_switch import RowWriter
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
@@ -25,7 +25,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig
 
 WORKER, PS, EPOCH = 1, 0, 1
-HOSTS = Hosts(workers=2, servers=1)
+HOSTS = SwitchHosts(workers=2, servers=1)
 FIRST_VALUE = 100  # of a push's first lane; each further lane has one more
 SLOT = 5  # of every hot key in its lane; any number does
 _ARRIVAL_US, _NOW_US = 0, 3  # times on the switch's clock
@@ -64,7 +64,7 @@ def _make_switch(hot_keys: Sequence[int]) -> tuple[InterpretedPipeline, Recorder
     control = ControlledPipeline(
         config, lambda loaded_config: InterpretedPipeline(loaded_config, observer=recorder), clock=lambda: 0
     )
-    params = [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, State.HOT) for key in hot_keys]
+    params = [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, KeyState.HOT) for key in hot_keys]
     RowWriter(control).insert([*CONTROL.rows(HOSTS, [OFFLOAD_PROXY], EPOCH), *params])
     return control.pipeline, recorder
 

@@ -14,13 +14,15 @@ from analysis.figures.source import source_of_cluster
 from analysis.record import RunRecord, read_record
 from analysis.report import write_cluster_report, write_report
 from analysis.summary import Summary, summarise
-from analysis.wording import Table
+from analysis.wording import ReportTable
 from experiment.config import config_of, load_config, load_config_as
+from experiment.designs import hosts_of
 from experiment.errors import RunFailed
 from experiment.folder import create_run_folder, point_to_latest
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
+from experiment.requirements import RunKind, check_design
 from foundation.concurrency import run_interruptibly
 from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge
@@ -77,6 +79,7 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
         simulation_config = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **settings})
     else:
         simulation_config = load_config_as(SimulationConfig, [f"CONFIG={config}"], settings)
+    check_design(simulation_config.design, RunKind.SIMULATED, hosts_of(simulation_config))
     folder = create_run_folder(simulation_config.runs, "simulated")
     try:
         data = run_interruptibly(lambda: read_data(simulation_config, reporter))
@@ -114,7 +117,7 @@ def _write_report(folder: Path, record: RunRecord, progress: Progress) -> Run:
     return Run(folder, record, summary, page)
 
 
-def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
+def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> ReportTable:
     """Write the report of a cluster's logs (docs/logs.md), and return its findings; raises `DataError`."""
     with TemporaryDirectory() as scratch:
         source = run_interruptibly(lambda: source_of_cluster(open_cluster(logs, Path(scratch))))

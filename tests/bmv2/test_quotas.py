@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.controller import Controller
-from controller.tables import CPU_PORT, Job
+from controller.tables import CPU_PORT, JobRow
 from softswitch import processes
 
 pytestmark = pytest.mark.bmv2
@@ -18,7 +18,9 @@ def test_a_quota_outlives_a_controller(design: str) -> None:
     async def check(address: str) -> None:
         async with Controller(address, design=design) as controller:
             await controller.commit_pipeline()
-            await controller.install(Job(3, offload=True, proxy=True), Job(5, offload=False, proxy=True))
+            await controller.install(
+                JobRow(3, offload=True, proxy=True), JobRow(5, offload=False, proxy=True)
+            )
             await controller.set_quota(3, 1_000)
             await controller.set_proxy(3, False)
         async with Controller(address) as controller:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+PATIENCE_MS = 1e3 * 600
+"""Time until a step fails, instead of Playwright's 30 s, which a busy machine exceeds."""
 NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
 
 
@@ -29,7 +31,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
     with sync_playwright() as driver:
         # Root has no sandbox.
-        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS)
         try:
             yield started
         finally:
@@ -44,6 +46,7 @@ def opened(started: Browser, page: Path, width: int, scheme: str) -> Iterator[tu
         color_scheme="dark" if scheme == "dark" else "light",
         offline=True,
     )
+    context.set_default_timeout(PATIENCE_MS)  # navigation's, too
     try:
         shown, errors = context.new_page(), list[str]()
         shown.on("pageerror", lambda error: errors.append(str(error)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from controller.hotset.migrate import plan
-from controller.tables import SLOTS, Change, HotParam, State, Update
+from controller.tables import SLOTS, Change, HotParam, KeyState, Update
 from foundation.protocol.header import NO_KEY
 
 
@@ -74,4 +74,4 @@ class CountingSwitch:
                 taken = {(row.lane, row.slot) for row in self.params.values() if row.job != param.job}
                 assert (param.lane, param.slot) not in taken
                 self.params[job_and_key] = param
-        assert all(param.state in State for param in self.params.values())
+        assert all(param.state in KeyState for param in self.params.values())

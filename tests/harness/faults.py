@@ -6,7 +6,7 @@ import pytest
 
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
-from simulator.faults.player import Outcome
+from simulator.faults.player import ScheduleOutcome
 from simulator.faults.schedule import FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 
@@ -21,7 +21,9 @@ def some_and_many(schedules: int, soaked: int, rows: int) -> pytest.MarkDecorato
     return pytest.mark.parametrize(("first", "schedules"), [(0, some), soak], ids=["some", "many"])
 
 
-def fails_soon(testbed: SimulatedTestbed, fault: str, first_seed: int = 0) -> tuple[FaultSchedule, Outcome]:
+def fails_soon(
+    testbed: SimulatedTestbed, fault: str, first_seed: int = 0
+) -> tuple[FaultSchedule, ScheduleOutcome]:
     """Return the first schedule of a fault that loses or doubles an update."""
     for seed in range(first_seed, first_seed + SOON):
         schedule = draw_faults(fault, testbed.arm.name, seed)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller.controller import Controller
-from controller.tables import CPU_PORT, Job, Route, Server, Worker
+from controller.tables import CPU_PORT, JobRow, Route, ServerRow, WorkerRow
 from foundation.designs import collect, hotset
 from foundation.designs.registry import design as find_design
 from foundation.protocol import addressing, control, frames
@@ -58,7 +58,7 @@ class PsHost:
         host, service = addressing.server(ps + 1), addressing.service(ps + 1)
         port = addressing.server_port(WORKERS, ps + 1)
         addresses = (host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT)
-        self.rows = [Server(job, ps, *addresses) for job in jobs]
+        self.rows = [ServerRow(job, ps, *addresses) for job in jobs]
         self.row = self.rows[0]
         self.mute_after: int | None = None
         """Number of SEEDs and COLLECTs after which this PS ignores commands."""
@@ -117,7 +117,7 @@ class _Load:
         host = addressing.worker(worker)
         self.job = job
         row = job * WORKERS + worker
-        self.row = Worker(job, worker, EPOCH, row, host.mac, host.address, 20_000 + job, worker)
+        self.row = WorkerRow(job, worker, EPOCH, row, host.mac, host.address, 20_000 + job, worker)
         self.sent: Counter[int] = Counter()
         """Sums by key."""
         self.updates: Counter[int] = Counter()
@@ -223,7 +223,7 @@ class LiveNet:
         async with Controller(self.address, design=self.design) as controller:
             await controller.commit_pipeline()
             await controller.install(
-                *(Job(job, offload, proxy=True) for job in self.jobs),
+                *(JobRow(job, offload, proxy=True) for job in self.jobs),
                 *rows,
                 *(load.row for load in self.loads),
                 *(Route(load.row.mac, load.row.port) for load in self.loads[:WORKERS]),
@@ -307,9 +307,9 @@ class LiveNet:
         self.inject(CPU_PORT, self._switch_end.recv(65536))
 
     @staticmethod
-    def _own_caller(row: Server, first: int, udp_port: int) -> Worker:
+    def _own_caller(row: ServerRow, first: int, udp_port: int) -> WorkerRow:
         cells = 100 * row.job + row.ps + (50 if first == COLLECTOR_BASE else 0)
-        return Worker(row.job, first + row.ps, EPOCH, cells, row.mac, row.addr, udp_port, row.port, 1)
+        return WorkerRow(row.job, first + row.ps, EPOCH, cells, row.mac, row.addr, udp_port, row.port, 1)
 
 
 def live(

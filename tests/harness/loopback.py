@@ -23,7 +23,7 @@ from hosts.keys import KeySpace
 from hosts.ps.store import ShareContents
 from hotline.kv import process_exit
 from switch_harness.waiting import PATIENCE_S
-from topologies.embedding_tables import Tables
+from topologies.embedding_tables import EmbeddingTables
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import Message
 from topologies.rendezvous import Rendezvous, Terms
@@ -38,7 +38,7 @@ _TICK_S = 0.05
 class _Server:
     """A server in a thread; it ignores all datagrams while `mute`."""
 
-    def __init__(self, ps: int, tables: Tables, epoch: int) -> None:
+    def __init__(self, ps: int, tables: EmbeddingTables, epoch: int) -> None:
         self.mute = False
         self._core = agents_of(design(DESIGN)).core(
             ps, N_PS, KeySpace(tables.size), {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
@@ -84,7 +84,7 @@ class LoopbackCluster:
         self._parameters = 0
         self.parts: str | None = None
 
-    async def begin(self, tables: Tables) -> Terms:
+    async def begin(self, tables: EmbeddingTables) -> Terms:
         self.sessions += 1
         self.servers = [_Server(ps, tables, self.sessions) for ps in range(N_PS)]
         self._last_servers, self._parameters = self.servers, tables.size

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.tables import Row
+from controller.tables import TableRow
 from foundation.designs.interface import Design
-from simulator.row_writer import RowWriter
-from simulator.simulated_switch import compiled_config
+from simulator.simulated_switch import RowWriter, compiled_config
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def pipeline_of(
     design: Design,
-    rows: Sequence[Row],
+    rows: Sequence[TableRow],
     description: Mapping[str, Any] | None = None,
     pipeline: StatePipeline | None = None,
 ) -> Any:  # a pipeline of either kind

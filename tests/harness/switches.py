@@ -85,8 +85,8 @@ class BrokenSwitch(PipelineSwitch, ABC):
             row = self._rows.get((header.job, header.worker, header.epoch))
             if row is not None and header.op in (Op.PULL, Op.PUSH) and not header.flags & RESPONSE:
                 cell = CELLS, row << WINDOW_BITS | header.seq & SLOT_MASK
-                [value] = self.pipeline.read_register(*cell, cell[1] + 1)
-                self.pipeline.write_register(*cell, self.rewritten(value, message))
+                [value] = self.pipeline.cells.read_register(*cell, cell[1] + 1)
+                self.pipeline.cells.write_register(*cell, self.rewritten(value, message))
         return super().process(port, frame, t_in, now)
 
     @abstractmethod

@@ -136,7 +136,7 @@ def hot_entry(change: Change, key: int, state: str, slot: int, lane: int, job: i
 
 
 def write(pipeline: ControlPlane, entries: list[EntryWrite]) -> None:
-    failures = [error for error in pipeline.write_entries(entries) if error]
+    failures = [error for error in pipeline.tables.write(entries) if error]
     assert not failures, failures
 
 
@@ -145,17 +145,17 @@ def cell(
 ) -> tuple[int, int, int]:
     """Return (epoch, turn, served) of a caller's window slot."""
     index = row_of(job, caller) << WINDOW_BITS | slot
-    [value] = pipeline.read_register(INGRESS + "exactly_once.cells", index, index + 1)
+    [value] = pipeline.cells.read_register(INGRESS + "exactly_once.cells", index, index + 1)
     return value >> 32 + lanes, value >> lanes & 0xFFFFFFFF, value & (1 << lanes) - 1
 
 
 def held(pipeline: ControlPlane, lane: int, slot: int) -> int:
-    return pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", slot, slot + 1)[0]
+    return pipeline.cells.read_register(f"{INGRESS}aggregate_{lane:02d}.values", slot, slot + 1)[0]
 
 
 def drops(pipeline: ControlPlane) -> dict[str, int]:
     """Return dropped packets by reason, without zeros."""
-    cells = pipeline.read_counter(INGRESS + "drops", 0, len(drop_reasons()))
+    cells = pipeline.cells.read_counter(INGRESS + "drops", 0, len(drop_reasons()))
     return {
         reason: value.packets for reason, value in zip(drop_reasons(), cells, strict=True) if value.packets
     }
@@ -163,18 +163,18 @@ def drops(pipeline: ControlPlane) -> dict[str, int]:
 
 def lane_stats(pipeline: ControlPlane, lane: int) -> tuple[int, int, int]:
     """Return (hits, misses, overflows) of a lane."""
-    hit, miss, overflow = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
+    hit, miss, overflow = pipeline.cells.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
     return hit.packets, miss.packets, overflow.packets
 
 
 def pushes(pipeline: ControlPlane, lane: int) -> dict[int, int]:
     """Return the pushes served by each slot of a lane, without zeros."""
-    cells = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.pushes", 0, SLOTS)
+    cells = pipeline.cells.read_counter(f"{INGRESS}aggregate_{lane:02d}.pushes", 0, SLOTS)
     return {slot: value.packets for slot, value in enumerate(cells) if value.packets}
 
 
 def state_of(pipeline: ControlPlane) -> tuple[dict[str, list[int]], dict[str, list[CounterValue]]]:
     declared = pipeline.program
-    registers = {r.name: pipeline.read_register(r.name, 0, r.size) for r in declared.registers}
-    counters = {c.name: pipeline.read_counter(c.name, 0, c.size) for c in declared.counters}
+    registers = {r.name: pipeline.cells.read_register(r.name, 0, r.size) for r in declared.registers}
+    counters = {c.name: pipeline.cells.read_counter(c.name, 0, c.size) for c in declared.counters}
     return registers, counters

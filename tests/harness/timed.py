@@ -18,14 +18,21 @@ from foundation.protocol.codec import Caller, Keys, Message
 from foundation.protocol.header import KEYS, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
-from hosts.hotset.worker.hashed import clear_chains, place_in_hash_lane, queue_chains
-from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack, pack_buckets
+from hosts.hotset.worker.packing import (
+    bucket_cold_key,
+    clear_buckets,
+    clear_chains,
+    pack,
+    pack_buckets,
+    place_in_hash_lane,
+    queue_chains,
+)
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.trainer import Schedule, Trainer
+from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
 from nativekit.plain import plain
 from nativekit.reference import as_ref
@@ -85,7 +92,7 @@ class Timed:
     def _clock(self) -> int:
         return self.now
 
-    def trainer(self, job: int, block: Schedule) -> Trainer:
+    def trainer(self, job: int, block: StepSchedule) -> Trainer:
         ledger = Ledger(job, 1, self._trace.space.size, self._trace.largest_batch)
         model = SyntheticGradient(seed=1)
         return Trainer(self._worker, self.clients[job], self._trace, model, ledger, block, self._clock)

@@ -19,7 +19,7 @@ import pytest
 
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
-from simulator.faults.kills import Kill, draw_kills
+from simulator.faults.draw import Kill, draw_kills
 from tests.harness.cli import invoke
 from tests.mininet.run_topo import SMALL, Run, command_line, record_of, run_topo
 from topologies.run_lock import is_alive

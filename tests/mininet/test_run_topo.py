@@ -241,10 +241,11 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_an_update_log_is_replayed(tmp_path: Path) -> None:
-    variables = (f"DATA={update_log(tmp_path)}", "TOP_K=20", "ROUNDS=1", "DATAPATH=sockets")
+    rule = "controller.hotset.selection:TopKRule"
+    variables = (f"DATA={update_log(tmp_path)}", "TOP_K=20", f"RULE={rule}", "ROUNDS=1", "DATAPATH=sockets")
     run = finished_run(tmp_path, *variables, profile_lanes=5000)
-    summary = summary_of(run.folder)
-    assert record_of(run.folder)["datapath"] == "sockets"
+    summary, record = summary_of(run.folder), record_of(run.folder)
+    assert (record["datapath"], record["config"]["rule"]) == ("sockets", rule)
     assert summary["hot_update_share"] == pytest.approx(1 / 3, abs=0.02)
     assert summary["arms"]["baseline"]["loss"] is None
     assert summary["updates"]["lost"] == 0

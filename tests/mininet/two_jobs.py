@@ -20,7 +20,7 @@ from rich.console import Console
 
 from controller.hotset import follower, selection
 from controller.hotset.follower import Follower, Period
-from controller.hotset.selection import Rule
+from controller.hotset.selection import SwapRule
 from experiment.config import Config
 from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
@@ -85,7 +85,7 @@ async def measure(session: RealSession, quiet: Arm, noisy: Arm) -> list[Period]:
 
     found = []
     async with session.controller() as controller:
-        following = Follower(controller, {quiet.job: Rule(QUOTA), noisy.job: Rule(KEYS)})
+        following = Follower(controller, {quiet.job: SwapRule(QUOTA), noisy.job: SwapRule(KEYS)})
         await run_block(others, noisy, TIMES)
         await following.period()
         for quota in (0, QUOTA):

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from foundation.concurrency import in_thread
-from foundation.logs.collector import Collector, run_collector
+from foundation.logs.collector import UpdateLogCollector, run_collector
 from foundation.protocol import codec
 from foundation.protocol.header import VERSION
 from hosts.agent import load_config
@@ -27,7 +27,7 @@ from hosts.ps.config import PsConfig
 from hosts.sockets import open_udp
 from hosts.worker import ledger
 from hosts.worker.__main__ import main as worker_main
-from hosts.worker.writer import ROWS
+from hosts.worker.logs import ROWS
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import PATIENCE_S
 from tests.harness import agents
@@ -187,7 +187,7 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
 
 @pytest.mark.soak
 def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> None:
-    async def run() -> tuple[Collector, int]:
+    async def run() -> tuple[UpdateLogCollector, int]:
         async with run_collector(log_dir, log_dir / "collector") as collector:
             return collector, await in_thread(train)
 

@@ -18,7 +18,7 @@ from finsy.proto import p4r, rpc_code, rpc_status
 from controller import client
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import Change, HotParam, Job, Route, State, Update
+from controller.tables import Change, HotParam, JobRow, KeyState, Route, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
 from tests.harness.snapshots import exactly
@@ -179,9 +179,10 @@ def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
 
 ASKING: list[tuple[str, Scenario]] = [
     ("write", lambda c: c.write(ROUTES)),
-    ("read", lambda c: c.read(Job)),
+    ("read", lambda c: c.read(JobRow)),
     ("read", lambda c: c.read_counter("rpcs")),
     ("read", lambda c: c.read_counter_cells("pushes", [1])),
+    ("read", lambda c: c.read_register("aggregate_00.values", 0, 2)),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
 
@@ -217,7 +218,7 @@ def test_refused_updates_are_counted_and_the_first_is_named(switch: type[Switch]
 
 
 def test_updates_are_written_1024_at_a_time_and_side_by_side(switch: type[Switch]) -> None:
-    updates = [Update(Change.INSERT, Job(number, True, False)) for number in range(2500)]
+    updates = [Update(Change.INSERT, JobRow(number, True, False)) for number in range(2500)]
     on(lambda c: c.write(updates))
     assert [len(entities) for entities in switch.asked] == [1024, 1024, 452, 0, 0, 0]
     values = [update.entity.table_entry.match[0].exact.value for batch in switch.asked for update in batch]
@@ -275,10 +276,20 @@ def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch
     assert switch.asked == [[[fy.P4CounterEntry("pushes", index=index) for index in (7, 0, 2)]]]
 
 
+def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type[Switch]) -> None:
+    register = "aggregate_00.values"
+    size = switch.schema.registers[register].size
+    switch.answers = [fy.P4RegisterEntry(register, index=index, data=7 + index) for index in range(size)]
+    assert on(lambda c: c.read_register(register, 0, 2)) == [7, 8]
+    assert on(lambda c: c.read_register(register)) == [7 + index for index in range(size)]
+    entries = [fy.P4RegisterEntry(register, index=index) for index in (0, 1)]
+    assert switch.asked == [[entries], [[fy.P4RegisterEntry(register)]]]
+
+
 def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
     switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]
-    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, State.HOT)] * LANES
+    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, KeyState.HOT)] * LANES
     names = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(LANES)]
     assert switch.asked == [[fy.P4TableEntry(name)] for name in names]
 
@@ -328,7 +339,7 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
 
 
 def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
-    client._schema.cache_clear()
+    client.schema_of.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)
     assert reported(_check, PipelineError) == (

@@ -16,22 +16,22 @@ from rich.console import Console
 from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.hotset.follower import Period
-from controller.hotset.migrate import Move, Plan
-from controller.hotset.selection import Rule
-from controller.tables import HotParam, Job, State
-from experiment import bars as progress
+from controller.hotset.migrate import MigrationPlan, Move
+from controller.hotset.selection import SwapRule
+from controller.tables import HotParam, JobRow, KeyState
+from experiment import progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
 from tests.harness.cli import invoke, output_of, write_hot_set
 
-PARAM = HotParam(4, 7, 1, 0, State.HOT)
-ARRIVES = Move(PARAM, None, State.HOT)
-LEAVES = Move(PARAM, State.HOT, None)
-PARKS = Move(PARAM, State.HOT, State.PARKED)
-PLAN = Plan(leaving=(LEAVES, LEAVES, PARKS), arriving=(ARRIVES,))
+PARAM = HotParam(4, 7, 1, 0, KeyState.HOT)
+ARRIVES = Move(PARAM, None, KeyState.HOT)
+LEAVES = Move(PARAM, KeyState.HOT, None)
+PARKS = Move(PARAM, KeyState.HOT, KeyState.PARKED)
+PLAN = MigrationPlan(leaving=(LEAVES, LEAVES, PARKS), arriving=(ARRIVES,))
 """Inserts 1, modifies 2 for leaving, 1 for parking twice and 1 for arriving; deletes 2."""
 SUMMARY = {"inserts": 1, "modifies": 5, "deletes": 2, "seeded": 1, "collected": 3}
-NOTHING = Plan((), ())
+NOTHING = MigrationPlan((), ())
 
 
 class Played:
@@ -39,7 +39,7 @@ class Played:
 
     calls: list[tuple[Any, ...]]
     answer = PLAN
-    before = Job(4, offload=True, proxy=False)
+    before = JobRow(4, offload=True, proxy=False)
     error: BaseException | None = None
 
     def __init__(self, address: str, *, device_id: int, primary: bool) -> None:
@@ -53,24 +53,26 @@ class Played:
     async def __aexit__(self, *_: object) -> None:
         self.calls.append(("disconnect",))
 
-    async def plan(self, job: int, keys: Sequence[int]) -> Plan:
+    async def plan(self, job: int, keys: Sequence[int]) -> MigrationPlan:
         self.calls.append(("plan", job, list(keys)))
         return self.answer
 
-    async def load(self, job: int, keys: Sequence[int], *, progress: Callable[[int, int], None]) -> Plan:
+    async def load(
+        self, job: int, keys: Sequence[int], *, progress: Callable[[int, int], None]
+    ) -> MigrationPlan:
         progress(1, 2)
         self.calls.append(("load", job, list(keys)))
         return self.answer
 
-    async def job(self, job: int) -> Job:
+    async def job(self, job: int) -> JobRow:
         self.calls.append(("job", job))
         return self.before
 
-    async def plan_offload(self, job: int, on: bool) -> Plan:
+    async def plan_offload(self, job: int, on: bool) -> MigrationPlan:
         self.calls.append(("plan_offload", job, on))
         return self.answer
 
-    async def set_offload(self, job: int, on: bool, *, progress: Callable[[int, int], None]) -> Plan:
+    async def set_offload(self, job: int, on: bool, *, progress: Callable[[int, int], None]) -> MigrationPlan:
         progress(2, 2)
         self.calls.append(("set_offload", job, on))
         return self.answer
@@ -112,7 +114,7 @@ def test_the_summary_of_a_plan() -> None:
 
 
 def test_a_summary_of_one_of_each_is_singular(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Plan, "summary", lambda plan: dict.fromkeys(SUMMARY, 1))
+    monkeypatch.setattr(MigrationPlan, "summary", lambda plan: dict.fromkeys(SUMMARY, 1))
     assert output_of("unload", "--job", "4") == "done: 1 insert, 1 modify, 1 delete, 1 seeded, 1 collected\n"
 
 
@@ -163,7 +165,7 @@ def test_proxy(played: type[Played]) -> None:
     assert played.calls == [READER, ("job", 4), END]
     assert output_of("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
     assert json_output("proxy", "off", "--job", 4) == {"dry_run": False, "proxy": None}
-    played.before = Job(4, offload=False, proxy=True)
+    played.before = JobRow(4, offload=False, proxy=True)
     assert output_of("proxy", "off", "--job", "4") == "done: proxy off\n"
 
 
@@ -172,7 +174,7 @@ class Follower:
 
     made: ClassVar[list[Any]] = []
 
-    def __init__(self, controller: Played, rules: dict[int, Rule]) -> None:
+    def __init__(self, controller: Played, rules: dict[int, SwapRule]) -> None:
         self.made.append(rules)
         self._periods = iter(
             [
@@ -199,11 +201,11 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     printed = output_of(*asked, "--margin", "2", "--max-moves", "7", "--json")
     lines = list(map(json.loads, printed.splitlines()))
     assert lines[1] == {
-        "period": 1, "job": 4, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1,
-        "keys": 20_000, "seconds": 0.504, "share": 0.493,
+        "period": 1, "rule": "window", "job": 4, "updates": 250_000, "in_switch": 123_250,
+        "keys_in": 1, "keys_out": 1, "keys": 20_000, "seconds": 0.504, "share": 0.493,
     }  # fmt: skip
     assert [(line["period"], line["share"]) for line in lines] == [(0, None), (1, 0.493), (2, None)]
-    assert Follower.made == [{4: Rule(20_000)}, {4: Rule(20_000, 2.0, 7)}]
+    assert Follower.made == [{4: SwapRule(20_000)}, {4: SwapRule(20_000, 2.0, 7)}]
     assert played.calls == [PRIMARY, END] * 2
 
 
@@ -259,7 +261,7 @@ def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
     file = tmp_path / "hot.parquet"
     built = json_output("hotset", "build", log, log, "--top-k", 1, "--job", 2, "-o", file)
     assert built | {"keys_in_lane": None} == {
-        "file": str(file), "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
+        "file": str(file), "rule": "top-k", "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
     }  # fmt: skip
 
 

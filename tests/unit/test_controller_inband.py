@@ -15,7 +15,7 @@ import pytest
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.inband import InBand
-from controller.tables import Server
+from controller.tables import ServerRow
 from foundation.protocol import codec, control, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, Status
@@ -32,7 +32,7 @@ def end_of(ps: int, subnet: int, first_port: int) -> UdpEndpoint:
     return UdpEndpoint(f"02:00:00:00:0{subnet}:0{ps + 1}", f"10.0.{subnet}.{ps + 1}", first_port + ps)
 
 
-SERVERS = [Server(JOB, ps, *end_of(ps, 2, 5001), 5 + ps, *end_of(ps, 3, 6001)) for ps in range(2)]
+SERVERS = [ServerRow(JOB, ps, *end_of(ps, 2, 5001), 5 + ps, *end_of(ps, 3, 6001)) for ps in range(2)]
 ME = UdpEndpoint("02:00:00:00:04:01", "10.0.4.1", 5001)
 Answer = Callable[[UdpFrame], list[bytes]]
 

@@ -32,7 +32,7 @@ from controller.errors import (
 )
 from controller.inband import InBand
 from controller.status import SwitchStatus
-from controller.tables import State, Worker
+from controller.tables import KeyState, WorkerRow
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
@@ -55,7 +55,7 @@ async def status(net: LiveNet) -> SwitchStatus:
         return await controller.status()
 
 
-async def states(net: LiveNet) -> dict[int, State]:
+async def states(net: LiveNet) -> dict[int, KeyState]:
     return {param.key: param.state for param in (await status(net)).params}
 
 
@@ -128,7 +128,7 @@ async def test_hot_sets_change_under_load_and_nothing_is_lost(net: LiveNet, loss
             await controller.set_offload(JOB, True)
 
     await net.work_while(change(net))
-    assert await states(net) == dict.fromkeys(range(150, 250), State.HOT)
+    assert await states(net) == dict.fromkeys(range(150, 250), KeyState.HOT)
     assert sum((load.sent for load in net.loads), Counter[int]()).total() > 0
     await check_sums(net)
 
@@ -155,7 +155,7 @@ async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path
         await all_muted(net)
         process.kill()
         await process.communicate()
-        assert set((await states(net)).values()) == {State.RESERVED}
+        assert set((await states(net)).values()) == {KeyState.RESERVED}
         assert 0 < given_away(net) < KEYS
         net.mute_servers(after=None)
         code, output, errors = await hotline(net, "load", "--job", str(JOB), "--json", file)
@@ -163,7 +163,7 @@ async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path
         assert json.loads(output)["modifies"] == KEYS and json.loads(output)["inserts"] == 0
 
     await net.work_while(kill(net, write_hot_set(tmp_path, dict.fromkeys(range(KEYS), 1))))
-    assert await states(net) == dict.fromkeys(range(KEYS), State.HOT)
+    assert await states(net) == dict.fromkeys(range(KEYS), KeyState.HOT)
     await check_sums(net)
 
 
@@ -181,7 +181,7 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
     net.mute_servers(after=0)
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(50))
-        assert await states(net) == dict.fromkeys(range(50), State.PARKED)
+        assert await states(net) == dict.fromkeys(range(50), KeyState.PARKED)
         assert [entry.value for entry in await controller.registers(JOB)] == [None] * 50
     async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer):
@@ -189,9 +189,9 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
     net.mute_servers(after=None)
     async with Controller(net.address) as controller:
         await controller.set_offload(JOB, True)
-        assert await states(net) == dict.fromkeys(range(50), State.HOT)
+        assert await states(net) == dict.fromkeys(range(50), KeyState.HOT)
         await controller.set_offload(JOB, False)
-        assert await states(net) == dict.fromkeys(range(50), State.PARKED)
+        assert await states(net) == dict.fromkeys(range(50), KeyState.PARKED)
         assert [job.offload for job in (await controller.status()).jobs] == [False]
 
 
@@ -207,7 +207,7 @@ async def test_what_cannot_be_done_changes_nothing(net: LiveNet) -> None:
     async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer RENEW within 1 s"):
             await hurried.load(JOB, range(50))
-    assert await states(net) == {1: State.HOT}
+    assert await states(net) == {1: KeyState.HOT}
 
 
 @live()
@@ -226,10 +226,10 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
         assert values == {key: -key for key in range(1, KEYS)}
         # More reads than slots: each slot's next read is its next turn, in the lowest free row.
         assert net.pipeline is not None
-        cells = net.pipeline.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
+        cells = net.pipeline.cells.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
         assert {cell >> 32 & 0xFFFFFFFF for cell in cells} == {0, 1, 2}
         # A controller that was killed while it read leaves its entry; the next one takes it away.
-        left = Worker(JOB, CONTROLLER_CALLER, 77, 5, "02:00:00:00:04:01", "10.0.4.1", 5001, 255, 1)
+        left = WorkerRow(JOB, CONTROLLER_CALLER, 77, 5, "02:00:00:00:04:01", "10.0.4.1", 5001, 255, 1)
         await controller.install(left)
         assert len(await controller.registers(JOB, [7])) == 1
         assert CONTROLLER_CALLER not in {row.worker for row in (await controller.status()).workers}
@@ -288,7 +288,7 @@ async def test_the_primary_is_outbid_and_gets_its_place_back(net: LiveNet) -> No
             with pytest.raises(NotPrimary, match="another controller has become primary"):
                 await controller.load(JOB, [2])
             await later.load(JOB, [2])
-    assert await states(net) == {2: State.HOT}
+    assert await states(net) == {2: KeyState.HOT}
 
 
 @live()
@@ -300,7 +300,7 @@ async def test_a_run_that_loads_is_not_disturbed(net: LiveNet) -> None:
         await run.load(JOB, [1])
     async with Controller(net.address) as controller:
         await controller.load(JOB, [2])
-    assert await states(net) == {2: State.HOT}
+    assert await states(net) == {2: KeyState.HOT}
 
 
 @live()

@@ -21,14 +21,14 @@ from controller.tables import (
     CallerKind,
     Change,
     HotParam,
-    Job,
+    JobRow,
+    KeyState,
     Route,
-    Row,
     RowEncoder,
-    Server,
-    State,
+    ServerRow,
+    TableRow,
     Update,
-    Worker,
+    WorkerRow,
 )
 from foundation.designs.registry import design
 from foundation.protocol.control import Command
@@ -39,32 +39,32 @@ from tests.harness.testnet import KEY_OF
 
 SCHEMA = fy.P4Schema(design("hotset").p4info)
 ENCODER = RowEncoder(SCHEMA.p4info)
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=TableRow)
 EPOCH = 77
 MAC = "02:00:00:00:00:01"
 
 
-def server(job: int, ps: int) -> Server:
-    return Server(job, ps, MAC, f"10.0.2.{ps + 1}", 5001, 5 + ps, MAC, f"10.0.3.{ps + 1}", 5001)
+def server(job: int, ps: int) -> ServerRow:
+    return ServerRow(job, ps, MAC, f"10.0.2.{ps + 1}", 5001, 5 + ps, MAC, f"10.0.3.{ps + 1}", 5001)
 
 
-def worker(job: int, number: int, row: int) -> Worker:
-    return Worker(job, number, 1, row, MAC, "10.0.1.1", 20_000, 1)
+def worker(job: int, number: int, row: int) -> WorkerRow:
+    return WorkerRow(job, number, 1, row, MAC, "10.0.1.1", 20_000, 1)
 
 
-def controller(job: int, epoch: int, row: int) -> Worker:
+def controller(job: int, epoch: int, row: int) -> WorkerRow:
     end = "02:00:00:00:04:01", "10.0.4.1", 5001
-    return Worker(job, CONTROLLER_CALLER, epoch, row, *end, CPU_PORT, CallerKind.PRIVILEGED)
+    return WorkerRow(job, CONTROLLER_CALLER, epoch, row, *end, CPU_PORT, CallerKind.PRIVILEGED)
 
 
-def hot(job: int, key: int, state: State = State.HOT, slot: int = 0) -> HotParam:
+def hot(job: int, key: int, state: KeyState = KeyState.HOT, slot: int = 0) -> HotParam:
     return HotParam(job, key, lane_of(key), slot, state)
 
 
 class Switch:
     """A fake of `SwitchClient`: rows in memory, and a record of requests."""
 
-    rows: list[Row]
+    rows: list[TableRow]
     written: list[Update]
     asked: list[tuple[Any, ...]]
 
@@ -122,23 +122,23 @@ class Calls:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def check(self, servers: Sequence[Server], keys: Sequence[int]) -> None:
+    async def check(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> None:
         self.asked.append(("check", [row.ps for row in servers], sorted(keys)))
 
-    async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
+    async def move(self, command: Command, server: ServerRow, keys: Sequence[int]) -> None:
         self.asked.append((command.name, server.ps, sorted(keys)))
 
-    async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
-        callers = [row for row in self._switch.rows if isinstance(row, Worker)]
+    async def read(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> dict[int, int]:
+        callers = [row for row in self._switch.rows if isinstance(row, WorkerRow)]
         self.asked.append(("read", [row.ps for row in servers], list(keys), callers))
         params = [row for row in self._switch.rows if isinstance(row, HotParam)]
-        parked = {row.key for row in params if row.state is State.PARKED}
+        parked = {row.key for row in params if row.state is KeyState.PARKED}
         return {key: -key for key in keys if key not in parked}
 
 
 @pytest.fixture
 def switch(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
-    rows: list[Row] = [Job(4, True, False), Job(5, False, True), server(4, 1), server(4, 0)]
+    rows: list[TableRow] = [JobRow(4, True, False), JobRow(5, False, True), server(4, 1), server(4, 0)]
     monkeypatch.setattr(Switch, "rows", rows, raising=False)
     monkeypatch.setattr(Switch, "written", [], raising=False)
     monkeypatch.setattr(Switch, "asked", [], raising=False)
@@ -171,9 +171,9 @@ def test_settings_of_the_connection(switch: type[Switch]) -> None:
 
 def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:
     route = Route("02:00:00:00:00:09", 4)
-    on(lambda c: c.install(Job(4, True, False), Job(5, True, True), server(5, 0), route))
+    on(lambda c: c.install(JobRow(4, True, False), JobRow(5, True, True), server(5, 0), route))
     assert switch.written == [
-        Update(Change.MODIFY, Job(5, True, True)),
+        Update(Change.MODIFY, JobRow(5, True, True)),
         Update(Change.INSERT, server(5, 0)),
         Update(Change.INSERT, route),
     ]
@@ -186,7 +186,7 @@ def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:
 
 
 def test_a_job(switch: type[Switch]) -> None:
-    assert on(lambda c: c.job(5)) == Job(5, False, True)
+    assert on(lambda c: c.job(5)) == JobRow(5, False, True)
     for jobs in ("4, 5", "none"):
         with pytest.raises(UnknownJob, match=exactly(f"job 6 is not on the switch; its jobs: {jobs}")):
             on(lambda c: c.job(6))
@@ -195,7 +195,7 @@ def test_a_job(switch: type[Switch]) -> None:
 
 @pytest.mark.parametrize(("ids", "reported"), [([], "none"), ([1], "1"), ([0, 2], "0, 2")])
 def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[int], reported: str) -> None:
-    switch.rows[:] = [Job(4, True, False), *(server(4, ps) for ps in ids), server(5, 0)]
+    switch.rows[:] = [JobRow(4, True, False), *(server(4, ps) for ps in ids), server(5, 0)]
     text = f"job 4: expected the parameter servers 0, 1, ... on the switch, got {reported}"
     with pytest.raises(UnknownJob, match=exactly(text)):
         on(lambda c: c.load(4, [1]))
@@ -204,9 +204,15 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
 
 @pytest.mark.parametrize(
     "row",
-    [Job(4, True, False), server(4, 0), worker(4, 1, 0), Route(MAC, 3), HotParam(4, 7, 1, 0, State.HOT)],
+    [
+        JobRow(4, True, False),
+        server(4, 0),
+        worker(4, 1, 0),
+        Route(MAC, 3),
+        HotParam(4, 7, 1, 0, KeyState.HOT),
+    ],
 )
-def test_rows_are_values(row: Job | Server | Worker | Route | HotParam) -> None:
+def test_rows_are_values(row: JobRow | ServerRow | WorkerRow | Route | HotParam) -> None:
     """There are hundreds of thousands of rows, so they have slots."""
     assert hash(row) == hash(replace(row)) and row == replace(row)
     assert not hasattr(row, "__dict__")
@@ -230,14 +236,14 @@ def test_a_load_checks_moves_and_reports_its_progress(switch: type[Switch]) -> N
     ]
     assert sorted(Calls.asked[3:]) == [("SEED", 0, [first]), ("SEED", 1, [second])]
     held = {(row.job, row.key): row.state for row in switch.rows if isinstance(row, HotParam)}
-    assert held == {(4, first): State.HOT, (4, second): State.HOT, (5, first): State.HOT}
+    assert held == {(4, first): KeyState.HOT, (4, second): KeyState.HOT, (5, first): KeyState.HOT}
 
 
 def test_what_would_be_done_is_not_done(switch: type[Switch]) -> None:
     keys = of_ps(0, 3)
     assert on(lambda c: c.plan(4, keys)).summary()["seeded"] == 3
     switch.rows.append(hot(4, keys[0]))
-    switch.rows.append(hot(5, keys[1], State.PARKED))
+    switch.rows.append(hot(5, keys[1], KeyState.PARKED))
     assert on(lambda c: c.plan_offload(4, False)).summary()["collected"] == 1
     assert on(lambda c: c.plan_offload(4, True)).moves == ()
     assert on(lambda c: c.plan_offload(5, True)).summary()["seeded"] == 1
@@ -250,7 +256,7 @@ def test_a_job_without_offload_parks_its_keys(switch: type[Switch]) -> None:
     switch.rows.append(server(5, 0))
     assert on(lambda c: c.load(5, [1, 2])).summary()["inserts"] == 2
     states = {row.key: row.state for row in switch.rows if isinstance(row, HotParam)}
-    assert states == {1: State.PARKED, 2: State.PARKED}
+    assert states == {1: KeyState.PARKED, 2: KeyState.PARKED}
     assert on(lambda c: c.unload(5)).summary()["deletes"] == 2
     assert not [row for row in switch.rows if isinstance(row, HotParam)]
 
@@ -260,26 +266,26 @@ def test_offload_is_on_as_long_as_a_value_is_in_the_switch(switch: type[Switch])
     switch.rows.append(hot(5, 8))
     on(lambda c: c.set_offload(4, False))
     off = [update.row for update in switch.written]
-    assert off == [hot(4, 7, State.DRAINING), hot(4, 7, State.PARKED), Job(4, False, False)]
+    assert off == [hot(4, 7, KeyState.DRAINING), hot(4, 7, KeyState.PARKED), JobRow(4, False, False)]
     switch.written.clear()
     on(lambda c: c.set_offload(4, True))
     assert [update.row for update in switch.written] == [
-        Job(4, True, False),
-        hot(4, 7, State.RESERVED),
+        JobRow(4, True, False),
+        hot(4, 7, KeyState.RESERVED),
         hot(4, 7),
     ]
 
 
 def test_the_proxy_is_a_setting_alone(switch: type[Switch]) -> None:
     on(lambda c: c.set_proxy(4, True))
-    assert switch.written == [Update(Change.MODIFY, Job(4, True, True))]
+    assert switch.written == [Update(Change.MODIFY, JobRow(4, True, True))]
     on(lambda c: c.set_proxy(5, False))
-    assert switch.written[1:] == [Update(Change.MODIFY, Job(5, False, False))]
+    assert switch.written[1:] == [Update(Change.MODIFY, JobRow(5, False, False))]
 
 
 def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> None:
     """The caller takes the lowest free row and removes what a killed controller left."""
-    params = [hot(4, 30), hot(4, 7), hot(4, 9, State.PARKED), hot(5, 11)]
+    params = [hot(4, 30), hot(4, 7), hot(4, 9, KeyState.PARKED), hot(5, 11)]
     left, of_another_job = controller(4, 5, 2), controller(5, 5, 3)
     others = [worker(4, 1, 0), worker(4, 2, 1), of_another_job]
     switch.rows += [*params, *others, left]
@@ -314,16 +320,16 @@ def test_a_failed_read_leaves_no_caller(switch: type[Switch], monkeypatch: pytes
     switch.rows.append(hot(4, 1))
     with pytest.raises(DeviceError, match="gone"):
         on(lambda c: c.registers(4))
-    assert not [row for row in switch.rows if isinstance(row, Worker)]
+    assert not [row for row in switch.rows if isinstance(row, WorkerRow)]
 
 
 def test_status_has_all_tables_and_counters(switch: type[Switch]) -> None:
-    switch.rows += [worker(4, 1, 0), hot(4, 7), hot(5, 8, State.PARKED), Route(MAC, 3)]
+    switch.rows += [worker(4, 1, 0), hot(4, 7), hot(5, 8, KeyState.PARKED), Route(MAC, 3)]
     found = on(lambda c: c.status())
-    assert found.jobs == (Job(4, True, False), Job(5, False, True))
+    assert found.jobs == (JobRow(4, True, False), JobRow(5, False, True))
     assert found.servers == (server(4, 1), server(4, 0))
     assert found.workers == (worker(4, 1, 0),)
-    assert set(found.params) == {hot(4, 7), hot(5, 8, State.PARKED)}
+    assert set(found.params) == {hot(4, 7), hot(5, 8, KeyState.PARKED)}
     assert found.counters == on(lambda c: c.counters())
     assert found.counters.rpcs == dict(zip(RPC_OUTCOMES, (1, 2, 3, 4), strict=True))
     # The counter has more cells than there are reasons.

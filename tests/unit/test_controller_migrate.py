@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.errors import HotSetError
 from controller.hotset.migrate import WAVE, Move, execute, plan
-from controller.tables import Change, HotParam, State, Update
+from controller.tables import Change, HotParam, KeyState, Update
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import lane_of, ps_of
 
@@ -26,18 +26,18 @@ UNIVERSE = [key for key in range(400) if lane_of(key) in LANES_USED][:14]
 
 # Updates that a move may cost at most, by start and goal; one of them ends it.
 COST = {
-    (None, State.HOT): 2,
-    (None, State.PARKED): 1,
-    (State.HOT, None): 2,
-    (State.HOT, State.PARKED): 2,
-    (State.RESERVED, None): 2,
-    (State.RESERVED, State.HOT): 1,
-    (State.RESERVED, State.PARKED): 2,
-    (State.DRAINING, None): 1,
-    (State.DRAINING, State.HOT): 1,
-    (State.DRAINING, State.PARKED): 1,
-    (State.PARKED, None): 1,
-    (State.PARKED, State.HOT): 2,
+    (None, KeyState.HOT): 2,
+    (None, KeyState.PARKED): 1,
+    (KeyState.HOT, None): 2,
+    (KeyState.HOT, KeyState.PARKED): 2,
+    (KeyState.RESERVED, None): 2,
+    (KeyState.RESERVED, KeyState.HOT): 1,
+    (KeyState.RESERVED, KeyState.PARKED): 2,
+    (KeyState.DRAINING, None): 1,
+    (KeyState.DRAINING, KeyState.HOT): 1,
+    (KeyState.DRAINING, KeyState.PARKED): 1,
+    (KeyState.PARKED, None): 1,
+    (KeyState.PARKED, KeyState.HOT): 2,
 }
 
 
@@ -71,7 +71,7 @@ class World:
         for key in keys:
             self._step()
             assert ps_of(key, N_PS) == ps
-            assert self.params[JOB, key].state in (State.RESERVED, State.DRAINING)
+            assert self.params[JOB, key].state in (KeyState.RESERVED, KeyState.DRAINING)
             cell = self._cell(key)
             if command is Command.SEED and key not in self.away:
                 self.away.add(key)
@@ -104,8 +104,8 @@ class World:
             assert self.registers[param.lane, param.slot] == 0
         else:
             assert self.params[name] == replace(param, state=self.params[name].state), "only the state moves"
-        assert (param.key in self.away) or param.state is not State.HOT, "a key would have two homes"
-        assert (param.key not in self.away) or param.state is not State.PARKED
+        assert (param.key in self.away) or param.state is not KeyState.HOT, "a key would have two homes"
+        assert (param.key not in self.away) or param.state is not KeyState.PARKED
         self.params[name] = param
 
     def _step(self) -> None:
@@ -115,7 +115,7 @@ class World:
             self.steps_left -= 1
         for key in UNIVERSE:
             entry = self.params.get((JOB, key))
-            if entry is not None and entry.state is State.HOT:
+            if entry is not None and entry.state is KeyState.HOT:
                 self.registers[self._cell(key)] += 1
                 self.pushed[key] += 1
             elif key not in self.away:
@@ -134,18 +134,18 @@ def worlds(draw: st.DrawFn) -> World:
     params: dict[tuple[int, int], HotParam] = {}
     away = set()
     for key in UNIVERSE:
-        state = draw(st.sampled_from([None, *State]))
+        state = draw(st.sampled_from([None, *KeyState]))
         if state is None:
             continue
         lane = lane_of(key)
         params[JOB, key] = HotParam(JOB, key, lane, slots[lane].pop(), state)
-        half_moved = state in (State.RESERVED, State.DRAINING)
-        if state is State.HOT or (half_moved and draw(st.booleans())):
+        half_moved = state in (KeyState.RESERVED, KeyState.DRAINING)
+        if state is KeyState.HOT or (half_moved and draw(st.booleans())):
             away.add(key)
     for key in draw(st.lists(st.sampled_from(UNIVERSE), unique=True, max_size=4)):
         lane = lane_of(key)
         if slots[lane]:
-            params[OTHER_JOB, key] = HotParam(OTHER_JOB, key, lane, slots[lane].pop(), State.HOT)
+            params[OTHER_JOB, key] = HotParam(OTHER_JOB, key, lane, slots[lane].pop(), KeyState.HOT)
     return World(params, away)
 
 
@@ -179,7 +179,7 @@ def test_any_state_becomes_the_wanted_one_however_often_interrupted(
     except HotSetError:
         assert not interruptions and world.params == before
         return
-    goal = State.HOT if offload else State.PARKED
+    goal = KeyState.HOT if offload else KeyState.PARKED
     assert {key: param.state for (job, key), param in world.params.items() if job == JOB} == {
         key: goal for key in wanted
     }
@@ -194,7 +194,7 @@ def test_any_state_becomes_the_wanted_one_however_often_interrupted(
 
 @given(worlds(), wanted_sets, st.booleans())
 def test_only_the_difference_is_written(world: World, wanted: list[int], offload: bool) -> None:
-    goal = State.HOT if offload else State.PARKED
+    goal = KeyState.HOT if offload else KeyState.PARKED
     before = {key: param for (job, key), param in world.params.items() if job == JOB}
     try:
         run(world, wanted, offload, WAVE)
@@ -211,7 +211,7 @@ def test_only_the_difference_is_written(world: World, wanted: list[int], offload
 
 
 def test_a_full_lane_is_refused_by_name() -> None:
-    other = [HotParam(OTHER_JOB, key, 3, key, State.HOT) for key in range(2)]
+    other = [HotParam(OTHER_JOB, key, 3, key, KeyState.HOT) for key in range(2)]
     keys = [key for key in range(1000) if lane_of(key) == 3][:4]
     assert len(plan(other, JOB, keys[:3], True, slots=5).arriving) == 3
     with pytest.raises(HotSetError, match=r"lane 3 has 5 slots, 2 of them taken .* needs 4 more"):
@@ -220,7 +220,7 @@ def test_a_full_lane_is_refused_by_name() -> None:
 
 def test_slots_of_leaving_keys_are_taken_over() -> None:
     keys = [key for key in range(1000) if lane_of(key) == 3][:4]
-    hot = [HotParam(JOB, key, 3, slot, State.HOT) for slot, key in enumerate(keys[:2])]
+    hot = [HotParam(JOB, key, 3, slot, KeyState.HOT) for slot, key in enumerate(keys[:2])]
     moves = plan(hot, JOB, keys[2:], True, slots=2)
     assert [move.param.slot for move in moves.arriving] == [0, 1]
     assert [move.goal for move in moves.leaving] == [None, None]
@@ -248,7 +248,7 @@ def test_commands_take_four_keys_of_each_lane() -> None:
 
 def test_a_wave_is_1024_keys() -> None:
     """Keys without a value move at once."""
-    parked = [HotParam(JOB, key, lane_of(key), key, State.PARKED) for key in range(10)]
+    parked = [HotParam(JOB, key, lane_of(key), key, KeyState.PARKED) for key in range(10)]
     moves = plan(parked, JOB, range(100, 2600), True)
     steps: list[tuple[int, int]] = []
     asyncio.run(execute(moves, do_nothing, do_nothing, N_PS, lambda *step: steps.append(step)))
@@ -258,8 +258,8 @@ def test_a_wave_is_1024_keys() -> None:
 
 
 def test_plans_are_values() -> None:
-    param = HotParam(JOB, 5, lane_of(5), 0, State.HOT)
-    for value in (Move(param, None, State.HOT), plan([], JOB, [5], True)):
+    param = HotParam(JOB, 5, lane_of(5), 0, KeyState.HOT)
+    for value in (Move(param, None, KeyState.HOT), plan([], JOB, [5], True)):
         assert hash(value) == hash(replace(value))
         with pytest.raises(FrozenInstanceError):
             setattr(value, fields(value)[0].name, None)

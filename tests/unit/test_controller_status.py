@@ -11,7 +11,7 @@ import pytest
 
 from controller.controller import Controller, Register
 from controller.status import RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus, drop_reasons
-from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
+from controller.tables import CallerKind, HotParam, JobRow, KeyState, ServerRow, WorkerRow
 from foundation.designs.hotset import ARMS, settings_of
 from foundation.protocol.header import LANES
 from tests.harness.cli import output_of
@@ -23,16 +23,16 @@ MAC = "00:00:00:00:00:01"
 
 def a_status() -> SwitchStatus:
     """Return six jobs of one server and two workers; lane k has 100 k hits and 200 misses."""
-    params = [HotParam(1, key, key % LANES, key, State.HOT) for key in range(100)]
-    params += [HotParam(4, key, key % LANES, key, State.PARKED) for key in range(50)]
-    params += [HotParam(4, 99, 3, 99, State.DRAINING), HotParam(4, 98, 2, 98, State.RESERVED)]
+    params = [HotParam(1, key, key % LANES, key, KeyState.HOT) for key in range(100)]
+    params += [HotParam(4, key, key % LANES, key, KeyState.PARKED) for key in range(50)]
+    params += [HotParam(4, 99, 3, 99, KeyState.DRAINING), HotParam(4, 98, 2, 98, KeyState.RESERVED)]
     lanes = tuple(LaneCounters(hits=100 * lane, misses=200, overflows=lane // 31) for lane in range(LANES))
     callers = [(1, 0), (2, 0), (2**15, CallerKind.PRIVILEGED)]
     return SwitchStatus(
-        jobs=tuple(Job(arm.job, settings_of(arm).aggregates, settings_of(arm).proxies) for arm in ARMS),
-        servers=tuple(Server(arm.job, 0, MAC, "10.0.2.1", 9, 5, MAC, "10.0.3.1", 8) for arm in ARMS),
+        jobs=tuple(JobRow(arm.job, settings_of(arm).aggregates, settings_of(arm).proxies) for arm in ARMS),
+        servers=tuple(ServerRow(arm.job, 0, MAC, "10.0.2.1", 9, 5, MAC, "10.0.3.1", 8) for arm in ARMS),
         workers=tuple(
-            Worker(arm.job, worker, 1, 7, MAC, "10.0.1.1", 20_001, 3, kind)
+            WorkerRow(arm.job, worker, 1, 7, MAC, "10.0.1.1", 20_001, 3, kind)
             for arm in ARMS
             for worker, kind in callers
         ),
@@ -73,14 +73,14 @@ def test_the_status_and_with_all_its_tables(on_switch: Callable[..., None]) -> N
 
 
 def test_what_was_read_is_a_value() -> None:
-    param = HotParam(1, 2, 3, 4, State.HOT)
+    param = HotParam(1, 2, 3, 4, KeyState.HOT)
     assert len({Register(param, 5), Register(param, 5), Register(param, None)}) == 2
     assert len({LaneCounters(1, 2, 3), LaneCounters(1, 2, 3)}) == 1
 
 
 def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
-    param = HotParam(77, 5, 0, 0, State.HOT)
-    on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (param,), a_reading()))
+    param = HotParam(77, 5, 0, 0, KeyState.HOT)
+    on_switch("status", SwitchStatus((JobRow(77, True, False),), (), (), (param,), a_reading()))
     output = output_of("status")
     assert output.startswith("switch 127.0.0.1:9559: 1 job, 1 entry\n")
     assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output
@@ -105,7 +105,7 @@ def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
 @pytest.fixture
 def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Fake two registers; return the path of the record of the latest run."""
-    params = [HotParam(4, 5, 1, 8, State.HOT), HotParam(4, 6, 2, 9, State.PARKED)]
+    params = [HotParam(4, 5, 1, 8, KeyState.HOT), HotParam(4, 6, 2, 9, KeyState.PARKED)]
     on_switch("registers", [Register(params[0], -(2**19)), Register(params[1], None)], 4, None)
     monkeypatch.chdir(tmp_path)
     record = tmp_path / "runs" / "latest" / "run.json"
@@ -154,6 +154,6 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
 
 def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., None]) -> None:
     largest = 2**64 - 2
-    on_switch("registers", [Register(HotParam(65535, largest, 31, 4095, State.HOT), 7)], 65535, (largest,))
+    on_switch("registers", [Register(HotParam(65535, largest, 31, 4095, KeyState.HOT), 7)], 65535, (largest,))
     found = json.loads(output_of("registers", "--job", "65535", "--scale", "2", "--json", str(largest)))
     assert found == [{"key": largest, "lane": 31, "slot": 4095, "state": "hot", "value": 7, "weight": 3.5}]

@@ -24,14 +24,14 @@ from controller.tables import (
     CallerKind,
     Change,
     HotParam,
-    Job,
+    JobRow,
+    KeyState,
     Route,
-    Row,
     RowEncoder,
-    Server,
-    State,
+    ServerRow,
+    TableRow,
     Update,
-    Worker,
+    WorkerRow,
 )
 from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 from foundation.designs import hotset
@@ -163,30 +163,34 @@ def test_a_packet_out_has_a_port_or_goes_through_the_pipeline() -> None:
     assert frames.packet_out_header(None) == bytes([0b00000000, 0b0_1_000000])
     states = {state["name"]: state for state in bmv2()["parsers"][0]["parse_states"]}
     through = {t["next_state"]: t["value"] for t in states["parse_packet_out"]["transitions"]}
-    assert int(through["parse_ethernet"], 16) == 1
+    assert int(through["parse_frame"], 16) == 1
     from_cpu = {t["next_state"]: t["value"] for t in states["start"]["transitions"]}
     assert int(from_cpu["parse_packet_out"], 16) == CPU_PORT
 
 
 MACS = [f"f2:00:00:00:01:{number:02x}" for number in range(4)]
 ADDRESSES = [f"250.0.1.{number}" for number in range(3)]
-ROWS_OF_TABLES: list[Row] = [
-    Job(0xFFFE, offload=True, proxy=False, quota=7),
-    Server(0xFFFD, 0xFFFC, MACS[0], ADDRESSES[0], 0xFFFB, 0x1FF, MACS[1], ADDRESSES[1], 0xFFFA),
-    Worker(0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED),
+ROWS_OF_TABLES: list[TableRow] = [
+    JobRow(0xFFFE, offload=True, proxy=False, quota=7),
+    ServerRow(0xFFFD, 0xFFFC, MACS[0], ADDRESSES[0], 0xFFFB, 0x1FF, MACS[1], ADDRESSES[1], 0xFFFA),
+    WorkerRow(
+        0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED
+    ),
     Route(MACS[3], 0x1FD),
-    *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in State),
+    *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in KeyState),
 ]
 
 
 def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
     tables = set(sizes("tables")) - {"validate.shapes"}
-    assert tables == {name for kind in (Job, Server, Worker, Route, HotParam) for name in kind.TABLES}
+    assert tables == {
+        name for kind in (JobRow, ServerRow, WorkerRow, Route, HotParam) for name in kind.TABLES
+    }
     actions = [action.alias.split(".") for action in SCHEMA.actions]
-    assert {alias[1] for alias in actions if alias[0] == "lookup_00"} == {state.value for state in State}
+    assert {alias[1] for alias in actions if alias[0] == "lookup_00"} == {state.value for state in KeyState}
 
 
-def finsys(row: Row) -> fy.P4TableEntry:
+def finsys(row: TableRow) -> fy.P4TableEntry:
     """Return the entry that finsy makes from names and addresses as text."""
     if isinstance(row, HotParam):
         action = fy.Action(f"lookup_{row.lane:02d}.{row.state.value}", slot=row.slot)
@@ -202,8 +206,8 @@ def finsys(row: Row) -> fy.P4TableEntry:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, State.HOT), Job(0, False, True)])
-def test_updates_are_what_finsy_encodes(row: Row) -> None:
+@pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, KeyState.HOT), JobRow(0, False, True)])
+def test_updates_are_what_finsy_encodes(row: TableRow) -> None:
     """Most rows have the largest values that their fields take."""
     inserted = ENCODER.update(Update(Change.INSERT, row))
     assert inserted == (+finsys(row)).encode_update(SCHEMA)

@@ -13,7 +13,7 @@ import pytest
 from controller.client import SwitchClient
 from controller.errors import NoAnswer
 from controller.inband import InBand
-from controller.tables import Server
+from controller.tables import ServerRow
 from foundation.errors import HotlineError
 from foundation.optimisers import Adam, Optimiser
 from foundation.protocol.codec import MAX_U32
@@ -96,7 +96,9 @@ class EndedTestbed(Testbed):
         last_turns.append(MAX_TURN - self.random.randint(turns, 2 * turns))
         client.set_free_numbers([turn + 1 << WINDOW_BITS | s for s, turn in enumerate(last_turns)][::-1])
         for s, turn in enumerate(last_turns):
-            self.switch.pipeline.write_register(CELLS, row << WINDOW_BITS | s, (epoch << 32 | turn) << 32)
+            self.switch.pipeline.cells.write_register(
+                CELLS, row << WINDOW_BITS | s, (epoch << 32 | turn) << 32
+            )
         for server in self.servers:
             state = server.server.state
             state.callers[_find_caller(state, JOB, worker, epoch)].turns[:window] = last_turns
@@ -145,7 +147,7 @@ def test_a_slot_that_ends_leaves_the_others(slots_left: int) -> None:
     client.state.header.issue_limit = 1
     for s in range(4):
         cell = (10 << 32 | MAX_TURN - (51 if s < slots_left else 1)) << 32
-        network.switch.pipeline.write_register(CELLS, 1 << WINDOW_BITS | s, cell)
+        network.switch.pipeline.cells.write_register(CELLS, 1 << WINDOW_BITS | s, cell)
     for server in network.servers:
         state = server.server.state
         state.callers[_find_caller(state, JOB, 1, 10)].turns[:] = 0
@@ -278,7 +280,7 @@ def test_controllers_before_and_after_the_end_of_epochs() -> None:
         assert [parse(answer).epoch for answer, _ in server.control_answers()] == [epoch] * is_answered
 
 
-SERVER = Server(JOB, 1, "02:00:00:00:02:01", "10.0.2.1", 5001, 5, "02:00:00:00:03:01", "10.0.3.1", 6001)
+SERVER = ServerRow(JOB, 1, "02:00:00:00:02:01", "10.0.2.1", 5001, 5, "02:00:00:00:03:01", "10.0.3.1", 6001)
 
 
 class Epochs:

@@ -15,8 +15,8 @@ from controller.client import SwitchClient
 from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
 from controller.hotset.follower import Follower, Period, follow
-from controller.hotset.selection import Rule
-from controller.tables import Change, HotParam, State, Update
+from controller.hotset.selection import SwapRule
+from controller.tables import Change, HotParam, KeyState, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
 from switch_harness.waiting import PATIENCE_S
@@ -25,7 +25,7 @@ from tests.unit.test_controller_live import check_sums, hotline, interrupt_move,
 
 FIRST, SECOND = range(20), range(100, 120)
 """Keys that workers favour at first, and later."""
-RULE = Rule(len(FIRST))
+RULE = SwapRule(len(FIRST))
 LANES_A_PUSH = 12
 
 
@@ -35,7 +35,7 @@ def updates(net: LiveNet) -> Counter[int]:
 
 async def hot(net: LiveNet) -> set[int]:
     found = await states(net)
-    assert set(found.values()) <= {State.HOT}
+    assert set(found.values()) <= {KeyState.HOT}
     return set(found)
 
 
@@ -89,7 +89,7 @@ async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
 async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
-            follower = Follower(controller, {JOB: Rule(20, max_swaps=7)})
+            follower = Follower(controller, {JOB: SwapRule(20, max_swaps=7)})
             for keys in drifts:
                 net.favour(keys)
                 for _ in range(8):
@@ -113,7 +113,7 @@ async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNe
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(10, 40))
         await net.work(40)
-        larger = Follower(controller, {JOB: Rule(40)})
+        larger = Follower(controller, {JOB: SwapRule(40)})
         assert changes(await next_period(larger)) == (10, 0, 40)
         assert await hot(net) == set(range(40))
         await net.work(40)
@@ -160,7 +160,7 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
         assert net.pipeline is not None
         for entry in await controller.entries():
             name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
-            net.pipeline.write_counter(name, entry.slot, CounterValue(0, 0))
+            net.pipeline.cells.write_counter(name, entry.slot, CounterValue(0, 0))
         before = updates(net)
         await net.work(5)
         counted = updates(net) - before
@@ -174,7 +174,7 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
         entries = await controller.entries()
     async with SwitchClient(net.address) as switch:
         [entry] = [entry for entry in entries if entry.key == 7]
-        await switch.write([Update(Change.MODIFY, replace(entry, state=State.DRAINING))])
+        await switch.write([Update(Change.MODIFY, replace(entry, state=KeyState.DRAINING))])
     async with Controller(net.address) as controller:
         assert changes(await next_period(Follower(controller, {JOB: RULE}))) == (0, 0, 20)
     assert await hot(net) == set(FIRST)
@@ -189,14 +189,14 @@ async def test_what_cannot_be_followed(net: LiveNet) -> None:
         with pytest.raises(OffloadIsOff, match=text):
             await next_period(Follower(controller, {JOB: RULE}))
         await controller.set_offload(JOB, True)
-        others = HotParam(8, 5, lane_of(5), 0, State.HOT)
+        others = HotParam(8, 5, lane_of(5), 0, KeyState.HOT)
         async with SwitchClient(net.address) as switch:
             await switch.write([Update(Change.INSERT, others)])
     async with Controller(net.address) as controller:
         text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
         with pytest.raises(HotSetError, match=text):
-            await next_period(Follower(controller, {JOB: Rule(131_072)}))
-        await next_period(Follower(controller, {JOB: Rule(131_071)}))
+            await next_period(Follower(controller, {JOB: SwapRule(131_072)}))
+        await next_period(Follower(controller, {JOB: SwapRule(131_071)}))
 
 
 async def test_periods_are_even_and_as_many_as_asked_for() -> None:

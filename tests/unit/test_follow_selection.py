@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.hotset import selection
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import HotSetChange, Rates, Rule, choose, smooth_rates, sum_by_key
+from controller.hotset.selection import HotSetChange, Rates, SwapRule, choose, smooth_rates, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
@@ -28,13 +28,15 @@ def rates_of(counts: Mapping[int, float]) -> Rates:
 
 
 def chosen(
-    counts: Mapping[int, float], hot: list[int], rule: Rule, room: list[int] | None = None
+    counts: Mapping[int, float], hot: list[int], rule: SwapRule, room: list[int] | None = None
 ) -> HotSetChange:
     return choose(rates_of(counts), np.array(hot, dtype=np.uint64), rule, ROOM if room is None else room)
 
 
 def test_the_defaults() -> None:
-    assert Rule(1) == Rule(top_k=1, margin=1.25, max_swaps=1024) == Rule(1, selection.MARGIN, WAVE)
+    assert (
+        SwapRule(1) == SwapRule(top_k=1, margin=1.25, max_swaps=1024) == SwapRule(1, selection.MARGIN, WAVE)
+    )
 
 
 def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> None:
@@ -54,7 +56,7 @@ def test_what_is_hardly_updated_is_forgotten() -> None:
 
 
 def test_a_hotter_key_takes_the_place_of_the_coldest() -> None:
-    change = chosen({1: 1000, 2: 400, 3: 900, 4: 300}, [1, 2], Rule(2))
+    change = chosen({1: 1000, 2: 400, 3: 900, 4: 300}, [1, 2], SwapRule(2))
     assert change == HotSetChange(swaps=((3, 2),), filling=(), surplus=())
     assert change.apply_to([1, 2]) == [1, 3] and (change.arriving, change.leaving) == ([3], [2])
 
@@ -71,7 +73,7 @@ def test_a_hotter_key_takes_the_place_of_the_coldest() -> None:
     ],
 )
 def test_the_margin_and_chance(cold: float, hot: float, moves: bool) -> None:
-    assert bool(chosen({1: hot, 2: cold}, [1], Rule(1))) is moves
+    assert bool(chosen({1: hot, 2: cold}, [1], SwapRule(1))) is moves
 
 
 @pytest.mark.parametrize(("newcomer", "periods"), [(5200, 1), (4900, 2), (3600, 2), (3300, 3), (2400, 0)])
@@ -83,7 +85,7 @@ def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> 
     taken = 0
     for period in range(1, SETTLED):
         rates = smooth_rates(rates, counts)
-        if choose(rates, hot, Rule(1), ROOM):
+        if choose(rates, hot, SwapRule(1), ROOM):
             taken = period
             break
     assert taken == periods
@@ -91,16 +93,16 @@ def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> 
 
 def test_a_set_that_is_too_small_is_filled_and_one_that_is_too_large_cut() -> None:
     counts = {key: 100.0 * key for key in range(1, 9)}
-    assert chosen(counts, [1], Rule(4, max_swaps=0)).filling == (8, 7, 6)
-    assert chosen(counts, [1, 8, 3, 7], Rule(2, max_swaps=0)).surplus == (3, 1)
-    full = chosen(counts, [1, 2], Rule(3, max_swaps=1))
+    assert chosen(counts, [1], SwapRule(4, max_swaps=0)).filling == (8, 7, 6)
+    assert chosen(counts, [1, 8, 3, 7], SwapRule(2, max_swaps=0)).surplus == (3, 1)
+    full = chosen(counts, [1, 2], SwapRule(3, max_swaps=1))
     assert full == HotSetChange(swaps=((7, 1),), filling=(8,), surplus=())
 
 
 def test_so_many_swaps_a_period() -> None:
     counts = {key: 1.0 for key in range(10)} | {key: 1000.0 + key for key in range(10, 20)}
-    assert len(chosen(counts, list(range(10)), Rule(10, max_swaps=4)).swaps) == 4
-    assert len(chosen(counts, list(range(10)), Rule(10)).swaps) == 10
+    assert len(chosen(counts, list(range(10)), SwapRule(10, max_swaps=4)).swaps) == 4
+    assert len(chosen(counts, list(range(10)), SwapRule(10)).swaps) == 10
 
 
 def test_in_a_full_lane_a_key_takes_the_place_of_one_of_its_lane() -> None:
@@ -108,20 +110,20 @@ def test_in_a_full_lane_a_key_takes_the_place_of_one_of_its_lane() -> None:
     others = [key for key in range(1000) if lane_of(key) != 5]
     counts = {lane[0]: 500.0, lane[1]: 900.0, others[0]: 100.0, others[1]: 800.0, lane[2]: 400.0}
     room = [1] * LANES
-    change = chosen(counts, [lane[0], others[0]], Rule(2), room)
+    change = chosen(counts, [lane[0], others[0]], SwapRule(2), room)
     assert change.swaps == ((lane[1], lane[0]), (others[1], others[0]))
-    assert chosen(counts, [], Rule(4), room).filling == (lane[1], others[1], others[0])
+    assert chosen(counts, [], SwapRule(4), room).filling == (lane[1], others[1], others[0])
     # One that finds no place there keeps no other from its own, and a lane that was left has a place again.
     counts[lane[0]] = 800.0
-    assert chosen(counts, [lane[0], others[0]], Rule(2), room).swaps == ((others[1], others[0]),)
+    assert chosen(counts, [lane[0], others[0]], SwapRule(2), room).swaps == ((others[1], others[0]),)
     counts[lane[0]] = 50.0
     counts[others[1]] = 1000.0
-    swaps = chosen(counts, [lane[0], others[0]], Rule(2), room).swaps
+    swaps = chosen(counts, [lane[0], others[0]], SwapRule(2), room).swaps
     assert swaps == ((others[1], lane[0]), (lane[1], others[0]))
 
 
 counts_of = st.dictionaries(st.integers(0, 60), st.integers(0, 3000), max_size=40)
-rules = st.builds(Rule, top_k=st.integers(1, 30), margin=st.floats(1, 3), max_swaps=st.integers(0, 20))
+rules = st.builds(SwapRule, top_k=st.integers(1, 30), margin=st.floats(1, 3), max_swaps=st.integers(0, 20))
 rooms = st.lists(st.integers(0, 3), min_size=LANES, max_size=LANES)
 
 
@@ -138,7 +140,7 @@ def hot_sets(draw: st.DrawFn, room: list[int]) -> list[int]:
 
 
 @given(counts_of, rules, st.data())
-def test_any_counts(counts: dict[int, int], rule: Rule, data: st.DataObject) -> None:
+def test_any_counts(counts: dict[int, int], rule: SwapRule, data: st.DataObject) -> None:
     room = data.draw(rooms)
     hot = data.draw(hot_sets(room))
     change = chosen(counts, hot, rule, room)
@@ -161,9 +163,11 @@ def test_any_counts(counts: dict[int, int], rule: Rule, data: st.DataObject) -> 
 @given(
     st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
     st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
-    st.builds(Rule, top_k=st.integers(1, 40), margin=st.floats(1, 2), max_swaps=st.integers(1, 30)),
+    st.builds(SwapRule, top_k=st.integers(1, 40), margin=st.floats(1, 2), max_swaps=st.integers(1, 30)),
 )
-def test_the_set_follows_and_then_rests(before: dict[int, int], after: dict[int, int], rule: Rule) -> None:
+def test_the_set_follows_and_then_rests(
+    before: dict[int, int], after: dict[int, int], rule: SwapRule
+) -> None:
     """When other keys become hot, the set takes them within a bounded time, up to margin and chance."""
     rates, hot = Rates.none(), np.empty(0, dtype=np.uint64)
     for counts in (before, after):
@@ -185,7 +189,7 @@ def test_what_varies_by_chance_alone_hardly_moves() -> None:
     keys = np.arange(20_000, dtype=np.uint64)
     shares = (keys.astype(np.float64) + 1) ** -0.85
     expected = 100_000 * shares / shares.sum()
-    rule = Rule(1000)
+    rule = SwapRule(1000)
     rates, hot = Rates.none(), keys[:1000]
     moved = []
     for _ in range(20):

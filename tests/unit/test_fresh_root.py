@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.fresh_root import CHECKOUT, Source, local_indexes, read_sources, sources_of
+from switch_harness.namespaces import on_the_machines_network
 from switch_harness.waiting import wait_for
 
 MIRROR, SECURITY = "http://mirror.example/debian", "http://mirror.example/security"
@@ -91,3 +93,28 @@ def test_nothing_is_left_after_a_signal(tmp_path: Path, number: signal.Signals) 
     # Without a terminal no other process gets the signal.
     assert "interrupted" in process.communicate(timeout=60)[1] and process.returncode == 130
     assert list(roots.iterdir()) == [] and str(roots) not in Path("/proc/mounts").read_text()
+
+
+VALIDATE = """
+apt-get update -q
+apt-get install -q -y --no-install-recommends vagrant
+vagrant validate --ignore-provider
+P4LANG_REPOSITORY=http://example.org vagrant validate --ignore-provider
+"""
+
+
+@pytest.mark.mininet
+@pytest.mark.soak
+def test_vagrants_script_sets_up_a_fresh_root(tmp_path: Path) -> None:
+    """The boxes themselves are not started. Ubuntu has no Vagrant in its newer releases."""
+    system = platform.freedesktop_os_release()
+    is_debian = system["ID"] == "debian"
+    release = ["bookworm"] if is_debian else ["--ubuntu", system["VERSION_CODENAME"]]
+    commands = ["tests/harness/vagrant-root", *([f"set -eu\n{VALIDATE}"] if is_debian else [])]
+    done = subprocess.run(
+        [*on_the_machines_network(), sys.executable, str(CHECKOUT / "scripts/fresh_root.py"),
+         "--logs", str(tmp_path), *release, *commands],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(commands)} of {len(commands)} commands succeeded" in done.stdout

@@ -66,12 +66,12 @@ def switch() -> CompiledPipeline:
     testnet.write(pipeline, testnet.network())
     for lane, key in enumerate(KEY_OF):
         testnet.write(pipeline, [testnet.hot_entry(Change.INSERT, key, "hot", SLOT, lane)])
-        pipeline.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, HELD[lane])
+        pipeline.cells.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, HELD[lane])
     for job in testnet.JOBS:
         for slot in range(USED):
             index = testnet.row_of(job, 1) << WINDOW_BITS | slot
             cell = ((testnet.EPOCH << 32) + TURN) << LANES
-            pipeline.write_register(testnet.INGRESS + "exactly_once.cells", index, cell)
+            pipeline.cells.write_register(testnet.INGRESS + "exactly_once.cells", index, cell)
     return pipeline
 
 

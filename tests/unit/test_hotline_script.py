@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 
@@ -17,7 +19,11 @@ from click.testing import CliRunner
 import hotline as hotline_package
 from experiment.config import load_config
 from hotline.cli.commands import hotline
+from hotline.kv import launch
 from tests.harness.extras import CHECKOUT, needs_setup
+from topologies import routes, run_lock
+from topologies.rendezvous import SOCKET_VARIABLE
+from topologies.run_lock import RemovedRun, hold_run_lock
 
 SCRIPT = CHECKOUT / "hotline"
 PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
@@ -30,11 +36,12 @@ ADDED = {
     "answer fit": [],
     "answer predict": [],
     "answer": ["--hosts", "none.toml"],
+    "dense overlap": ["--scheduler", "wfbp"],
     "allreduce": ["--into", "/proc/none"],
     "faults": ["--replay", "none.json"],
     "optimisers": ["--into", "/proc/none"],
 }
-"""Options that make a command fail soon; the first entry with which a command begins counts."""
+"""Options that make a command fail or end soon; the first entry with which a command begins counts."""
 
 
 def find_commands(group: click.Group = hotline, parents: str = "") -> list[str]:
@@ -90,6 +97,25 @@ def other_options(words: Sequence[str]) -> list[str]:
         if "--device-id" in options
         else next((added for name, added in ADDED.items() if " ".join(words).startswith(name)), [])
     )
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep commands from the `hotline up` and the runs of the machine: `down` would end them."""
+    monkeypatch.setenv(SOCKET_VARIABLE, str(tmp_path / "up.sock"))
+
+    def hold(interfaces: Sequence[str]) -> AbstractContextManager[object]:
+        return hold_run_lock(interfaces, tmp_path / "lock")
+
+    monkeypatch.setattr(launch, "hold_run_lock", hold)
+    monkeypatch.setattr(run_lock, "remove_killed_run", lambda *_: RemovedRun(0, ()))
+    monkeypatch.setattr(routes, "remove", lambda: None)
+
+
+def test_down_asks_the_socket_of_the_test_and_holds_its_lock(tmp_path: Path) -> None:
+    result = CliRunner().invoke(hotline, ["down"])
+    assert result.exit_code == 0 and str(tmp_path / "up.sock") in result.output
+    assert (tmp_path / "lock").exists() == (os.geteuid() == 0)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.designs import control_of
-from controller.tables import CPU_PORT, HotParam, Row, State
+from controller.tables import CPU_PORT, HotParam, KeyState, TableRow
 from foundation.designs import collect, hotset
-from foundation.designs.interface import Arm, Design, Hosts
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.protocol import addressing, control
 from foundation.protocol.control import Command, Control
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
@@ -44,7 +44,7 @@ from tests.harness import frames
 from tests.harness.programs import broken, pipeline_of
 from tests.harness.testnet import KEY_OF
 
-HOSTS = Hosts(workers=2, servers=1, jobs=2)
+HOSTS = SwitchHosts(workers=2, servers=1, jobs=2)
 """Workers 1 and 2 and server 1 are the victim's, workers 3 and 4 and server 2 the attacker's."""
 VICTIM, ATTACKER = 0, 1
 EPOCH = 9
@@ -61,7 +61,7 @@ def ports_of(job: int) -> list[int]:
 
 
 def switch_of(
-    design: Design, arm: Arm, *more: Row, description: Mapping[str, Any] | None = None
+    design: Design, arm: Arm, *more: TableRow, description: Mapping[str, Any] | None = None
 ) -> Any:  # a pipeline of either kind
     rows = control_of(design).rows(HOSTS, arms_of(arm), EPOCH)
     return pipeline_of(design, [*rows, *more], description)
@@ -88,22 +88,22 @@ class HotSwitch:
         design, self.arm, self._registers = LEADS[name]
         slots = {VICTIM: VICTIM_SLOT, ATTACKER: ATTACKER_SLOT}
         entries = [
-            HotParam(arm.job, key, lane, slots[index], State.HOT)
+            HotParam(arm.job, key, lane, slots[index], KeyState.HOT)
             for index, arm in enumerate(arms_of(self.arm))
             for lane, key in enumerate(KEY_OF)
         ]
         self.pipeline = switch_of(design, self.arm, *entries, description=description)
         for register in self._names():
-            self.pipeline.write_register(register, VICTIM_SLOT, SECRET)
+            self.pipeline.cells.write_register(register, VICTIM_SLOT, SECRET)
 
     def cells_of_victim(self) -> list[int]:
         """Return the victim's values, and all exactly-once cells of its callers."""
         values = [
-            self.pipeline.read_register(name, VICTIM_SLOT, VICTIM_SLOT + 1)[0] for name in self._names()
+            self.pipeline.cells.read_register(name, VICTIM_SLOT, VICTIM_SLOT + 1)[0] for name in self._names()
         ]
         for row in VICTIM_ROWS:
             first, end = row << WINDOW_BITS, row + 1 << WINDOW_BITS
-            values += self.pipeline.read_register("HotlineIngress.exactly_once.cells", first, end)
+            values += self.pipeline.cells.read_register("HotlineIngress.exactly_once.cells", first, end)
         return values
 
     def _names(self) -> list[str]:

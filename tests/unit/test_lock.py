@@ -1,4 +1,4 @@
-"""requirements.lock has one version of each dependency for every Python, and no address."""
+"""The lock files have one version of each dependency for every Python, and no address."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-LINES = (ROOT / "requirements.lock").read_text().splitlines()
-PINS = [Requirement(line) for line in LINES if not line.lstrip().startswith("#")]
+LOCKS = {name: (ROOT / name).read_text().splitlines() for name in ("requirements.lock", "scripts/shell.lock")}
 
 
-def wanted() -> list[Requirement]:
+def requirements(lines: list[str]) -> list[Requirement]:
+    return [Requirement(line) for line in lines if not line.lstrip().startswith("#")]
+
+
+def wanted(lock: str) -> list[Requirement]:
+    if lock == "scripts/shell.lock":
+        return requirements((ROOT / "scripts/shell.in").read_text().splitlines())
     projects = [
         tomli.loads((ROOT / at / "pyproject.toml").read_text())["project"] for at in (".", "softswitch")
     ]
@@ -27,10 +32,11 @@ def applies(requirement: Requirement, environment: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("python", ["3.10.4", "3.11.2", "3.12.3", "3.13.0"])
-def test_every_dependency_has_one_version_that_it_accepts(python: str) -> None:
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_dependency_has_one_version_that_it_accepts(lock: str, python: str) -> None:
     environment = {"python_version": python.rpartition(".")[0], "python_full_version": python}
-    pins = [pin for pin in PINS if applies(pin, environment)]
-    for dependency in wanted():
+    pins = [pin for pin in requirements(LOCKS[lock]) if applies(pin, environment)]
+    for dependency in wanted(lock):
         if applies(dependency, environment):
             (pin,) = [pin for pin in pins if pin.name.lower() == dependency.name.lower()]
             (version,) = pin.specifier
@@ -38,5 +44,6 @@ def test_every_dependency_has_one_version_that_it_accepts(python: str) -> None:
             assert dependency.specifier.contains(Version(version.version)), f"{dependency}: run `make lock`"
 
 
-def test_nothing_says_where_it_comes_from() -> None:
-    assert [line for line in LINES if "://" in line or "--hash" in line or "index-url" in line] == []
+@pytest.mark.parametrize("lock", LOCKS)
+def test_nothing_says_where_it_comes_from(lock: str) -> None:
+    assert [line for line in LOCKS[lock] if "://" in line or "--hash" in line or "index-url" in line] == []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from foundation.concurrency import in_thread
 from foundation.errors import DataError
-from foundation.logs.collector import COUNT, ROW, Collector, run_collector, send
+from foundation.logs.collector import COUNT, ROW, UpdateLogCollector, run_collector, send
 from foundation.logs.merge import merge_logs
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
@@ -51,7 +51,7 @@ def test_the_counts_of_all_ps_are_added(sent: list[tuple[int, dict[tuple[int, in
     """Each PS sends all its counts so far, now and then."""
     model: dict[int, Counter[tuple[int, int]]] = {}
     with TemporaryDirectory() as name:
-        collector = Collector(Path(name))
+        collector = UpdateLogCollector(Path(name))
         for ps, new in sent:
             so_far = model.setdefault(ps, Counter())
             so_far.update(new)
@@ -76,7 +76,7 @@ GOOD = octets(rows(1, {(1, 2): 3}))
     ],
 )  # fmt: skip
 def test_wrong_statistics_are_refused_and_change_nothing(tmp_path: Path, sent: bytes, message: str) -> None:
-    collector = Collector(tmp_path)
+    collector = UpdateLogCollector(tmp_path)
     collector.receive(octets(rows(1, {(1, 2): 5})))
     with pytest.raises(DataError, match=re.escape(message)):
         collector.receive(sent)
@@ -90,7 +90,7 @@ def test_no_octets_break_it(noise: bytes, seed: int) -> None:
     at = seed % len(good)
     good[at : at + len(noise)] = noise
     with TemporaryDirectory() as name:
-        collector = Collector(Path(name))
+        collector = UpdateLogCollector(Path(name))
         try:
             assert collector.receive(bytes(good)) == collector.updates
         except DataError:

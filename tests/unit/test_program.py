@@ -205,7 +205,7 @@ def test_what_becomes_of_rpcs_is_counted_by_name(switch: CompiledPipeline) -> No
         push(switch, turn, 1, slot=2)
     for _ in range(7):
         switch.process(testnet.SERVER_PORT, answer_to(1), 0, 0)
-    cells = switch.read_counter("HotlineIngress.readdress.rpcs", 0, len(RPC_OUTCOMES))
+    cells = switch.cells.read_counter("HotlineIngress.readdress.rpcs", 0, len(RPC_OUTCOMES))
     found = dict(zip(RPC_OUTCOMES, (cell.packets for cell in cells), strict=True))
     assert found == {"answered": 1, "forwarded": 5, "relayed": 7, "duplicates": 2}
 
@@ -321,4 +321,4 @@ def test_other_traffic_is_switched_by_address(switch: CompiledPipeline) -> None:
     assert switch.process(1, b"\xff" * 6 + arp[6:], 0, 0) == []
     assert testnet.drops(switch) == {"no_route": 1}
     key = (testnet.number(testnet.WORKER[2][0]),)
-    assert switch.entry_counter(EntryKey("HotlineIngress.forward.forward", key)) == (1, len(arp))
+    assert switch.tables.counter(EntryKey("HotlineIngress.forward.forward", key)) == (1, len(arp))

@@ -25,8 +25,8 @@ from controller.hotset.quotas import (
     round_quota,
     slots_of,
 )
-from controller.hotset.selection import Rule
-from controller.tables import HotParam, State
+from controller.hotset.selection import SwapRule
+from controller.tables import HotParam, KeyState
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
 from switch_harness.effort import examples
@@ -108,7 +108,7 @@ def test_others_give_back_what_a_load_needs_of_its_quota_and_nothing_else(
         for key in of_job:
             if free[lane_of(key)]:
                 free[lane_of(key)] -= 1
-                entries.append(HotParam(job, key, lane_of(key), free[lane_of(key)], State.HOT))
+                entries.append(HotParam(job, key, lane_of(key), free[lane_of(key)], KeyState.HOT))
     quota = {job: slots * LANES for job, slots in of_lane.items()}
     kept = remaining_keys(entries, 1, wanted, quota, SLOTS)
     lanes = [
@@ -162,7 +162,7 @@ async def _follow_history(history: list[tuple[dict[int, int], dict[int, int]]], 
         net = CountingSwitch(*JOBS, slots=SLOTS)
         for job in set(JOBS) - followed:
             await net.load(job, [key for key in range(40) if _rank(key) < 1])
-        following = Follower(cast(Controller, net), {job: Rule(400) for job in sorted(followed)})
+        following = Follower(cast(Controller, net), {job: SwapRule(400) for job in sorted(followed)})
         await following.period()
         for of_lane, wants in history:
             net.quota_of_job = {job: slots * LANES for job, slots in of_lane.items()}

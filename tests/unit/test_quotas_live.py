@@ -14,7 +14,7 @@ from controller.errors import HotSetError, QuotaError
 from controller.hotset import follower, migrate, quotas, selection
 from controller.hotset.follower import Follower
 from controller.hotset.quotas import first_per_lane, slots_of
-from controller.hotset.selection import Rule
+from controller.hotset.selection import SwapRule
 from foundation.protocol.header import LANES
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
 from tests.unit.test_controller_live import check_sums, hotline, status
@@ -83,7 +83,7 @@ async def test_the_follower_restores_a_quota_within_a_period(net: LiveNet, desig
     async with Controller(net.address) as controller:
         for job in net.jobs:
             await controller.set_quota(job, LANES)
-        following = Follower(controller, {JOB: Rule(KEYS), NOISY: Rule(KEYS)})
+        following = Follower(controller, {JOB: SwapRule(KEYS), NOISY: SwapRule(KEYS)})
         net.favour(FULL, NOISY)
         await net.work(60, NOISY)
         await following.period()

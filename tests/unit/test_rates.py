@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.rates import take_reading
-from controller.status import drop_reasons
+from controller.status import drop_reasons, take_reading
 from tests.harness.watched import FIRST, SECOND, a_reading
 
 

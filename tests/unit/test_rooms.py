@@ -1,9 +1,13 @@
-"""Imports between rooms go down only, packages import what they declare, and the core imports no package."""
+"""Imports between rooms go down only, packages import what they declare, and the core imports no package.
+
+A class's name stands once in the core and the packages, so that a search for it finds that class.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -209,7 +213,7 @@ def test_every_package_is_on_the_paths_of_all_tools() -> None:
 
 def test_every_package_is_installed_with_its_entry_points() -> None:
     """Set-up installs a new or changed package: `scripts/setup` looks at its `pyproject.toml`."""
-    groups = ("hotline.designs", "hotline.commands", "hotline.api")
+    groups = ("hotline.designs", "hotline.rules", "hotline.commands", "hotline.api")
     installed = {(group, each.name, each.value) for group in groups for each in entry_points(group=group)}
     projects = [ROOT, *PACKAGES.values()]
     tables = [
@@ -224,3 +228,29 @@ def test_every_package_is_installed_with_its_entry_points() -> None:
     }
     assert installed == expected
     assert all(entry_point.load() for group in groups for entry_point in entry_points(group=group))
+
+
+def homes_of_classes(sources: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the files that define each class at their top level."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for file in sources:
+        for name in re.findall(r"^class (\w+)", file.read_text(), re.MULTILINE):
+            homes[name].append(str(file))
+    return homes
+
+
+def test_no_two_modules_define_a_class_of_one_name() -> None:
+    homes = homes_of_classes([*files().values(), *chain.from_iterable(map(package_files, PACKAGES))])
+    assert {"Arm", "Worker", "TableRow"} <= homes.keys()
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_a_class_name_that_stands_twice_is_found(tmp_path: Path) -> None:
+    for name, text in {
+        "rules": "class Rule:\n    class Inner: ...\n",
+        "selection": "@final\nclass Rule(Base): ...\n",
+        "inner": "class Inner: ...\n",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    homes = homes_of_classes(tmp_path.iterdir())
+    assert {name: len(found) for name, found in homes.items()} == {"Inner": 1, "Rule": 2}

@@ -30,7 +30,7 @@ from hosts.udp import make_udp
 from hosts.worker.operate import ENDED, make_wire, operate
 from nativekit.plain import plain
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -57,7 +57,7 @@ def test_in_virtual_time(loss: float) -> None:
     switch = SimulatedSwitch(echo)
     switch.install(initial_rows(config, list(echo.arms)))
     network = SimulatedNetwork(
-        echo, echo.arms[0], switch, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), Hosts(), 1
+        echo, echo.arms[0], switch, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), HostCosts(), 1
     )
     world = network.world
     for w in range(WORKERS):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.compile import CompileError, Part, compile_all
+from foundation.designs.registry import DEFAULT, NAMES
+from scripts.compile import PARTS, CompileError, Part, compile_all, parts_of_tests
 from scripts.pip_install import Output, install
 
 
@@ -38,6 +39,18 @@ def test_parts_compile_at_the_same_time(tmp_path: Path) -> None:
 def test_a_part_that_fails_is_named_with_its_error() -> None:
     with pytest.raises(CompileError, match=r"(?s)^broken: .*ZeroDivisionError"):
         compile_all([Part("broken", "1 / 0", 1.0), Part("fine", "pass", 1.0)], console())
+
+
+def test_all_designs_are_compiled_before_the_tests() -> None:
+    """The default design has its parts before a first run."""
+    parts = parts_of_tests()
+    others = set(NAMES) - {DEFAULT}
+    assert {each.name for each in parts} == {
+        f"{of} {name}" for of in ("simulator", "hosts") for name in others
+    }
+    assert {"simulator", "workers", "servers"} <= {each.name for each in PARTS}
+    for part in (*PARTS, *parts):
+        compile(part.statement, part.name, "exec")
 
 
 @pytest.mark.parametrize(

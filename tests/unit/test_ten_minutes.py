@@ -1,7 +1,11 @@
-"""The change of docs/ten-minutes.md applies, compiles, loses answers, and loses or doubles no update."""
+"""The changes of docs/ten-minutes.md: a setting is read; a program compiles, and loses or doubles no update.
+
+`tests/mininet/test_typed_lines.py` types the change of a rule.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import subprocess
@@ -10,6 +14,8 @@ from random import Random
 
 import pytest
 
+from experiment import config as configuration
+from experiment.config import Config, Faults
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
@@ -33,6 +39,21 @@ def changed(tmp_path: Path) -> Path:
     return tmp_path / "p4src"
 
 
+def test_the_setting_replaces_one_of_run_toml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shipped = configuration.RUN_TOML.read_text()
+    [(setting, value)] = re.findall(r"^    (\w+) = ([\d.]+)$", PAGE, re.M)
+    text, number = re.subn(rf"^{setting} = .*$", f"{setting} = {value}", shipped, flags=re.M)
+    assert number == 1
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    monkeypatch.setattr(configuration, "RUN_TOML", file)
+    caplog.set_level(logging.INFO)
+    assert configuration.load_config([]) == Config(faults=Faults(loss=0.01))
+    assert caplog.messages == [f"{file}: faults.loss = 0.01"]
+
+
 def test_the_change_applies(changed: Path) -> None:
     assert f"LOST_ANSWER    = {LOST_ANSWER}" in (changed / "hotset" / "rpc.p4").read_text()
     assert "DropReason.LOST_ANSWER" in (changed / "hotset" / "readdress.p4").read_text()
@@ -51,4 +72,4 @@ def test_lost_answers_lose_and_double_nothing(changed: Path) -> None:
     play(network, 8_000)
     network.quiesce()
     network.check()
-    assert pipeline.read_counter(INGRESS + "drops", LOST_ANSWER, LOST_ANSWER + 1)[0].packets > 0
+    assert pipeline.cells.read_counter(INGRESS + "drops", LOST_ANSWER, LOST_ANSWER + 1)[0].packets > 0

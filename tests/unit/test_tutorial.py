@@ -37,15 +37,15 @@ COMMANDS = [
     for console in CONSOLES
     for line, _, shown in (each.partition("\n") for each in re.split(r"^\$ ", console, flags=re.M))
 ]
-BY_PYTHON = ".venv/bin/python -m ", "./hotline "
-PREPARING = [command for command in COMMANDS if not command.line.startswith(BY_PYTHON)]
+BY_PYTHON = ".venv/bin/python -m ", "./hotline simulate "
+PREPARING = [command for command in COMMANDS if command.line.startswith(("mkdir ", "(cd ", "cp "))]
 LOOKING = [command for command in COMMANDS if command.line.startswith(BY_PYTHON)]
+RUNNING = [command for command in COMMANDS if command.line.startswith(("sudo ", "./hotline compare "))]
+"""What builds a network (`tests/mininet/test_tutorial_runs.py`)."""
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepare_home(home: Path) -> None:
     """Prepare a reader's home by the page's commands and files."""
-    home = tmp_path_factory.mktemp("home")
     script = "\n".join(command.line for command in PREPARING).replace("~", str(home))
     ended = subprocess.run(
         ["sh", "-ec", f"{script}\npwd"], cwd=ROOT, check=True, capture_output=True, text=True
@@ -53,8 +53,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert ended.stdout == f"{ROOT}\n"  # where the next command is to be entered
     for name, text in FILES.items():
         # Runs go into the temporary home.
-        runs = f'runs = "{home}/runs"\n' if name.endswith(".toml") else ""
+        runs = f'runs = "{home}/runs"\n' if name.endswith(".toml") and "runs =" not in text else ""
         (home / "designs" / "mine" / name).write_text(runs + text)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    prepare_home(home)
     return home
 
 
@@ -90,8 +96,10 @@ def test_one_sees_what_the_page_shows(
 
 
 def test_every_command_shows_something() -> None:
-    assert LOOKING and PREPARING
-    assert [command.line for command in LOOKING if not command.shown.strip(". \n")] == []
+    assert LOOKING and PREPARING and RUNNING
+    assert len(COMMANDS) == len(LOOKING) + len(PREPARING) + len(RUNNING)
+    shown = [*LOOKING, *RUNNING]
+    assert [command.line for command in shown if not command.shown.strip(". \n")] == []
 
 
 def test_the_files_of_the_page_are_those_of_the_repository() -> None:

@@ -30,9 +30,9 @@ from hosts.udp import make_udp
 from hosts.warm import warm_ps, warm_worker
 from hosts.worker import ledger
 from hosts.worker.ledger import Ledger
+from hosts.worker.logs import RpcWriter
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import make_wire, operate
-from hosts.worker.writer import RpcWriter
 
 CALLED = [each for each in COMPILED if isinstance(each, Loop)]
 WORKERS: list[Any] = [*CALLED, operate, ledger._open_log, ledger._close_log]

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import signal
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -19,10 +20,13 @@ from click.testing import Result
 from rich.console import Console
 
 from controller.controller import Controller
-from controller.errors import DeviceError
-from controller.rates import take_reading
-from controller.status import Counters
+from controller.errors import DeviceError, OtherPipeline
+from controller.status import Counters, take_reading
+from foundation.designs import recorded, registry
+from foundation.designs.recorded import RecordedDesign
+from foundation.designs.registry import design
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.arms import JOBS
 from tests.harness.cli import invoke
 from tests.harness.livenet import JOB, LiveNet, live
 from tests.harness.snapshots import assert_snapshot
@@ -30,6 +34,7 @@ from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, r
 from tests.unit.test_controller_live import start_hotline
 
 NOWHERE = "127.0.0.1:1"
+ONCE = "tests.designs.tutorial.once"
 
 
 @pytest.fixture
@@ -178,6 +183,46 @@ def test_ctrl_c_restores_the_terminal_first(
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")
     # The cursor is shown again, and nothing is written behind that.
     assert when_told == [screen.getvalue()] and screen.getvalue().endswith("\x1b[?25h")
+
+
+@pytest.mark.parametrize("form", ["line", "json", "terminal"])
+def test_a_design_that_is_not_installed_and_counts_nothing(
+    form: str, switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arms are those of the run's record; the switch has no counters that are known."""
+    folder = a_run(tmp_path / "run")
+    record = json.loads((folder / "run.json").read_text())
+    record["recorded_design"] = RecordedDesign.of(design(ONCE)).model_dump()
+    (folder / "run.json").write_text(json.dumps(record))
+    monkeypatch.setattr(registry, "_external_designs", {})
+    monkeypatch.setattr(recorded, "_remembered", {})
+    monkeypatch.setitem(sys.modules, ONCE, None)
+    monkeypatch.setitem(JOBS, "once", 52)
+    operations(folder / "parts", 1, [7], 1000, arm="once")
+    switch(FIRST)
+    monkeypatch.setattr(Controller, "counters", AsyncMock(side_effect=OtherPipeline("another")))
+    no_counters = "no counters: the switch runs another design than hotset"
+    if form == "terminal":
+        screen = on_terminal(monkeypatch)
+        assert outcome(folder, "--count", "1") == (0, "", "")
+        assert no_counters in screen.getvalue() and re.search(r"once +0 +0\.8 +7\.0", screen.getvalue())
+    elif form == "json":
+        code, output, errors = outcome(folder, "--count", "2", "--json")
+        views = [json.loads(line) for line in output.splitlines()]
+        assert (code, errors) == (0, "") and "totals" not in views[0]
+        assert [[block["arm"] for block in view["blocks"]] for view in views] == [["once"], ["once"]]
+    else:
+        code, output, errors = outcome(folder, "--count", "1")
+        assert (code, errors) == (0, "")
+        assert output.startswith(f"{NOW} {no_counters}; once in round 0 at load 0.8, µs: pull p50 7.0, ")
+
+
+def test_without_a_run_another_design_is_an_error(
+    switch: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch(FIRST)
+    monkeypatch.setattr(Controller, "counters", AsyncMock(side_effect=OtherPipeline("another")))
+    assert outcome("--count", "1") == (1, "", "Error: another\n")
 
 
 def test_a_switch_that_goes(switch: Callable[..., None]) -> None:

@@ -274,9 +274,9 @@ def test_every_function_that_writes_a_mapped_file_is_killed_here() -> None:
         "hosts/worker/replay.py: note",  # what does not count yet
         "hosts/worker/replay.py: _commit",
         "hosts/worker/replay.py: _restore",
-        "hosts/worker/replay_words.py: acknowledge",
-        "hosts/worker/replay_words.py: set_unreplayed",
-        "hosts/worker/replay_words.py: make_unreplayed",
+        "hosts/worker/replay.py: acknowledge",
+        "hosts/worker/replay.py: set_unreplayed",
+        "hosts/worker/replay.py: make_unreplayed",
         "hosts/hotset/worker/recovery.py: mark_answered",
         "hosts/none/worker.py: receive",
     }

@@ -14,7 +14,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.worker.ledger import Ledger
-from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
+from hosts.worker.trainer import EmptyCalls, StepSchedule, Trainer
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import MiniBatch
 from tests.harness.wire import sent
@@ -28,7 +28,7 @@ MOST_TURNS = 10_000
 class Loop:
     """A worker on one PS; every datagram takes `TRIP` ns there and back."""
 
-    def __init__(self, block: Schedule, model: Model | None = None, compute_ns: int = 0) -> None:
+    def __init__(self, block: StepSchedule, model: Model | None = None, compute_ns: int = 0) -> None:
         self.now = block.start_ns or 1
         space = KeySpace(3000)
         self.server: ParameterServer[None] = ParameterServer(0, 1, space, {1: 1}, lambda: self.now)
@@ -62,7 +62,7 @@ class Loop:
 
 
 def test_a_paced_block_keeps_its_schedule() -> None:
-    loop = Loop(Schedule(first_step=5, steps=3, start_ns=50 * MS, period_ns=10 * MS))
+    loop = Loop(StepSchedule(first_step=5, steps=3, start_ns=50 * MS, period_ns=10 * MS))
     loop.run(loop.trainer)
     rows = [(row.iteration, row.op, row.scheduled, row.start, row.end) for row in loop.trainer.operations]
     for k in range(3):
@@ -77,7 +77,7 @@ def test_a_paced_block_keeps_its_schedule() -> None:
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_while_calls_are_out_their_retransmission_is_due(empty: bool) -> None:
-    loop = Loop(Schedule(first_step=0, steps=1, start_ns=0, period_ns=0))
+    loop = Loop(StepSchedule(first_step=0, steps=1, start_ns=0, period_ns=0))
     driver = EmptyCalls(loop.client, n_ps=1, count=1) if empty else loop.trainer
     driver.wake(loop.now)
     assert sent(loop.client)  # and lost
@@ -86,7 +86,7 @@ def test_while_calls_are_out_their_retransmission_is_due(empty: bool) -> None:
 
 
 def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
-    loop = Loop(Schedule(first_step=0, steps=4, start_ns=50 * MS, period_ns=TRIP))
+    loop = Loop(StepSchedule(first_step=0, steps=4, start_ns=50 * MS, period_ns=TRIP))
     loop.run(loop.trainer)
     pulls = [row for row in loop.trainer.operations if row.op == "pull"]
     assert [row.scheduled for row in pulls] == [50 * MS + k * TRIP for k in range(4)]
@@ -95,7 +95,7 @@ def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
 
 
 def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
-    loop = Loop(Schedule(first_step=0, steps=400, start_ns=0, period_ns=0))
+    loop = Loop(StepSchedule(first_step=0, steps=400, start_ns=0, period_ns=0))
     loop.run(loop.trainer)
     losses = loop.trainer.losses
     assert losses[0] == pytest.approx(np.log(2))
@@ -128,14 +128,14 @@ def test_a_step_is_the_gradient_of_the_mean_log_loss(has_values: bool) -> None:
 
 
 def test_a_replayed_log_has_no_loss() -> None:
-    loop = Loop(Schedule(first_step=0, steps=2, start_ns=0, period_ns=0), SyntheticGradient(seed=1))
+    loop = Loop(StepSchedule(first_step=0, steps=2, start_ns=0, period_ns=0), SyntheticGradient(seed=1))
     loop.run(loop.trainer)
     assert loop.trainer.loss is None and loop.trainer.lanes_pushed > 0
 
 
 def test_the_computing_can_be_given_its_time() -> None:
     """Pushes are later by the given time; computing takes no time on this clock."""
-    loop = Loop(Schedule(first_step=0, steps=2, start_ns=MS, period_ns=0), compute_ns=7 * MS)
+    loop = Loop(StepSchedule(first_step=0, steps=2, start_ns=MS, period_ns=0), compute_ns=7 * MS)
     loop.run(loop.trainer)
     rows = [(row.op, row.start, row.end) for row in loop.trainer.operations if row.op != "step"]
     pull, push = MS + TRIP, MS + 2 * TRIP + 7 * MS
@@ -144,7 +144,7 @@ def test_the_computing_can_be_given_its_time() -> None:
 
 
 def test_empty_calls_go_one_at_a_time() -> None:
-    loop = Loop(Schedule(0, 0, 0, 0))
+    loop = Loop(StepSchedule(0, 0, 0, 0))
     loop.run(EmptyCalls(loop.client, n_ps=1, count=5))
     t0s = [record.t0 for record in loop.client.records]
     assert np.diff(t0s).tolist() == [TRIP] * 4

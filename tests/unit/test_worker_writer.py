@@ -15,8 +15,7 @@ from foundation.logs.backlog import LIMIT
 from foundation.protocol.codec import Caller
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.logs import Origin
-from hosts.worker.writer import RpcWriter
+from hosts.worker.logs import Origin, RpcWriter
 from switch_harness.waiting import PATIENCE_S
 
 ORIGIN = Origin(1, 2, "baseline", 0, 0.5, 0)

@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from controller.tables import Change, HotParam, Job, Route, Row, RowEncoder, Server, State, Update, Worker
+from controller.tables import (
+    Change,
+    HotParam,
+    JobRow,
+    KeyState,
+    Route,
+    RowEncoder,
+    ServerRow,
+    TableRow,
+    Update,
+    WorkerRow,
+)
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys
@@ -54,31 +65,31 @@ def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
     return setup.updates[len(list(network_rows())) :]
 
 
-def network_rows() -> Iterator[Row]:
+def network_rows() -> Iterator[TableRow]:
     yield Route(addressing.worker(_WORKER).mac, INGRESS)
     yield Route(addressing.server(1).mac, PS_PORT)
     yield from job_rows(_JOB, MAX_RUN)
 
 
-def job_rows(job: int, runs: int = 1) -> Iterator[Row]:
+def job_rows(job: int, runs: int = 1) -> Iterator[TableRow]:
     host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
-    yield Job(job, offload=True, proxy=True)
-    yield Server(
+    yield JobRow(job, offload=True, proxy=True)
+    yield ServerRow(
         job=job, ps=0, mac=ps.mac, addr=ps.address, udp_port=HOTLINE_PORT, port=PS_PORT,
         service_mac=service.mac, service_addr=service.address, service_port=HOTLINE_PORT,
     )  # fmt: skip
     udp_port = addressing.worker_udp_port(job)
     for run in range(1, runs + 1):
-        yield Worker(
+        yield WorkerRow(
             job=job, worker=_WORKER, epoch=run, row=job, mac=host.mac, addr=host.address,
             udp_port=udp_port, port=INGRESS,
         )  # fmt: skip
 
 
-def _hot_rows(lanes: int, slots: int) -> Iterator[Row]:
+def _hot_rows(lanes: int, slots: int) -> Iterator[TableRow]:
     for lane in range(lanes):
         for slot in range(slots):
-            yield _HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
+            yield _HotParam(_JOB, slot * lanes + lane, lane, slot, KeyState.HOT)
 
 
 def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:

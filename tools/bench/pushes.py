@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import HotParam, Row, State
+from controller.tables import HotParam, KeyState, TableRow
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, dtype, offset_of
@@ -33,15 +33,15 @@ class Pushes(NamedTuple):
     """[n, LANES]"""
 
 
-def hot_rows(jobs: int) -> list[Row]:
+def hot_rows(jobs: int) -> list[TableRow]:
     """Return the rows that admit the pushes, and each job's hot set, with slots by falling popularity."""
-    rows: list[Row] = [*hotline.network_rows()]
+    rows: list[TableRow] = [*hotline.network_rows()]
     keys = _keys()[: R1.hot]
     used_slots = [0] * LANES
     for job in range(1, jobs + 1):
         rows += hotline.job_rows(job) if job > 1 else ()
         for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
-            rows.append(HotParam(job, key, lane, used_slots[lane], State.HOT))
+            rows.append(HotParam(job, key, lane, used_slots[lane], KeyState.HOT))
             used_slots[lane] += 1
     return rows
 

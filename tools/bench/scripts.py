@@ -20,7 +20,7 @@ from tests.harness.loopback import running_rendezvous
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import batches_of
-from topologies.embedding_tables import Tables
+from topologies.embedding_tables import EmbeddingTables
 from topologies.rendezvous import Terms
 
 # The address depends on the process, so that several can run at the same time.
@@ -70,7 +70,7 @@ class _OnePs:
     def __init__(self, core: int) -> None:
         self._core, self._stack = core, ExitStack()
 
-    async def begin(self, tables: Tables) -> Terms:
+    async def begin(self, tables: EmbeddingTables) -> Terms:
         self._stack.enter_context(parameter_server(SERVER, tables.size, self._core))
         worker = (HOST, addressing.worker_udp_port(JOB))
         return Terms(

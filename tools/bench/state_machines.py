@@ -14,7 +14,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import KEY_BYTES, LANES, WINDOW, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.hotset.ps.rpc import handle
-from hosts.hotset.ps.state import Server, make_server
+from hosts.hotset.ps.state import HotsetServer, make_server
 from hosts.hotset.worker.answers import end_call
 from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
@@ -51,7 +51,7 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
     return KeySpace(parameters, np.cumsum(gaps, out=gaps))
 
 
-def server_of(space: KeySpace, optimiser: str | None = None) -> Server:
+def server_of(space: KeySpace, optimiser: str | None = None) -> HotsetServer:
     tables = [] if optimiser is None else [TableOptimiser(first=0, scale=_SCALE, optimiser=parse(optimiser))]
     server = make_server(ps=0, n_ps=1, space=space, jobs=[JOB], tables=tables)
     server.cells["number"] = 1  # allocates the pages now, and not while the time is measured
@@ -63,7 +63,7 @@ def available_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
-def us_per_rpc(server: Server, requests: Requests) -> list[float]:
+def us_per_rpc(server: HotsetServer, requests: Requests) -> list[float]:
     """Return the CPU time of `handle` per RPC in µs, for each repeat; every request must be answered."""
     udp, inbox, times_us = make_udp(0), rpcs(BURST), []
     count = len(requests.rpcs)
@@ -79,7 +79,7 @@ def us_per_rpc(server: Server, requests: Requests) -> list[float]:
 
 @entry_point
 def handle_all(
-    server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, udp: Udp
+    server: HotsetServer, requests: Any, octets: int, inbox: Any, answers: Any, first: int, udp: Udp
 ) -> tuple[int, int]:
     """Handle requests from number `first` on; return how many were answered, and the CPU time in ns."""
     # Requests are copied to the inbox in bursts, so they are in the CPU's cache as after recvmmsg. The

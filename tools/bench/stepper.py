@@ -16,10 +16,9 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
-from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
 from hosts.worker.loop import JobSocket, LoopContext
 from hosts.worker.operate import operate
-from hosts.worker.writer import RpcWriter
 from switch_bench.processes import cpu_seconds
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.state_machines import batches_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from experiment.config import Config
 from experiment.errors import RunFailed
 from foundation.designs.interface import Arm
-from topologies.embedding_tables import Tables
+from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import session_terms
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import Message
@@ -17,7 +17,7 @@ from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
 _END_TIMEOUT_S = 10.0  # time for a script to end after its worker has failed, in s
-StartServers = Callable[[Tables], Awaitable[None]]
+StartServers = Callable[[EmbeddingTables], Awaitable[None]]
 Publish = Callable[[Arm], Awaitable[None]]
 """From now on, let an arm's pulls return all updates acknowledged so far; raise `HotlineError` on failure."""
 
@@ -51,7 +51,7 @@ class ScriptArm:
     def size(self) -> int:
         return len(self.scripts)
 
-    async def begin(self, tables: Tables) -> Terms:
+    async def begin(self, tables: EmbeddingTables) -> Terms:
         if self._has_begun:
             raise RunFailed(
                 f"arm {self.arm.name}: all workers have left, and none can join again: "

@@ -15,7 +15,7 @@ from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
 from topologies import rendezvous
 from topologies.agents import Agent, supervise
-from topologies.embedding_tables import Tables
+from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import RunContext, check_design, publish, start_servers
 from topologies.placement import cpu_of
 from topologies.rendezvous import REPORTS, append_report
@@ -42,14 +42,14 @@ class _SharedServers:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self.agents: list[Agent] = []
-        self._tables: Tables | None = None
+        self._tables: EmbeddingTables | None = None
         self._start_lock = asyncio.Lock()
 
     @property
     def parameters(self) -> int:
         return 0 if self._tables is None else self._tables.size
 
-    async def start(self, tables: Tables) -> None:
+    async def start(self, tables: EmbeddingTables) -> None:
         """Start the servers, unless they are running; raise `RunFailed` if another arm has other tables."""
         async with self._start_lock:
             if self._tables is None:

@@ -10,8 +10,8 @@ from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe_capacities
+from topologies.disturbance import isolate
 from topologies.fleet import RunContext
-from topologies.isolation import isolate
 from topologies.running_cluster import RunningCluster
 from topologies.scripts.group import ScriptGroup, script_group
 from topologies.scripts.session import ScriptSession

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import Columns, parse_columns
+from foundation.logs.access.columns import AccessColumns, parse_columns
 from foundation.protocol.header import NO_KEY
 from foundation.text import one_line
 
@@ -22,12 +22,12 @@ MAX_TABLES = 2**16  # an index has 16 bits
 SAMPLES_PER_STEP = 150  # default number of rows of a mini-batch
 
 
-class Block(NamedTuple):
+class AccessBlock(NamedTuple):
     """Consecutive accesses of a log: [n] each."""
 
     keys: Keys
     tables: NDArray[np.uint16] | None
-    """Index of each access's table in `Tables`; None for a log without tables."""
+    """Index of each access's table in `AccessTables`; None for a log without tables."""
     order: Keys | None  # time or iteration; None if the log is in the order of time
     group: Keys  # worker of a log with mini-batches; otherwise the row
     pulls: NDArray[np.bool_] | None  # whether an access is a pull; None if all are updates
@@ -54,7 +54,7 @@ class BadRows:
         self._bad_rows.clear()
 
 
-class Tables:
+class AccessTables:
     """Names and indices of a log's tables, in the order of their first access."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def hash_of_name(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    columns: Columns = field(default_factory=Columns)
+    columns: AccessColumns = field(default_factory=AccessColumns)
     batch: int = SAMPLES_PER_STEP  # rows of a mini-batch, for logs without mini-batches
     skip_bad: bool = False
 
@@ -102,7 +102,7 @@ class ReadOptions:
 def read_options(
     columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False
 ) -> ReadOptions:
-    return ReadOptions(Columns() if columns is None else parse_columns(columns), batch, skip_bad)
+    return ReadOptions(AccessColumns() if columns is None else parse_columns(columns), batch, skip_bad)
 
 
 class AccessLog(Protocol):
@@ -118,5 +118,5 @@ class AccessLog(Protocol):
     def position(self) -> int:
         """Bytes of the file that have been read."""
 
-    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+    def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         """Yield accesses, rows numbered from `first_row`; bad rows are added to `bad` before their block."""

@@ -22,7 +22,7 @@ _COMMON_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class AccessColumns:
     """Name of the column of each role; with several columns of keys, each is a table."""
 
     key: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Columns:
         return ",".join([*keys, *(f"{role}={name}" for role, name in self.others.items())])
 
 
-def parse_columns(text: str) -> Columns:
+def parse_columns(text: str) -> AccessColumns:
     """Parse `key=user_id,item_id,time=timestamp`: a name without a role has the role before it."""
     keys: list[str] = []
     other_columns: dict[str, str] = {}
@@ -67,10 +67,12 @@ def parse_columns(text: str) -> Columns:
             )
         else:
             other_columns[role] = name
-    return Columns(key=tuple(keys), **other_columns)
+    return AccessColumns(key=tuple(keys), **other_columns)
 
 
-def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], location: str) -> Columns:
+def resolve(
+    requested: AccessColumns, names: Sequence[str], lists: Collection[str], location: str
+) -> AccessColumns:
     """Return the columns of a table with this header; guess the columns of roles that `requested` lacks.
 
     `lists` are the columns that hold lists of keys. A pattern such as `C*` stands for all matching columns.
@@ -78,7 +80,7 @@ def resolve(requested: Columns, names: Sequence[str], lists: Collection[str], lo
     for name in (*requested.key, *requested.others.values()):
         if not any(fnmatchcase(column, name) or column == name for column in names):
             raise DataError(f"{location}: expected a column {name!r}, got the columns {_join_names(names)}")
-    if requested == Columns() and {"key", "updates"} <= set(names) and "iteration" not in names:
+    if requested == AccessColumns() and {"key", "updates"} <= set(names) and "iteration" not in names:
         raise DataError(
             f"{location}: has key, updates: counts without their order; expected one access a row "
             "(`hotline hotset curve` computes the share of the top k keys from counts)"
@@ -109,7 +111,7 @@ def looks_like_key(name: str) -> bool:
     return bool(_KEY_NAME.fullmatch(name.lower()) or _CAMEL_ID.fullmatch(name))
 
 
-def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[str]) -> Columns:
+def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[str]) -> AccessColumns:
     # Of names that differ by case only, the dict keeps the first of the header, as it is filled in reverse.
     names_by_lower = {name.lower(): name for name in reversed(names) if name not in excluded}
     other_columns = {
@@ -131,7 +133,7 @@ def _guess(names: Sequence[str], lists: Collection[str], excluded: Collection[st
         keys = [names_by_lower["key"]]
     if other_columns["iteration"] is not None:  # mini-batches are in order without a time
         time = None
-    return Columns(key=tuple(keys), time=time, op=op, **other_columns)
+    return AccessColumns(key=tuple(keys), time=time, op=op, **other_columns)
 
 
 def _join_names(names: Sequence[str]) -> str:

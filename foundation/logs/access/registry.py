@@ -7,12 +7,10 @@ from pathlib import Path
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessLog, ReadOptions
-from foundation.logs.access.formats.criteo import open_criteo
-from foundation.logs.access.formats.delimited import open_delimited
+from foundation.logs.access.formats.delimited import open_criteo, open_delimited, open_recbole
 from foundation.logs.access.formats.libsvm import open_libsvm, open_unknown
 from foundation.logs.access.formats.oracle_general import open_oracle_general
 from foundation.logs.access.formats.parquet import open_parquet
-from foundation.logs.access.formats.recbole import open_recbole
 from foundation.logs.access.source import read_head
 from foundation.logs.update_log import CONTROL_CHARACTERS, PARQUET_MAGIC
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError, reason_of
-from foundation.logs.access.block import AccessLog, BadRows, Block, Keys, ReadOptions, Tables
+from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, BadRows, Keys, ReadOptions
 from foundation.logs.access.dictionary import SOURCES, Dictionary
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.source import expand
@@ -36,7 +36,7 @@ ACCESSES_AT_ONCE = 8_000_000
 """Accesses sorted at a time, which takes about 0.5 GB."""
 _CHUNK = 1 << 20  # accesses or records that are processed at a time
 _RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
-"""An access that is not sorted yet, with its time (`Block.order`) and its worker or row (`Block.group`)."""
+"""An access that is not sorted yet: its index, and its `order` and `group` in an `AccessBlock`."""
 _SAMPLE_EVERY = 997
 """Interval of the records of a block whose times are sampled, to divide the log into ranges of time."""
 
@@ -133,13 +133,13 @@ class _LogReader:
     ) -> None:
         self.bad = BadRows(options.skip_bad)
         self.dictionary = Dictionary()
-        self.tables = Tables()
+        self.tables = AccessTables()
         self.has_pulls = False
         self._sizes = [file.stat().st_size for file in files]
         self._logs = logs
         self._progress = progress
 
-    def blocks(self) -> Iterator[tuple[Block, Accesses]]:
+    def blocks(self) -> Iterator[tuple[AccessBlock, Accesses]]:
         first_row, bytes_done, total, length = 0, 0, sum(self._sizes), 0
         for log, size in zip(self._logs, self._sizes, strict=True):
             for block in log.blocks(self.tables, self.bad, first_row):

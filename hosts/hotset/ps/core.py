@@ -17,7 +17,7 @@ from hosts.hotset.ps.moves import BaseMover, Mover, ReplyTo
 from hosts.hotset.ps.state import OffloadingState, make_server
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.keys import KeySpace
-from hosts.ps.core import Core, JobEpochs
+from hosts.ps.core import JobEpochs, ServerCore
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED, read_note
 from hosts.ps.rpcs import CALLER
 from hosts.worker.machine import COMPILED, plain_machine
@@ -25,7 +25,7 @@ from hosts.worker.machine import COMPILED, plain_machine
 _OP_AT = offset_of("op")
 
 
-class OffloadingServer(Core[ReplyTo]):
+class OffloadingServer(ServerCore[ReplyTo]):
     """One PS of `n_ps`. `epochs` maps each job to the epoch of this PS as a caller of the switch.
 
     With a journal it is durable. `has_replay_logs`: whether workers keep any; `tables` has the optimisers.

@@ -11,7 +11,7 @@ from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES, JournalState
-from hosts.ps.optimise import Batch, Rule, make_rules, width_of
+from hosts.ps.optimise import Batch, OptimiserRule, make_rules, width_of
 from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.rpcs import needs_room as rpcs_need_room
 from hosts.ps.share import Share, make_share
@@ -29,7 +29,7 @@ class OffloadingState(ValuesState, JournalState, Protocol):
     def header(self) -> HotsetHeader: ...
 
 
-class Server(NamedTuple):
+class HotsetServer(NamedTuple):
     header: HotsetHeader
     jobs: Records[Job]
     callers: Records[CallerRow]
@@ -38,7 +38,7 @@ class Server(NamedTuple):
     """uint32[jobs, places + 1]: the part of each value that the switch was given and has not returned."""
     connection_records: Records[ConnectionRecord]
     journal: Octets
-    rules: Records[Rule]
+    rules: Records[OptimiserRule]
     batch: Batch
     share: Share
 
@@ -46,14 +46,14 @@ class Server(NamedTuple):
 def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
-) -> Server:  # fmt: skip
+) -> HotsetServer:  # fmt: skip
     share = make_share(space, ps, n_ps)
     header = one_record(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
     header.width = width_of(rules)
-    return Server(
+    return HotsetServer(
         header, make_jobs(jobs), records(CALLERS, CallerRow), cells,
         np.zeros((len(jobs), share.header.places + 1), np.uint32),
         records(CONNECTION_RECORDS, ConnectionRecord),

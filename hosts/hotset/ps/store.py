@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import NO_KEY
-from hosts.hotset.ps.state import Server
+from hosts.hotset.ps.state import HotsetServer
 from hosts.ps.share import Places, keys_at
 from hosts.ps.store import SharedState, Store
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
@@ -64,7 +64,7 @@ class OffloadingStore(Store):
 class HotsetStore(OffloadingStore):
     """A store that gives the switch values and takes them back; workers may keep replay logs."""
 
-    def __init__(self, server: Server, job: int, has_replay_logs: bool = False) -> None:
+    def __init__(self, server: HotsetServer, job: int, has_replay_logs: bool = False) -> None:
         super().__init__(server, job)
         self._has_replay_logs = has_replay_logs
         self._at_switch = server.at_switch[self._job_index]

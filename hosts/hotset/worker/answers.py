@@ -8,10 +8,9 @@ from __future__ import annotations
 from foundation.designs.interface import NOTHING
 from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
-from hosts.hotset.worker.calls import drop_call
 from hosts.hotset.worker.recovery import apply_push_status, mark_answered
-from hosts.hotset.worker.refusals import MISSED, queue_refused_key
-from hosts.hotset.worker.state import Call, Calls, hint
+from hosts.hotset.worker.requests import MISSED, queue_refused_key
+from hosts.hotset.worker.state import Call, Calls, drop_call, hint
 from hosts.worker.rpcs import is_expected
 from hosts.worker.window import Slot, free_slot, log_answer, time_round_trip
 from nativekit.bits import popcount, swap32

@@ -13,10 +13,9 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import PULL
-from hosts.hotset.worker.calls import drop_call
 from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.requests import start
-from hosts.hotset.worker.state import Calls
+from hosts.hotset.worker.state import Calls, drop_call
 from hosts.keys import KeySpace
 from hosts.worker.client import NO_ITERATION
 from nativekit.compile import int64

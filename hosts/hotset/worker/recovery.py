@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import PUSH
-from hosts.hotset.worker.calls import queue_call
-from hosts.hotset.worker.refusals import queue_refused_key
-from hosts.hotset.worker.state import Call, Calls
-from hosts.worker.replay_words import acknowledge, make_unreplayed, set_unreplayed, unreplayed_at
+from hosts.hotset.worker.requests import queue_refused_key
+from hosts.hotset.worker.state import Call, Calls, queue_call
+from hosts.worker.replay import acknowledge, make_unreplayed, set_unreplayed, unreplayed_at
 from hosts.worker.window import MAX_TURN, RESERVED_NUMBERS, push_free
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64

@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeySpace
-from hosts.worker.arrays import open_calls
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
-from hosts.worker.window import Slot
+from hosts.worker.window import Slot, open_calls
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, Words, dtype_of, one_record, records
+
+NOT_REFUSED = 0  # number of refusals of a key that is sent for the first time
 
 
 class CallsHeader(RpcsHeader):
@@ -67,7 +68,7 @@ class Chain:
     last_calls: Annotated[Ints, LANES]  # last call that uses each lane
 
 
-class Group:
+class RefusalGroup:
     """Keys with the same number of refusals, linked by `next_key`, and when they are sent again (ns)."""
 
     refusals: int  # 0 for keys that only a PS of another share has refused
@@ -99,13 +100,13 @@ class Calls(NamedTuple):
     answered: NDArray[np.bool_]
     served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
     replay_log: Ints
-    """int64[parameters]: the sums of the replay log by position (`hosts.worker.replay_words`), or [0]."""
+    """int64[parameters]: the sums of the replay log by position (`hosts.worker.replay`), or [0]."""
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
-    groups: Records[Group]  # [B], of which the first `header.n_groups` are in use, oldest first
+    groups: Records[RefusalGroup]  # [B], of which the first `header.n_groups` are in use, oldest first
     next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_calls(
@@ -136,7 +137,7 @@ def make_calls(
         replay_log=np.zeros(0, np.int64) if replay_log is None else replay_log,
         hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
         space=space_of(space.sparse),
-        groups=records(max_keys, Group),
+        groups=records(max_keys, RefusalGroup),
         next_key=np.zeros(max_keys, np.int32),
         **open_calls(header, caller, max_keys, window),
     )
@@ -157,3 +158,40 @@ def is_hinted(state: Calls, position: int) -> bool:
 def hint(state: Calls, position: int, is_hot: bool) -> None:
     bit = 1 << (position & 7)
     state.hinted[position >> 3] = int64(state.hinted[position >> 3]) & ~bit | (bit if is_hot else 0)
+
+
+@compiled
+def new_call(state: Calls, ps: int, refusals: int) -> int:
+    header = state.header
+    header.n_spare_calls -= 1
+    c = int64(state.spare_calls[header.n_spare_calls])
+    call = state.calls[c]
+    call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
+    call.queried_seq = 0
+    return c
+
+
+@compiled
+def drop_call(state: Calls, c: int) -> None:
+    state.spare_calls[state.header.n_spare_calls] = c
+    state.header.n_spare_calls += 1
+
+
+@compiled
+def place_key(state: Calls, i: int, c: int, lane: int) -> None:
+    call = state.calls[c]
+    call.key_at[lane] = i
+    call.live |= 1 << lane
+    call.count = max(int64(call.count), lane + 1)
+
+
+@compiled
+def queue_call(state: Calls, c: int) -> None:
+    header = state.header
+    state.calls[c].next = NOTHING
+    if header.first_unsent == NOTHING:
+        header.first_unsent = c
+    else:
+        state.calls[header.last_unsent].next = c
+    header.last_unsent = c
+    header.n_calls += 1

@@ -1,19 +1,17 @@
 """The bench's own veth pairs: the switch's ends here, the others in a network namespace."""
 
-import ctypes
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from softswitch import libc
 from switch_bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
 SWITCH_ADDRESS, HOST_ADDRESS = "198.18.0.1", "198.18.0.2"
 """Addresses of the switch's and the host's end of `veth_pair`, of the range for benchmarks (RFC 2544)."""
 _NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # otherwise the kernel sends IPv6 frames of its own
-_CLONE_NEWNET = 0x40000000  # of setns(2): a network namespace
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def switch_interface(port: int) -> str:
@@ -64,9 +62,7 @@ def in_namespace() -> Iterator[None]:
 
 
 def _set_namespace(fd: int) -> None:
-    if _libc.setns(fd, _CLONE_NEWNET) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+    libc.enter_network(fd)
 
 
 def _remove() -> None:

@@ -8,14 +8,17 @@ a float of `uint64 + int64`.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event as numba_event
 from numba.extending import intrinsic as numba_intrinsic
 
+from nativekit import notices
 from nativekit.cache import cache_of
 from nativekit.callees import CalleeCompiler
 from nativekit.llvm import Compiled, Function, Generated, Module
@@ -25,6 +28,7 @@ F = TypeVar("F", bound=Function)
 _PACKAGE = Path(__file__).parent
 
 _numba: Module = numba
+_register_listener: Function = numba_event.register
 carray: Function = _numba.carray
 int64 = cast(Callable[[Any], int], np.int64)  # of `Any`, since numba converts every number
 _CALLEE_OPTIONS: dict[str, Any] = {
@@ -33,6 +37,29 @@ _CALLEE_OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "pipeline_class": CalleeCompiler,
 }
+
+
+class _CompilationListener(numba_event.Listener):
+    """Gives notice of entry points that numba compiles, and within them of the functions that they call."""
+
+    def __init__(self) -> None:
+        self._starts_s: list[float] = []
+
+    def on_start(self, event: Any) -> None:  # of numba, which has no type hints
+        self._starts_s.append(time.monotonic())
+        notices.begin(_name_of(event))
+
+    def on_end(self, event: Any) -> None:
+        notices.end(_name_of(event), time.monotonic() - self._starts_s.pop())
+
+
+def _name_of(event: Any) -> str:
+    function = event.data["dispatcher"].py_func
+    return f"{function.__module__}.{function.__name__}"
+
+
+# Numba compiles under one lock, so that one listener serves all threads.
+_register_listener("numba:compile", _CompilationListener())
 
 
 def compiled(function: F) -> F:

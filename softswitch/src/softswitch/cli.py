@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import grpc
@@ -154,111 +156,128 @@ from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
     default="warning",
     show_default=True,
 )
-def command(
-    program: Path | None,
-    interfaces: Sequence[str],
-    p4info: Path | None,
-    no_p4: bool,
-    device_id: int,
-    grpc_server_addr: str,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_ca: Path | None,
-    allowed_users: Sequence[str],
-    allow_everyone: bool,
-    priority_queues: int,
-    cpu_port: int | None,
-    impairments: Sequence[str],
-    port_rates: Sequence[str],
-    port_queues: Sequence[str],
-    counters: Path | None,
-    datapath: str,
-    hook: str,
-    rps_cpu: int | None,
-    pin: Path | None,
-    unpin: Path | None,
-    trace: Path | None,
-    trace_filters: Sequence[str],
-    dp_grpc_server_addr: str | None,
-    busy_poll: bool,
-    log_level: str,
-) -> None:
+def command(**values: Any) -> None:  # of click, by the fields of `Options`
     """Run PROGRAM (BMv2 JSON, the output of p4c-bm2-ss) on ports, controlled over P4Runtime.
 
     As with simple_switch_grpc, a `--` may stand before the options of the target. SIGUSR1 prints the counters
     of the ports, which are logged at the end too, at level `info`.
     """
-    if unpin is not None:
-        remove_pins(unpin)
+    options = Options(**values)
+    if options.unpin is not None:
+        remove_pins(options.unpin)
         return
-    if (program is None) != no_p4:
+    settings = make_settings(options)
+    logging.basicConfig(level=options.log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
+    run(settings)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The values of all options, in the types that click gives them."""
+
+    program: Path | None
+    interfaces: Sequence[str]
+    p4info: Path | None
+    no_p4: bool
+    device_id: int
+    grpc_server_addr: str
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_ca: Path | None
+    allowed_users: Sequence[str]
+    allow_everyone: bool
+    priority_queues: int
+    cpu_port: int | None
+    impairments: Sequence[str]
+    port_rates: Sequence[str]
+    port_queues: Sequence[str]
+    counters: Path | None
+    datapath: str
+    hook: str
+    rps_cpu: int | None
+    pin: Path | None
+    unpin: Path | None
+    trace: Path | None
+    trace_filters: Sequence[str]
+    dp_grpc_server_addr: str | None
+    busy_poll: bool
+    log_level: str
+
+
+def make_settings(options: Options) -> Settings:
+    """Return the settings; raises UsageError for options that exclude each other, SwitchError for values."""
+    if (options.program is None) != options.no_p4:
         raise click.UsageError("give either PROGRAM or --no-p4")
-    if p4info is not None and program is None:
+    if options.p4info is not None and options.program is None:
         raise click.UsageError("--p4info goes with PROGRAM")
-    credentials = _credentials(tls_cert, tls_key, tls_ca)
-    logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
-    port_interfaces = parse_options_by_port("-i", interfaces, parse_interface)
-    port_impairments = parse_options_by_port("--impair", impairments, parse_impairment)
-    datapath_mode = Datapath(datapath)
-    if datapath_mode is Datapath.SOCKETS and hook != TCX:
-        raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
-    if rps_cpu is not None and (datapath_mode is Datapath.SOCKETS or hook == XDP):
-        conflicting_option = "--datapath sockets" if datapath_mode is Datapath.SOCKETS else f"--hook {XDP}"
-        raise click.UsageError(
-            f"--rps-cpu goes with --datapath kernel or auto, not with {conflicting_option}"
-        )
-    if datapath_mode is Datapath.SOCKETS and pin is not None:
-        raise click.UsageError("--pin goes with --datapath kernel or auto")
-    rates = parse_options_by_port("--port-rate", port_rates, parse_port_rate)
-    depths = parse_options_by_port("--port-queue", port_queues, parse_port_queue)
-    for flag, values in (("--port-rate", rates), ("--port-queue", depths), ("--trace", trace)):
-        if values and (datapath_mode is Datapath.KERNEL or pin is not None):
-            conflicting_option = "--pin" if pin is not None else "--datapath kernel"
-            raise click.UsageError(
-                f"{flag} goes with --datapath sockets or auto, not with {conflicting_option}"
-            )
-    shapes = make_shapes(port_interfaces, rates, depths)
-    if trace_filters and trace is None:
+    credentials = _credentials(options.tls_cert, options.tls_key, options.tls_ca)
+    ports = parse_options_by_port("-i", options.interfaces, parse_interface)
+    impairments = parse_options_by_port("--impair", options.impairments, parse_impairment)
+    datapath = Datapath(options.datapath)
+    _check_kernel_options(options, datapath)
+    rates = parse_options_by_port("--port-rate", options.port_rates, parse_port_rate)
+    depths = parse_options_by_port("--port-queue", options.port_queues, parse_port_queue)
+    for flag, values in (("--port-rate", rates), ("--port-queue", depths), ("--trace", options.trace)):
+        if values and (datapath is Datapath.KERNEL or options.pin is not None):
+            conflict = "--pin" if options.pin is not None else "--datapath kernel"
+            raise click.UsageError(f"{flag} goes with --datapath sockets or auto, not with {conflict}")
+    shapes = make_shapes(ports, rates, depths)
+    if options.trace_filters and options.trace is None:
         raise click.UsageError("--trace-filter goes with --trace")
-    if dp_grpc_server_addr is not None:
-        interface_options: dict[str, object] = {
-            "-i": interfaces,
-            "--impair": impairments,
-            "--port-rate": port_rates,
-            "--port-queue": port_queues,
-            "--datapath": datapath_mode is not Datapath.AUTO,
-            "--pin": pin,
-            "--trace": trace,
-            "--rps-cpu": rps_cpu is not None,
-            "--busy-poll": busy_poll,
-        }
-        for flag, value in interface_options.items():
-            if value:
-                raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")
-    run(
-        Settings(
-            program=program,
-            p4info=p4info,
-            ports=port_interfaces,
-            device_id=device_id,
-            addresses=(grpc_server_addr,),
-            credentials=credentials,
-            access=make_policy(allowed_users, is_open=allow_everyone or tls_ca is not None),
-            priority_queues=priority_queues,
-            cpu_port=cpu_port,
-            impairments=port_impairments,
-            shapes=shapes,
-            counters=counters,
-            datapath=datapath_mode,
-            hook=hook,
-            pin=pin,
-            rps_cpu=rps_cpu,
-            busy_poll=busy_poll,
-            trace=trace,
-            trace_filters=tuple(trace_filters),
-            frames=None if dp_grpc_server_addr is None else FrameTransport("grpc", dp_grpc_server_addr),
-        )
+    frames = None
+    if options.dp_grpc_server_addr is not None:
+        _refuse_interface_options(options, datapath)
+        frames = FrameTransport("grpc", options.dp_grpc_server_addr)
+    is_open = options.allow_everyone or options.tls_ca is not None
+    return Settings(
+        program=options.program,
+        p4info=options.p4info,
+        ports=ports,
+        device_id=options.device_id,
+        addresses=(options.grpc_server_addr,),
+        credentials=credentials,
+        access=make_policy(options.allowed_users, is_open),
+        priority_queues=options.priority_queues,
+        cpu_port=options.cpu_port,
+        impairments=impairments,
+        shapes=shapes,
+        counters=options.counters,
+        datapath=datapath,
+        hook=options.hook,
+        pin=options.pin,
+        rps_cpu=options.rps_cpu,
+        busy_poll=options.busy_poll,
+        trace=options.trace,
+        trace_filters=tuple(options.trace_filters),
+        frames=frames,
     )
+
+
+def _check_kernel_options(options: Options, datapath: Datapath) -> None:
+    if datapath is Datapath.SOCKETS and options.hook != TCX:
+        raise click.UsageError(f"--hook {options.hook} goes with --datapath kernel or auto")
+    if options.rps_cpu is not None and (datapath is Datapath.SOCKETS or options.hook == XDP):
+        conflict = "--datapath sockets" if datapath is Datapath.SOCKETS else f"--hook {XDP}"
+        raise click.UsageError(f"--rps-cpu goes with --datapath kernel or auto, not with {conflict}")
+    if datapath is Datapath.SOCKETS and options.pin is not None:
+        raise click.UsageError("--pin goes with --datapath kernel or auto")
+
+
+def _refuse_interface_options(options: Options, datapath: Datapath) -> None:
+    given: dict[str, object] = {
+        "-i": options.interfaces,
+        "--impair": options.impairments,
+        "--port-rate": options.port_rates,
+        "--port-queue": options.port_queues,
+        "--datapath": datapath is not Datapath.AUTO,
+        "--pin": options.pin,
+        "--trace": options.trace,
+        "--rps-cpu": options.rps_cpu is not None,
+        "--busy-poll": options.busy_poll,
+    }
+    for flag, value in given.items():
+        if value:
+            raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")
 
 
 def main() -> None:

@@ -71,7 +71,7 @@ class CompiledPipeline(StatePipeline):
     def load_image(self, image: Words) -> None:
         with self._memory.locked():
             self._memory.store(0, image)
-            self._entries.invalidate_chains()
+            self.tables.invalidate_chains()
 
     # -- packets
 

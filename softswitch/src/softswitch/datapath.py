@@ -8,6 +8,7 @@ import logging
 import socket
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,13 +26,14 @@ from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
 from softswitch.ports.host_use import find_host_use
 from softswitch.ports.impairment import Direction, Impairment
-from softswitch.ports.loop import PortLoop, check_ports
+from softswitch.ports.loop import PortLoop
 from softswitch.ports.offloads import Offloads
+from softswitch.ports.options import PortOptions
 from softswitch.ports.qdiscs import DELAY_KIND, shaped_interfaces
 from softswitch.ports.report import SwitchCounters, add_counters
 from softswitch.ports.sockets import ControlSockets
-from softswitch.queues.shape import MAX_PACKETS, MAX_RATE, Shape
-from softswitch.settings import Datapath
+from softswitch.queues.shape import MAX_PACKETS, MAX_RATE
+from softswitch.settings import Datapath, Settings
 from softswitch.warm import warm_tables
 
 if TYPE_CHECKING:
@@ -48,46 +50,40 @@ LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) in the kernel or on packet sockets.
 
-    With `shapes`, or if an interface is shaped when the switch starts (`softswitch.ports.backpressure`), all
-    ports have queues before egress (`softswitch.queues`), and the datapath is the sockets. `pcap` is a folder
-    for files of each port's frames. With a `trace`, packets pass the interpreter, which reports what it does.
-    `rps_cpu` is the CPU on which the kernel runs the program (`softswitch.kernel.steering`).
+    With shapes, or if an interface is shaped when the switch starts (`softswitch.ports.backpressure`), all
+    ports have queues before egress (`softswitch.queues`), and the datapath is the sockets. With a `trace`,
+    packets pass the interpreter, which reports what it does.
 
     `sockets_reason` says why the sockets are the datapath; None if the kernel is. Raises PortError if a port
     cannot be opened, KernelError if only the kernel is allowed and cannot be used.
     """
 
-    def __init__(
-        self,
-        ports: Mapping[int, str],
-        cpu_port: int | None = None,
-        impairments: Mapping[tuple[int, Direction], Impairment] = {},
-        busy_poll: bool = False,
-        requested_datapath: Datapath = Datapath.SOCKETS,
-        priority_queues: int = 1,
-        hook: Hook = Hook.TCX,
-        pin: Path | None = None,
-        shapes: Mapping[int, Shape] = {},
-        pcap: Path | None = None,
-        trace: Trace | None = None,
-        rps_cpu: int | None = None,
-    ) -> None:
-        check_ports(ports, cpu_port, impairments, shapes)
-        if rps_cpu is not None:
-            check_cpu(rps_cpu)
+    def __init__(self, settings: Settings, trace: Trace | None = None) -> None:
+        ports, pin = settings.ports, settings.pin
+        self._options = PortOptions(
+            settings.cpu_port,
+            settings.impairments,
+            settings.busy_poll,
+            settings.shapes,
+            settings.priority_queues,
+            settings.pcap,
+        )
+        self._options.check(ports)
+        if settings.rps_cpu is not None:
+            check_cpu(settings.rps_cpu)
         # Compile or load the control plane's code for tables now, since it would delay the first program.
         warm_tables()
-        self._names, self._cpu_port = ports, cpu_port
-        self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
-        self._has_queues = bool(shapes)
+        self._names, self._trace, self._rps_cpu = ports, trace, settings.rps_cpu
+        self._hook = Hook(settings.hook)
+        self._has_queues = bool(settings.shapes)
         self._running_pipeline: CompiledPipeline | TracedPipeline | None = None
         self._replaced_counters: SwitchCounters | None = None  # of port loops that were replaced
         # Packet sockets forward only while the process runs.
-        self._requested_datapath = requested_datapath if pin is None else Datapath.KERNEL
-        self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
-        self._trace, self._rps_cpu = trace, rps_cpu
+        self._requested_datapath = settings.datapath if pin is None else Datapath.KERNEL
         self._backpressure = (
-            {} if self._requested_datapath is Datapath.KERNEL else _find_backpressure(ports, impairments)
+            {}
+            if self._requested_datapath is Datapath.KERNEL
+            else _find_backpressure(ports, settings.impairments)
         )
         self._offloads = Offloads()
         self._unfinished = self._turn_off_offloads(ports)
@@ -111,7 +107,10 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
             if pin is not None:
                 self._pins = cleanup.enter_context(contextlib.closing(Pins(pin)))
                 self._pins.check(
-                    ports=ports, cpu_port=cpu_port, hook=hook.value, priority_queues=priority_queues
+                    ports=ports,
+                    cpu_port=settings.cpu_port,
+                    hook=settings.hook,
+                    priority_queues=settings.priority_queues,
                 )
             if self.sockets_reason is None:
                 self._use_kernel()
@@ -122,13 +121,13 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def _find_kernel_obstacle(self) -> str | None:
         if self._requested_datapath is Datapath.SOCKETS:
             return "requested"
-        if self._impairments:
+        if self._options.impairments:
             return "only the sockets can impair frames"
-        if self._busy_poll:
+        if self._options.busy_poll:
             return "only the sockets support busy polling"
-        if self._shapes:
+        if self._options.shapes:
             return "only the sockets support rates and queues of ports"
-        if self._pcap is not None:
+        if self._options.pcap is not None:
             return "the sockets write pcap files"
         if self._trace is not None:
             return "packets are traced"
@@ -176,12 +175,12 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
             if self._trace is not None:
                 from softswitch.explain.live import TracedPipeline  # imported only for tracing
 
-                return TracedPipeline(program, self._trace, self._priority_queues, buffered)
-            return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
+                return TracedPipeline(program, self._trace, self._options.priority_queues, buffered)
+            return CompiledPipeline(program, priority_queues=self._options.priority_queues, buffered=buffered)
         # A generation is the set of pinned objects of one pipeline.
         generation = None if self._pins is None else self._pins.begin()
         try:
-            return AttachedPipeline(program, self._priority_queues, self._hook, generation=generation)
+            return AttachedPipeline(program, self._options.priority_queues, self._hook, generation=generation)
         except KernelError as error:
             if generation is not None:
                 generation.remove()
@@ -189,7 +188,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
                 raise
             self.sockets_reason = str(error)
             _LOG.warning("datapath sockets for this program: %s", error)
-            return CompiledPipeline(program, priority_queues=self._priority_queues)
+            return CompiledPipeline(program, priority_queues=self._options.priority_queues)
 
     @property
     def pinned_folder(self) -> Path | None:
@@ -198,7 +197,9 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
 
     def make_pinned(self, program: ir.Program) -> LivePipeline:
         assert self._pins is not None
-        return AttachedPipeline(program, self._priority_queues, self._hook, generation=self._pins.pinned)
+        return AttachedPipeline(
+            program, self._options.priority_queues, self._hook, generation=self._pins.pinned
+        )
 
     @staticmethod
     def folder_of(pipeline: LivePipeline) -> Path | None:
@@ -219,7 +220,12 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
             self._sockets = None
         if self._kernel is None:
             self._kernel = KernelPorts(
-                self._names, self._cpu_port, self._control_sockets, self._hook, self._pins, self._rps_cpu
+                self._names,
+                self._options.cpu_port,
+                self._control_sockets,
+                self._hook,
+                self._pins,
+                self._rps_cpu,
             )
         return self._kernel
 
@@ -234,15 +240,10 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def _make_loop(self, names: Mapping[int, str], predecessor: PortLoop | None = None) -> PortLoop:
         return PortLoop(
             names,
-            self._cpu_port,
-            self._impairments,
-            self._busy_poll,
-            self._control_sockets,
-            self._shapes,
-            self._priority_queues,
-            self._backpressure,
-            self._pcap,
-            predecessor,
+            self._options,
+            control_sockets=self._control_sockets,
+            backpressure=self._backpressure,
+            old_loop=predecessor,
         )
 
     @property
@@ -269,9 +270,10 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         self._change_ports({**self._names, port: interface})
 
     def remove(self, port: int) -> None:
-        if any(number == port for number, _ in self._impairments):
+        if any(number == port for number, _ in self._options.impairments):
             raise SwitchError(f"Error: port {port} is impaired, and cannot be removed")
-        self._shapes = {number: shape for number, shape in self._shapes.items() if number != port}
+        shapes = {number: shape for number, shape in self._options.shapes.items() if number != port}
+        self._options = replace(self._options, shapes=shapes)
         interface = self._names[port]
         self._change_ports({number: name for number, name in self._names.items() if number != port})
         self._restore_offloads([interface])
@@ -279,11 +281,11 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def _change_ports(self, names: Mapping[int, str]) -> None:
         """Replace the ports; packets in queues are dropped."""
         old_loop = self._require_sockets("adding and removing ports")
-        check_ports(names, self._cpu_port, self._impairments, self._shapes)
+        self._options.check(names)
         added = {number: name for number, name in names.items() if number not in self._names}
         self._unfinished |= self._turn_off_offloads(added)
         try:
-            self._backpressure = _find_backpressure(names, self._impairments)
+            self._backpressure = _find_backpressure(names, self._options.impairments)
             new_loop = self._make_loop(names, predecessor=old_loop)
         except SwitchError:
             self._restore_offloads(added.values())
@@ -298,8 +300,8 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
         """Set rates or depths of queues (`Runtime.queue_set`); a switch without queues creates them."""
         loop = self._require_sockets("changing rates and depths of queues")
-        if priority is not None and not 0 <= priority < self._priority_queues:
-            expected = f"expected 0 to {self._priority_queues - 1} (--priority-queues)"
+        if priority is not None and not 0 <= priority < self._options.priority_queues:
+            expected = f"expected 0 to {self._options.priority_queues - 1} (--priority-queues)"
             raise SwitchError(f"Error: priority {priority}: {expected}")
         if rate is not None and not 0 <= rate <= MAX_RATE:
             raise SwitchError(f"Error: rate: expected 0 (unlimited) to {MAX_RATE} packets/s, got {rate}")
@@ -308,7 +310,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         code, pipeline = None, self._running_pipeline
         if pipeline is not None and not pipeline.queue_record_bytes:  # it was compiled without queues
             compiled = _require_compiled(pipeline, "rates and depths of queues")
-            code = MachineCode(compiled.program, self._priority_queues, buffered=True)
+            code = MachineCode(compiled.program, self._options.priority_queues, buffered=True)
         self._has_queues = True
         self._kernel_obstacle = self._kernel_obstacle or "only the sockets support rates and queues of ports"
         must_stop = code is not None or (depth is not None and not loop.has_room(depth, port, priority))

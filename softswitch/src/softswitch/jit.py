@@ -9,6 +9,7 @@ import struct
 import llvmlite
 import llvmlite.binding as llvm
 
+from nativekit.notices import compiling
 from softswitch import ir
 from softswitch.cache import cached_object, source_key_parts
 from softswitch.codegen.pipeline import build_module
@@ -70,10 +71,11 @@ class MachineCode:
         self, program: ir.Program, priority_queues: int, buffered: bool, target: llvm.TargetMachine
     ) -> bytes:
         """Return the size in bytes of a packet in flight (`_PACKET_SIZE`), followed by the object code."""
-        module, packet_type = build_module(program, self.layout, priority_queues, buffered)
-        module.triple, module.data_layout = target.triple, str(target.target_data)
-        source = str(module)
-        code = cached_object((source, *_host_identity()), lambda: _compile_source(source, target))
+        with compiling("the switch's program"):
+            module, packet_type = build_module(program, self.layout, priority_queues, buffered)
+            module.triple, module.data_layout = target.triple, str(target.target_data)
+            source = str(module)
+            code = cached_object((source, *_host_identity()), lambda: _compile_source(source, target))
         return _PACKET_SIZE.pack(packet_type.get_abi_size(target.target_data)) + code
 
 

@@ -18,7 +18,6 @@ from softswitch.frames.grpc_stream import GrpcStream
 from softswitch.frames.nanomsg import Nanomsg
 from softswitch.frames.pcap_files import PcapFiles
 from softswitch.frames.ports import FramePorts, Transport
-from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
 from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import read_file, read_p4info
@@ -89,20 +88,7 @@ class Machine:
             ports = FramePorts(transport, settings.cpu_port, settings.priority_queues, names)
             ports.on_status = self._server.port_status_changed
             return ports
-        return SwitchPorts(
-            settings.ports,
-            settings.cpu_port,
-            settings.impairments,
-            settings.busy_poll,
-            settings.datapath,
-            settings.priority_queues,
-            Hook(settings.hook),
-            settings.pin,
-            settings.shapes,
-            settings.pcap,
-            trace,
-            settings.rps_cpu,
-        )
+        return SwitchPorts(settings, trace)
 
     def _open_trace(self) -> Trace | None:
         file, program = self._settings.trace, self._settings.program

@@ -147,37 +147,19 @@ class Replica(NamedTuple):
     instance: int = 0
 
 
-class ControlPlane(Protocol):
-    """A loaded program with its state, which the control plane reads and writes.
+class TableOps(Protocol):
+    """Entries and default actions of a program's tables."""
 
-    Names are the fully qualified P4 names of BMv2 JSON and P4Info. The caller assigns the numbers of members,
-    groups, multicast groups and clone sessions. Arguments that `softswitch.checks` refuses, such as an
-    unknown reference or an entry beyond the table's size, raise `StateError` or `TableFull` and change
-    nothing. The caller must not remove a member or group that an entry or group refers to.
-    """
-
-    @property
-    def program(self) -> Program: ...
-
-    def transaction(self, is_atomic: bool = False) -> AbstractContextManager[None]:
-        """Return a context that undoes all writes of its block if the block raises.
-
-        If `is_atomic`, packets see all writes at once; raise `BatchTooLarge` if that is impossible, and
-        change nothing. Only one thread writes. Transactions do not nest, and nothing is read in them.
-        """
-
-    # -- tables
-
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply the writes in order, as one batch between two packets; return one result for each write.
 
         A result is None, or EntryExists, EntryMissing or TableFull; a failed write changes nothing.
         """
 
-    def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
+    def find(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
         """Return the current state of each entry; None for a missing one."""
 
-    def read_entries(self, table: str) -> Iterator[StoredEntry]:
+    def read(self, table: str) -> Iterator[StoredEntry]:
         """Iterate over all entries of a table as of the call, including constant ones.
 
         They are in order of insertion, except that an entry may take the place of a deleted one. Later writes
@@ -185,24 +167,29 @@ class ControlPlane(Protocol):
         records.
         """
 
-    def entry_count(self, table: str) -> int:
+    def count(self, table: str) -> int:
         """Return the number of entries of a table, including constant ones."""
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
         """Replace the table's default action; None restores the program's own."""
 
-    def entry_counter(self, entry: EntryKey) -> CounterValue:
+    def counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter; this and the next two raise `EntryMissing` for unknown entries."""
 
-    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None: ...
+    def set_counter(self, entry: EntryKey, value: CounterValue) -> None: ...
 
-    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
+    def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter; None makes it always green."""
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """Return the time of each entry's last hit in µs since start; 0 for never, -1 for a missing entry."""
 
-    # -- action profiles
+
+class ProfileOps(Protocol):
+    """Members and groups of a program's action profiles.
+
+    The caller assigns their numbers, and must not remove a member or group that an entry or group refers to.
+    """
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
         """Add or change a member; None removes it. Raise `TableFull` beyond `ActionProfile.size` members."""
@@ -214,7 +201,9 @@ class ControlPlane(Protocol):
         groups would list more than `limits.GROUP_MEMBERS_PER_MEMBER * ActionProfile.size` members.
         """
 
-    # -- packet replication
+
+class ReplicationOps(Protocol):
+    """Multicast groups and clone sessions, whose numbers the caller assigns."""
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         """Replicate packets of an `mcast_grp` (1 to 65,535) in this order; an empty list makes no copies."""
@@ -222,7 +211,9 @@ class ControlPlane(Protocol):
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         """Replicate packets cloned to a session (0 to 32,767), truncated to `length` bytes; 0 is no limit."""
 
-    # -- counters, meters, registers, value sets
+
+class CellOps(Protocol):
+    """Indexed counters, meters and registers, and parser value sets."""
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         """Return cells `start` to `stop` - 1 of an indirect counter; `read_register` does so for an array."""
@@ -245,6 +236,49 @@ class ControlPlane(Protocol):
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a parser value set, each with a value for every part of the select."""
+
+
+class ControlPlane(Protocol):
+    """A loaded program with its state, which the control plane reads and writes, by subject.
+
+    Names are the fully qualified P4 names of BMv2 JSON and P4Info. Arguments that `softswitch.checks`
+    refuses, such as an unknown reference or an entry beyond the table's size, raise `StateError` or
+    `TableFull` and change nothing.
+    """
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def tables(self) -> TableOps: ...
+
+    @property
+    def profiles(self) -> ProfileOps: ...
+
+    @property
+    def replication(self) -> ReplicationOps: ...
+
+    @property
+    def cells(self) -> CellOps: ...
+
+    def transaction(self, is_atomic: bool = False) -> AbstractContextManager[None]:
+        """Return a context that undoes all writes of its block if the block raises.
+
+        If `is_atomic`, packets see all writes at once; raise `BatchTooLarge` if that is impossible, and
+        change nothing. Only one thread writes. Transactions do not nest, and nothing is read in them.
+        """
+
+
+METHODS: dict[str, tuple[str, ...]] = {
+    subject: tuple(name for name in vars(interface) if not name.startswith("_"))
+    for subject, interface in (
+        ("tables", TableOps),
+        ("profiles", ProfileOps),
+        ("replication", ReplicationOps),
+        ("cells", CellOps),
+    )
+}
+"""Methods of `ControlPlane` by subject, for code that wraps all of them."""
 
 
 class Pipeline(ControlPlane, Protocol):

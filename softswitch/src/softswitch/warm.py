@@ -22,6 +22,7 @@ from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.plain.scan import UPDATE_COLUMNS, VALUE_COLUMNS
 from softswitch.ports import forwarding
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
@@ -39,7 +40,7 @@ def warm() -> None:
     With two cores or more, a subprocess compiles half of it.
     """
     with _compile_in_subprocess(), _disable_collection():
-        PortLoop({}, cpu_port=1).close()
+        PortLoop({}, PortOptions(cpu_port=1)).close()
         warm_scan()
         warm_encode()
     with _disable_collection():
@@ -50,7 +51,7 @@ def warm_all() -> None:
     """Compile what any switch needs: the loop with queues, impairments and pcap files, too."""
     warm()
     with _disable_collection():
-        PortLoop({}, cpu_port=1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)}).close()
+        PortLoop({}, PortOptions(cpu_port=1, shapes={1: Shape(UNLIMITED, DEFAULT_DEPTH)})).close()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from softswitch.datapath import SwitchPorts
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from softswitch.ports.loop import PortLoop
 from softswitch.queues.shape import DEFAULT_DEPTH
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import compiled
 from switch_harness.net import Net
 from switch_harness.waiting import wait_for
@@ -26,9 +26,9 @@ def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
     net = Net(stack, range(1, 4))
     names = {number: name for number, name in net.names.items() if number != 3}
     frame = (9).to_bytes(6, "big") + bytes(60)
-    with SwitchPorts(names, requested_datapath=Datapath.SOCKETS) as ports:
+    with SwitchPorts(Settings(ports=names, datapath=Datapath.SOCKETS)) as ports:
         pipeline = cast(CompiledPipeline, ports.make(compiled("control")))
-        pipeline.write_entries([EntryWrite(Change.INSERT, FORWARD, (9,), ActionCall(TO, (3,)))])
+        pipeline.tables.write([EntryWrite(Change.INSERT, FORWARD, (9,), ActionCall(TO, (3,)))])
         ports.start(pipeline)
         net.hosts[1].send(frame)
         wait_for(lambda: ports.counters().no_such_port == 1)

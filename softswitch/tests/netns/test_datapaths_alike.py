@@ -18,7 +18,7 @@ from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.probe import probe
 from softswitch.pipeline import ActionCall, Change, ControlPlane, EntryWrite
 from softswitch.ports.report import PortCounters
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.net import ETHERNET, Net, frame, ip, namespace
 from switch_harness.waiting import wait_for
@@ -45,7 +45,7 @@ class Wire:
         prepare: Callable[[ControlPlane], None] = lambda _: None, mtu: int = 1500,
     ) -> None:  # fmt: skip
         self.net = Net(stack, range(1, 6), mtu)
-        self.ports = stack.enter_context(SwitchPorts(self.net.names, requested_datapath=datapath))
+        self.ports = stack.enter_context(SwitchPorts(Settings(ports=self.net.names, datapath=datapath)))
         pipeline = self.ports.make(program)
         if isinstance(pipeline, AttachedPipeline):
             stack.callback(pipeline.close)
@@ -93,7 +93,7 @@ def forwards_to_2(pipeline: ControlPlane) -> None:
     """Return the only entry of program l2: it forwards the address of `frame` to port 2."""
     forward = ActionCall("L2Ingress.forward", (2,))
     key = (int.from_bytes(ETHERNET[:6], "big"),)
-    assert pipeline.write_entries([EntryWrite(Change.INSERT, "L2Ingress.hosts", key, forward)]) == [None]
+    assert pipeline.tables.write([EntryWrite(Change.INSERT, "L2Ingress.hosts", key, forward)]) == [None]
 
 
 def tagged(data: bytes, tags: list[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.host_use import find_host_use
 from softswitch.ports.sockets import PortError
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
 from switch_harness.net import Net, ip
@@ -73,14 +73,14 @@ def test_an_interface_in_use_is_the_sockets(stack: ExitStack, name: str) -> None
     commands, use = USES[name]
     make_use(commands)
     reason = f"s1 {use}, and the kernel's datapath would take its frames from this machine"
-    with SwitchPorts(net.names, requested_datapath=Datapath.AUTO) as ports:
+    with SwitchPorts(Settings(ports=net.names)) as ports:
         assert ports.sockets_reason == (None if use is None else reason)
     for hook in (Hook.TCX, Hook.XDP_GENERIC):
         if use is None:
-            SwitchPorts(net.names, requested_datapath=Datapath.KERNEL, hook=hook).close()
+            SwitchPorts(Settings(ports=net.names, datapath=Datapath.KERNEL, hook=hook.value)).close()
         else:
             with pytest.raises(KernelError) as refused:
-                SwitchPorts(net.names, requested_datapath=Datapath.KERNEL, hook=hook)
+                SwitchPorts(Settings(ports=net.names, datapath=Datapath.KERNEL, hook=hook.value))
             assert str(refused.value) == f"the kernel cannot be the datapath: {reason}"
 
 
@@ -98,7 +98,7 @@ def test_the_loopback_stays_the_machines(stack: ExitStack) -> None:
             answer = stub.Capabilities(p4r.CapabilitiesRequest(), timeout=PATIENCE_S)
         assert answer.p4runtime_api_version
     with pytest.raises(KernelError, match="lo is the loopback"):
-        SwitchPorts({0: "lo"}, requested_datapath=Datapath.KERNEL)
+        SwitchPorts(Settings(ports={0: "lo"}, datapath=Datapath.KERNEL))
 
 
 def refuse_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_the_next_program_is_the_sockets_if_a_port_is_in_use_by_then(
 ) -> None:
     """The sockets run a program that the kernel refuses; then ports change, or an address is added."""
     net, program = Net(stack, range(1, 3)), compiled("wire")
-    with SwitchPorts(net.names, requested_datapath=Datapath.AUTO) as ports:
+    with SwitchPorts(Settings(ports=net.names)) as ports:
         refuse_one(monkeypatch)
         first = ports.make(program)
         assert isinstance(first, CompiledPipeline)

@@ -19,7 +19,7 @@ from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, ControlPlane
 from softswitch.ports.offloads import Offloads, call_in_namespace
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled, insert
 from switch_harness.net import ip
@@ -85,7 +85,7 @@ def start(
     program: Program,
     prepare: Callable[[ControlPlane], None],
 ) -> SwitchPorts:
-    ports = stack.enter_context(SwitchPorts(hosts.ports, requested_datapath=datapath))
+    ports = stack.enter_context(SwitchPorts(Settings(ports=hosts.ports, datapath=datapath)))
     assert ports.datapath is (Datapath.KERNEL if datapath is Datapath.AUTO else datapath), (
         ports.sockets_reason
     )
@@ -143,7 +143,7 @@ def test_datagrams_cross_although_nothing_can_be_turned_off(
     """As without CAP_NET_ADMIN: the sockets finish the checksums, and auto takes the sockets."""
     reason = "s1 is not to be changed"
     monkeypatch.setattr(Offloads, "turn_off", lambda _self, _name: reason)
-    with SwitchPorts(hosts.ports, requested_datapath=Datapath.AUTO) as ports:
+    with SwitchPorts(Settings(ports=hosts.ports)) as ports:
         assert ports.describe_datapath() == f"datapath sockets: {reason}"
     start(stack, hosts, Datapath.SOCKETS, compiled("l2"), forward_by_mac)
     assert hosts.feature(1, "tx-checksumming")

@@ -16,7 +16,7 @@ from softswitch import processes
 from softswitch.datapath import SwitchPorts
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
 from softswitch.queues.shape import BYTE_UNITS, RATE_UNITS, Shape, parse_depth, parse_rate
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS, ecn
 from switch_harness.constructs import compiled
 from switch_harness.net import Net
@@ -35,7 +35,7 @@ def shaped(rates: Sequence[str] = (), queues: Sequence[str] = ()) -> dict[int, S
 @contextmanager
 def switch(net: Net, shapes: Mapping[int, Shape], threshold: int) -> Iterator[SwitchPorts]:
     """Start a switch that forwards from 1 to 2, and marks frames that find two or more waiting."""
-    with SwitchPorts(net.names, requested_datapath=Datapath.AUTO, shapes=shapes) as ports:
+    with SwitchPorts(Settings(ports=net.names, shapes=shapes)) as ports:
         assert ports.datapath is Datapath.SOCKETS
         pipeline = ports.make(compiled("ecn"))
         ecn.mark_from(pipeline, 2, threshold)

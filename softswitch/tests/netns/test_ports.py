@@ -14,6 +14,7 @@ import pytest
 
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from softswitch.ports.sockets import PortError
 from switch_harness.native import Addressed, Stamps, Wires, read_stamp
 from switch_harness.net import CPU, ETHERNET, VLAN, Arrived, Net, addressed, frame, ip
@@ -42,7 +43,7 @@ def test_frames_cross_in_order_and_unchanged(stack: ExitStack) -> None:
 
 def test_vlan_tag_is_kept(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
-    loop = stack.enter_context(PortLoop(net.names, cpu_port=255))
+    loop = stack.enter_context(PortLoop(net.names, PortOptions(255)))
     loop.cpu_socket.settimeout(PATIENCE_S)
     loop.start(Wires({1: [255, 2]}))
     tagged = ETHERNET[:12] + VLAN + frame()[12:]
@@ -164,7 +165,7 @@ def test_impairments_work_in_both_directions(stack: ExitStack) -> None:
         (1, Direction.IN): Impairment(loss=0.05, duplicate=0.05, reorder=0.1),
         (2, Direction.OUT): Impairment(loss=0.05, duplicate=0.05, reorder=0.1),
     }
-    loop = stack.enter_context(PortLoop(net.names, impairments=how))
+    loop = stack.enter_context(PortLoop(net.names, PortOptions(impairments=how)))
     loop.start(Wires({1: [2]}))
     for number in range(count):
         net.hosts[1].send(frame(number))
@@ -187,7 +188,7 @@ def test_impairments_work_in_both_directions(stack: ExitStack) -> None:
 def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:
     ports = range(1, 65)
     net = Net(stack, ports)
-    loop = stack.enter_context(PortLoop(net.names, cpu_port=CPU))
+    loop = stack.enter_context(PortLoop(net.names, PortOptions(CPU)))
     loop.cpu_socket.settimeout(PATIENCE_S)
     loop.start(Addressed())
     everywhere = [*ports, CPU]
@@ -206,7 +207,7 @@ def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:
 @pytest.mark.soak
 def test_64_idle_ports_cost_next_to_nothing(stack: ExitStack) -> None:
     net = Net(stack, range(1, 65))
-    loop = stack.enter_context(PortLoop(net.names, cpu_port=CPU))
+    loop = stack.enter_context(PortLoop(net.names, PortOptions(CPU)))
     loop.start(Wires({1: [64]}))
     net.hosts[1].send(frame())
     assert net.hosts[64].recv(2000) == frame()

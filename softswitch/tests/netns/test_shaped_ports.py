@@ -11,7 +11,7 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
 from softswitch.ports.qdiscs import shaped_interfaces
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.net import Net
@@ -38,7 +38,7 @@ def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands
     net = Net(stack, range(1, 4))
     shape(commands)
     assert shaped_interfaces(net.names.values()).keys() == {"s2"}
-    ports = stack.enter_context(SwitchPorts(net.names, requested_datapath=Datapath.AUTO))
+    ports = stack.enter_context(SwitchPorts(Settings(ports=net.names)))
     assert ports.datapath is Datapath.SOCKETS
     assert ports.describe_datapath().startswith("datapath sockets: s2 is shaped")
     pipeline = ports.make(compiled("ecn"))
@@ -65,7 +65,7 @@ def test_unshaped_interfaces_have_no_queues(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     subprocess.run(["tc", "qdisc", "add", "dev", "s2", "root", "pfifo", "limit", "10"], check=True)
     assert shaped_interfaces(net.names.values()) == {}
-    with SwitchPorts(net.names) as ports:
+    with SwitchPorts(Settings(ports=net.names, datapath=Datapath.SOCKETS)) as ports:
         pipeline = ports.make(compiled("ecn"))
         assert isinstance(pipeline, CompiledPipeline)
         assert pipeline.queue_record_bytes == 0
@@ -74,5 +74,5 @@ def test_unshaped_interfaces_have_no_queues(stack: ExitStack) -> None:
 def test_a_requested_kernel_datapath_ignores_shaping(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     shape(TBF)
-    with SwitchPorts(net.names, requested_datapath=Datapath.KERNEL) as ports:
+    with SwitchPorts(Settings(ports=net.names, datapath=Datapath.KERNEL)) as ports:
         assert ports.datapath is Datapath.KERNEL

@@ -37,7 +37,7 @@ def compiled(name: str) -> Program:
 def insert(
     pipeline: ControlPlane, table: str, key: tuple[int | Masked, ...], action: EntryAction, priority: int = 0
 ) -> EntryKey:
-    results = pipeline.write_entries([EntryWrite(Change.INSERT, table, key, action, priority)])
+    results = pipeline.tables.write([EntryWrite(Change.INSERT, table, key, action, priority)])
     assert results == [None], results
     return EntryKey(table, key, priority)
 
@@ -50,8 +50,8 @@ def no_state(pipeline: ControlPlane) -> None:
 
 
 def fill_value_sets(pipeline: ControlPlane) -> None:
-    pipeline.write_value_set("P.kinds", [(7,), (0x800,), (0xFF01,)])
-    pipeline.write_value_set("P.pairs", [(1, 2), (0x7F, 0x1FF), (3, 5)])
+    pipeline.cells.write_value_set("P.kinds", [(7,), (0x800,), (0xFF01,)])
+    pipeline.cells.write_value_set("P.pairs", [(1, 2), (0x7F, 0x1FF), (3, 5)])
 
 
 def fill_divisors(pipeline: ControlPlane) -> None:
@@ -63,22 +63,22 @@ def fill_divisors(pipeline: ControlPlane) -> None:
 
 
 def replicate(pipeline: ControlPlane) -> None:
-    pipeline.write_multicast_group(1, [Replica(1, 1), Replica(2, 2), Replica(3, 3)])
-    pipeline.write_multicast_group(2, [Replica(2, 9)])
-    pipeline.write_clone_session(1, [Replica(CLONE_PORTS[0])])
-    pipeline.write_clone_session(2, [Replica(CLONE_PORTS[1])])
-    pipeline.write_clone_session(3, [Replica(CLONE_PORTS[0], 7), Replica(CLONE_PORTS[1], 8)])
+    pipeline.replication.write_multicast_group(1, [Replica(1, 1), Replica(2, 2), Replica(3, 3)])
+    pipeline.replication.write_multicast_group(2, [Replica(2, 9)])
+    pipeline.replication.write_clone_session(1, [Replica(CLONE_PORTS[0])])
+    pipeline.replication.write_clone_session(2, [Replica(CLONE_PORTS[1])])
+    pipeline.replication.write_clone_session(3, [Replica(CLONE_PORTS[0], 7), Replica(CLONE_PORTS[1], 8)])
 
 
 def fill_profiles(pipeline: ControlPlane) -> None:
     choices, paths = "Choose.choices", "Choose.paths"
-    pipeline.write_member(choices, 1, ActionCall("Choose.choose", (0x1111,)))
-    pipeline.write_member(choices, 2, ActionCall("Choose.refuse"))
+    pipeline.profiles.write_member(choices, 1, ActionCall("Choose.choose", (0x1111,)))
+    pipeline.profiles.write_member(choices, 2, ActionCall("Choose.refuse"))
     for member in range(1, 6):
-        pipeline.write_member(paths, member, ActionCall("Choose.balance", (member,)))
-    pipeline.write_member(paths, 6, ActionCall("Choose.leave_out"))
-    pipeline.write_group(paths, 1, [1, 2, 3])
-    pipeline.write_group(paths, 2, [4, 5, 6])
+        pipeline.profiles.write_member(paths, member, ActionCall("Choose.balance", (member,)))
+    pipeline.profiles.write_member(paths, 6, ActionCall("Choose.leave_out"))
+    pipeline.profiles.write_group(paths, 1, [1, 2, 3])
+    pipeline.profiles.write_group(paths, 2, [4, 5, 6])
     insert(pipeline, "Choose.profiled", (1,), UseMember(1))
     insert(pipeline, "Choose.profiled", (2,), UseMember(2))
     insert(pipeline, "Choose.selected", (Masked(1, 0xFF),), UseGroup(1), 9)
@@ -102,24 +102,24 @@ def fill_branches(pipeline: ControlPlane) -> None:
 
 
 def fill_no_bits(pipeline: ControlPlane) -> None:
-    pipeline.write_clone_session(1, [Replica(CLONE_PORTS[0])])
+    pipeline.replication.write_clone_session(1, [Replica(CLONE_PORTS[0])])
     insert(pipeline, "Forward.choices", (8,), ActionCall("Forward.put", (5,)))
     insert(pipeline, "Forward.choices", (9,), ActionCall("Forward.put_both", (0, 6)))
 
 
 def fill_meters(pipeline: ControlPlane) -> None:
-    pipeline.write_meter("Measure.packets", 0, MeterConfig(1, 2, 1, 4))
-    pipeline.write_meter("Measure.packets", 1, MeterConfig(200_000, 1, 500_000, 3))
-    pipeline.write_meter("Measure.octets", 0, MeterConfig(1, 40, 1, 100))
-    pipeline.write_meter("Measure.octets", 2, MeterConfig(3_000_000, 30, 7_000_000, 60))
+    pipeline.cells.write_meter("Measure.packets", 0, MeterConfig(1, 2, 1, 4))
+    pipeline.cells.write_meter("Measure.packets", 1, MeterConfig(200_000, 1, 500_000, 3))
+    pipeline.cells.write_meter("Measure.octets", 0, MeterConfig(1, 40, 1, 100))
+    pipeline.cells.write_meter("Measure.octets", 2, MeterConfig(3_000_000, 30, 7_000_000, 60))
     first = insert(pipeline, "Measure.first", (1,), ActionCall("Measure.first_hit"))
     insert(pipeline, "Measure.first", (2,), ActionCall("Measure.first_hit"))
-    pipeline.set_entry_meter(first, MeterConfig(1, 3, 1, 5))
+    pipeline.tables.set_meter(first, MeterConfig(1, 3, 1, 5))
     second = insert(
         pipeline, "Measure.second", (Masked(0x80, 0x80),), ActionCall("Measure.second_hit", (16,))
     )
     insert(pipeline, "Measure.second", (Masked(0x80, 0xFF),), ActionCall("Measure.second_hit", (32,)))
-    pipeline.set_entry_meter(second, MeterConfig(1, 50, 1, 120))
+    pipeline.tables.set_meter(second, MeterConfig(1, 50, 1, 120))
 
 
 # -- frames

@@ -40,7 +40,7 @@ def stored(pipeline: Pipeline) -> Stored:
     found: Stored = {}
     for name, table in pipeline.program.tables.items():
         found["default", name] = reader.default(name)
-        for entry in pipeline.read_entries(name):
+        for entry in pipeline.tables.read(name):
             meter = reader.entry_meter(EntryKey(name, entry.key, entry.priority)) if table.meter else ()
             found["entry", name, entry.key, entry.priority] = (
                 reader.calls(table, entry),
@@ -55,10 +55,10 @@ def stored(pipeline: Pipeline) -> Stored:
     found |= reader.replication()
     for counter in pipeline.program.counters:
         found["counter", counter.name] = [
-            tuple(c) for c in pipeline.read_counter(counter.name, 0, counter.size)
+            tuple(c) for c in pipeline.cells.read_counter(counter.name, 0, counter.size)
         ]
     for register in pipeline.program.registers:
-        found["register", register.name] = pipeline.read_register(register.name, 0, register.size)
+        found["register", register.name] = pipeline.cells.read_register(register.name, 0, register.size)
     for number, meter_array in enumerate(pipeline.program.meters):
         found["meter", meter_array.name] = reader.meters(number)
     for number, value_set in enumerate(pipeline.program.value_sets):
@@ -110,7 +110,7 @@ class _Interpreted(_Resolver):
         return ActionCall(self.pipeline.program.actions[action.action].name, action.args)
 
     def entry_meter(self, key: EntryKey) -> Buckets:
-        return _buckets(self.pipeline._entry(key).meter)
+        return _buckets(self.pipeline.tables._entry(key).meter)
 
     def members(self, profile: int) -> dict[int, ActionCall]:
         return dict(self.pipeline._controls.profiles[profile]._members)
@@ -147,7 +147,7 @@ class _Interpreted(_Resolver):
             (dict(p._members), dict(p._groups), p._grouped_member_count)
             for p in self.pipeline._controls.profiles
         ]
-        return [entries, profiles, list(self.pipeline._replica_count), stored(self.pipeline)]
+        return [entries, profiles, list(self.pipeline.replication._replica_count), stored(self.pipeline)]
 
 
 def _buckets(cell: Any) -> Buckets:
@@ -180,7 +180,7 @@ class _Words(_Resolver):
         )
 
     def entry_meter(self, key: EntryKey) -> Buckets:
-        entries = self.pipeline._entries
+        entries = self.pipeline.tables
         record = int(entries._look_up(entries._encode_keys([key]))[0])
         return self._meter(record + self.layout.tables[key.table].meter)
 
@@ -192,7 +192,7 @@ class _Words(_Resolver):
         return tuple(zip(rates, buckets[1::4], strict=True))
 
     def members(self, profile: int) -> dict[int, ActionCall]:
-        state, layout = self.pipeline._profiles[profile], self.layout.profiles[profile]
+        state, layout = self.pipeline.profiles.by_position[profile], self.layout.profiles[profile]
         calls = {}
         for member, slot in state._members.by_number.items():
             assert state.uses[member_reference(slot)] == UseMember(member)
@@ -202,7 +202,7 @@ class _Words(_Resolver):
         return calls
 
     def groups(self, profile: int) -> dict[int, list[int]]:
-        state, layout = self.pipeline._profiles[profile], self.layout.profiles[profile]
+        state, layout = self.pipeline.profiles.by_position[profile], self.layout.profiles[profile]
         groups = {}
         for group, slot in state._groups.by_number.items():
             assert state.uses[group_reference(slot)] == UseGroup(group)
@@ -254,10 +254,10 @@ class _Words(_Resolver):
                     copy[start : start + table.field_words + 1] = 0
             used = np.flatnonzero(copy)
             parts.append((used.tobytes(), copy[used].tobytes()))
-        for profile in self.pipeline._profiles:
+        for profile in self.pipeline.profiles.by_position:
             slots = [(dict(s.by_number), list(s._free)) for s in (profile._members, profile._groups)]
             parts.append((slots, dict(profile.uses), _pool(profile._pool)))
-        return [*parts, _pool(self.pipeline._replication._pool), len(getattr(memory, "_pending_changes", ()))]
+        return [*parts, _pool(self.pipeline.replication._pool), len(getattr(memory, "_pending_changes", ()))]
 
 
 def _pool(pool: Any) -> object:

@@ -58,7 +58,7 @@ def forward(pipeline: ControlPlane, port: int, to: int) -> None:
 
 
 def copy(pipeline: ControlPlane, port: int, to: int, count: int) -> None:
-    pipeline.write_multicast_group(1, [Replica(to, instance) for instance in range(1, count + 1)])
+    pipeline.replication.write_multicast_group(1, [Replica(to, instance) for instance in range(1, count + 1)])
     insert(pipeline, "Send.ports", (port,), ActionCall("Send.copy", (1,)))
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import Enum
 from typing import Any
+from unittest.mock import patch
 
-from softswitch.pipeline import ControlPlane
+from softswitch.pipeline import METHODS
 
-FUNCTIONS = [
-    name
-    for name, value in vars(ControlPlane).items()
-    if callable(value) and not name.startswith("_") and name != "transaction"
-]
-"""The pipeline's functions, but for `transaction`, which runs what may fail."""
-WRITES = [name for name in FUNCTIONS if name.startswith(("write_", "fill_", "set_"))]
+FUNCTIONS = [f"{subject}.{name}" for subject, names in METHODS.items() for name in names]
+"""The pipeline's functions by subject, but for `transaction`, which runs what may fail."""
+WRITES = [name for name in FUNCTIONS if name.partition(".")[2].startswith(("write", "fill_", "set_"))]
 STORES = ("store", "store_cells")
 """Functions of the memory of a pipeline, which its functions call once or several times."""
 
@@ -54,23 +51,18 @@ def faulty(
     """Let the pipeline fail within the block, at a call of these functions."""
     calls = Calls()
     calls.fails_at = fails_at
-    target, names = pipeline, list(functions)
+    names = list(functions)
     if fault is Fault.WITHIN:
-        target, names = pipeline._memory, list(STORES)
+        names = [f"_memory.{name}" for name in STORES]
     elif fault is Fault.APPLYING:
-        target, names = pipeline._memory, ["_run"]
-    replaced = {name: getattr(target, name) for name in names if hasattr(target, name)}
-    shadowed = {name for name in replaced if name in vars(target)}
-    for name, function in replaced.items():
-        setattr(target, name, _failing(function, calls, fault))
-    try:
+        names = ["_memory._run"]
+    with ExitStack() as replacements:
+        for subject, _, name in (name.partition(".") for name in names):
+            target = getattr(pipeline, subject)
+            if hasattr(target, name):
+                function = _failing(getattr(target, name), calls, fault)
+                replacements.enter_context(patch.object(target, name, function))
         yield calls
-    finally:
-        for name, function in replaced.items():
-            if name in shadowed:
-                setattr(target, name, function)
-            else:
-                delattr(target, name)
 
 
 def _failing(function: Callable[..., Any], calls: Calls, fault: Fault) -> Callable[..., Any]:

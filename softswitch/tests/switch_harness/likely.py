@@ -34,7 +34,7 @@ class Palette:
                 for part, value, _ in _parts(program, state, case):
                     self._constants.setdefault(_width(program, part), set()).add(value)
         for table in program.tables.values():
-            for entry in prepared.read_entries(table.name):
+            for entry in prepared.tables.read(table.name):
                 for field, match in zip(table.key, entry.key, strict=True):
                     value = match if isinstance(match, int) else match[0]
                     self._constants.setdefault(field.width, set()).add(value)
@@ -79,12 +79,12 @@ class LikelyDrawer(P4RuntimeDrawer):
         return lambda pipeline: self._insert(pipeline, write)
 
     def _insert(self, pipeline: ControlPlane, write: EntryWrite) -> None:
-        if pipeline.write_entries([write]) == [None]:
+        if pipeline.tables.write([write]) == [None]:
             self.entries.append(EntryKey(write.table, write.key, write.priority))
 
     def take_back(self, pipeline: ControlPlane) -> None:
         entry = self.entries.pop()
-        pipeline.write_entries([EntryWrite(Change.DELETE, entry.table, entry.key, None, entry.priority)])
+        pipeline.tables.write([EntryWrite(Change.DELETE, entry.table, entry.key, None, entry.priority)])
 
     def _match_of(self, part: ir.KeyField, value: int) -> ir.Match:
         ones, is_whole = (1 << part.width) - 1, self.random.random() < 0.5

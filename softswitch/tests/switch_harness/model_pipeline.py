@@ -43,20 +43,23 @@ class Profile:
 
 
 class ModelPipeline:
-    """A `Pipeline` without packets. Its state is in plain attributes, by P4 name."""
+    """A `Pipeline` without packets. Its state is in plain attributes, by P4 name.
+
+    It has the methods of all subjects of `ControlPlane`.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.tables: dict[str, dict[Key, StoredEntry]] = {}
+        self.entries: dict[str, dict[Key, StoredEntry]] = {}
         for name, table in program.tables.items():
             entries = [
                 StoredEntry(entry.key, self._call(entry.invocation), entry.priority)
                 for entry in table.const_entries
             ]
-            self.tables[name] = {(entry.key, entry.priority): entry for entry in entries}
+            self.entries[name] = {(entry.key, entry.priority): entry for entry in entries}
         self.defaults: dict[str, EntryAction | None] = {name: None for name in program.tables}
         self.entry_meters: dict[EntryKey, MeterConfig] = {}
-        self.profiles = {profile.name: Profile() for profile in program.profiles}
+        self.profile_states = {profile.name: Profile() for profile in program.profiles}
         self.sizes = {profile.name: profile.size for profile in program.profiles}
         self.multicast: dict[int, list[Replica]] = {}
         self.clones: dict[int, tuple[list[Replica], int]] = {}
@@ -65,6 +68,12 @@ class ModelPipeline:
         self.registers = {r.name: [0] * r.size for r in program.registers}
         self.value_sets: dict[str, list[tuple[int, ...]]] = {v.name: [] for v in program.value_sets}
         self.batches: list[int] = []
+
+    @property
+    def tables(self) -> ModelPipeline:
+        return self
+
+    profiles = replication = cells = tables
 
     def _call(self, invocation) -> ActionCall:  # type: ignore[no-untyped-def]  # tests are not checked strictly
         return ActionCall(self.program.actions[invocation.action].name, invocation.args)
@@ -100,12 +109,12 @@ class ModelPipeline:
 
     # -- tables
 
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         self.batches.append(len(writes))
         return [self._write(write) for write in writes]
 
     def _write(self, write: EntryWrite) -> Exception | None:
-        entries, key = self.tables[write.table], (write.key, write.priority)
+        entries, key = self.entries[write.table], (write.key, write.priority)
         old = entries.get(key)
         if write.change is Change.INSERT:
             if old is not None:
@@ -130,32 +139,32 @@ class ModelPipeline:
         number = self.program.tables[table].profile
         assert isinstance(action, ActionCall) == (number is None)
         if number is not None:
-            profile = self.profiles[self.program.profiles[number].name]
+            profile = self.profile_states[self.program.profiles[number].name]
             match action:
                 case UseMember(member):
                     assert member in profile.members
                 case UseGroup(group):
                     assert group in profile.groups
 
-    def find_entries(self, keys: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        return [self.tables[key.table].get((key.key, key.priority)) for key in keys]
+    def find(self, keys: Sequence[EntryKey]) -> list[StoredEntry | None]:
+        return [self.entries[key.table].get((key.key, key.priority)) for key in keys]
 
-    def read_entries(self, table: str) -> Iterator[StoredEntry]:
-        return iter(list(self.tables[table].values()))
+    def read(self, table: str) -> Iterator[StoredEntry]:
+        return iter(list(self.entries[table].values()))
 
-    def entry_count(self, table: str) -> int:
-        return len(self.tables[table])
+    def count(self, table: str) -> int:
+        return len(self.entries[table])
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self.defaults[table] = action
 
-    def entry_counter(self, entry: EntryKey) -> CounterValue:
+    def counter(self, entry: EntryKey) -> CounterValue:
         return self._entry(entry).counter
 
-    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
+    def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
         self._update(entry, self._entry(entry)._replace(counter=value))
 
-    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
+    def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         self._entry(entry)
         if config is None:
             self.entry_meters.pop(entry, None)
@@ -163,26 +172,26 @@ class ModelPipeline:
             self.entry_meters[entry] = config
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
+        return [-1 if found is None else found.last_hit for found in self.find(entries)]
 
     def hit(self, entry: EntryKey, now: int) -> None:
         self._update(entry, self._entry(entry)._replace(last_hit=now))
 
     def _entry(self, key: EntryKey) -> StoredEntry:
-        (found,) = self.find_entries([key])
+        (found,) = self.find([key])
         if found is None:
             raise EntryMissing()
         return found
 
     def _update(self, key: EntryKey, entry: StoredEntry) -> None:
-        self.tables[key.table][key.key, key.priority] = entry
+        self.entries[key.table][key.key, key.priority] = entry
 
     # -- action profiles
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
-        members = self.profiles[profile].members
+        members = self.profile_states[profile].members
         if action is None:
-            assert not any(member in group for group in self.profiles[profile].groups.values())
+            assert not any(member in group for group in self.profile_states[profile].groups.values())
             assert not self._is_used(profile, UseMember(member))
             del members[member]
         else:
@@ -190,12 +199,12 @@ class ModelPipeline:
             assert len(members) <= self.sizes[profile]
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
-        groups = self.profiles[profile].groups
+        groups = self.profile_states[profile].groups
         if members is None:
             assert not self._is_used(profile, UseGroup(group))
             del groups[group]
         else:
-            assert set(members) <= self.profiles[profile].members.keys()
+            assert set(members) <= self.profile_states[profile].members.keys()
             groups[group] = list(members)
             assert len(groups) <= self.sizes[profile]
             assert sum(map(len, groups.values())) <= GROUP_MEMBERS_PER_MEMBER * self.sizes[profile]
@@ -205,7 +214,7 @@ class ModelPipeline:
             isinstance(entry.action, type(action)) and entry.action == action
             for name, table in self.program.tables.items()
             if table.profile is not None and self.program.profiles[table.profile].name == profile
-            for entry in self.tables[name].values()
+            for entry in self.entries[name].values()
         )
 
     # -- packet replication

@@ -48,14 +48,14 @@ class P4RuntimeDrawer(StateDrawer):
         table = self.random.choice(self.changeable())
         calls = [self.program.actions[index] for index in table.actions]
         action = None if self.random.random() < 0.3 else self.call(calls)
-        return lambda pipeline: pipeline.set_default(table.name, action)
+        return lambda pipeline: pipeline.tables.set_default(table.name, action)
 
     def entry_counter(self) -> Write:
         counted = [entry for entry in self.entries if self.program.tables[entry.table].has_counter]
         if not counted:
             return lambda _: None
         entry, value = self.random.choice(counted), CounterValue(self.number(20), self.number(20))
-        return lambda pipeline: pipeline.set_entry_counter(entry, value)
+        return lambda pipeline: pipeline.tables.set_counter(entry, value)
 
     # -- profiles
 
@@ -88,15 +88,15 @@ class P4RuntimeDrawer(StateDrawer):
         random.shuffle(chosen)
         group = random.randrange(1, 5)
         self.members[profile.name][-group] = set(chosen)
-        return lambda pipeline: pipeline.write_group(profile.name, group, chosen)
+        return lambda pipeline: pipeline.profiles.write_group(profile.name, group, chosen)
 
     def removal(self) -> Write:
         random = self.random
         profile = random.choice(self.program.profiles)
         number = random.randrange(1, 7)
         if profile.selector is not None and random.random() < 0.5:
-            return lambda pipeline: pipeline.write_group(profile.name, number, None)
-        return lambda pipeline: pipeline.write_member(profile.name, number, None)
+            return lambda pipeline: pipeline.profiles.write_group(profile.name, number, None)
+        return lambda pipeline: pipeline.profiles.write_member(profile.name, number, None)
 
     # -- replication
 
@@ -108,10 +108,10 @@ class P4RuntimeDrawer(StateDrawer):
     def clone_session(self) -> Write:
         """Replace a session, without a length, which PI refuses for BMv2."""
         session, replicas = self.random.randrange(4), self.replicas()
-        return lambda pipeline: pipeline.write_clone_session(session, replicas)
+        return lambda pipeline: pipeline.replication.write_clone_session(session, replicas)
 
     def end_of_replication(self) -> Write:
         number = self.random.randrange(1, 4)
         if self.random.random() < 0.5:
-            return lambda pipeline: pipeline.write_multicast_group(number, [])
-        return lambda pipeline: pipeline.write_clone_session(number, [])
+            return lambda pipeline: pipeline.replication.write_multicast_group(number, [])
+        return lambda pipeline: pipeline.replication.write_clone_session(number, [])

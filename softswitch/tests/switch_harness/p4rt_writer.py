@@ -39,7 +39,9 @@ def timeless(config: MeterConfig) -> MeterConfig:
 
 
 class P4RuntimeWriter:
-    """The writing half of a `Pipeline`. `send` takes an update and returns whether it was applied.
+    """The writing half of a `Pipeline`, with the methods of all its subjects.
+
+    `send` takes an update and returns whether it was applied.
 
     What is there is modified, what is not is inserted. Refusals are the target's own, and raise nothing.
     With each write of an entry its meter is reset, as a P4Runtime server has to do ("Direct resources");
@@ -52,6 +54,12 @@ class P4RuntimeWriter:
         metered = {meter.direct_table_id for meter in p4info.direct_meters}
         self._metered = {table.preamble.name for table in p4info.tables if table.preamble.id in metered}
         self._there: set[tuple[object, ...]] = set()
+
+    @property
+    def tables(self) -> P4RuntimeWriter:
+        return self
+
+    profiles = replication = cells = tables
 
     def _put_or_remove(self, entity: p4r.Entity, is_put: bool, *identity: object) -> None:
         """Insert or modify what has this identity, or delete it, whether it is there or not."""
@@ -66,13 +74,13 @@ class P4RuntimeWriter:
 
     # -- tables
 
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[str | None]:
+    def write(self, writes: Sequence[EntryWrite]) -> list[str | None]:
         return [None if self._write_entry(write) else "refused" for write in writes]
 
     def _write_entry(self, write: EntryWrite) -> bool:
         is_done = self._send(self._update(write))
         if is_done and write.change is not Change.DELETE and write.table in self._metered:
-            self.set_entry_meter(EntryKey(write.table, write.key, write.priority), None)
+            self.set_meter(EntryKey(write.table, write.key, write.priority), None)
         return is_done
 
     def _update(self, write: EntryWrite) -> p4r.Update:
@@ -87,10 +95,10 @@ class P4RuntimeWriter:
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self._modify(self._encoder.default(table, action))
 
-    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
+    def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
         self._modify(self._encoder.entry_counter(entry, value))
 
-    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
+    def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         self._modify(self._encoder.entry_meter(entry, config and timeless(config)))
 
     # -- action profiles; None deletes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ from hypothesis import HealthCheck, settings
 from softswitch.errors import Bmv2NotFound
 from softswitch.kernel.probe import probe
 from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
+from switch_harness import durations
 from switch_harness.effort import FAST_SHARE, SOAK_TIMES
-from switch_harness.namespaces import namespaced_python
+from switch_harness.namespaces import is_namespaced, namespaced_python
 
 # No deadline: the time of an example depends on the machine and on its other load.
 _ALL = settings.get_profile("default").max_examples
@@ -34,17 +36,49 @@ PYTHON = pytest.StashKey["str | None"]()
 """Python command of pytest-xdist's workers, if each gets separate namespaces."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record-durations",
+        action="store_true",
+        help=f"write the durations of all tests into {durations.FILE}, by which processes share them",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Restore the default handling of SIGINT, which a script's background jobs and their children ignore.
 
     Child processes import this checkout, wherever `.venv` was made, and share their bytecode: to rewrite the
     assertions of all tests takes each xdist worker 12 s.
     """
+    if _needs_namespaces(config):
+        _restart_in_namespaces(config)
     config.addinivalue_line("markers", "no_cover: disables coverage (of pytest-cov, which is optional)")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, config.getini("pythonpath")))
+    if config.getoption("record_durations", False) and "PYTEST_XDIST_WORKER" not in os.environ:
+        from switch_harness.scheduling import unit_of
+
+        recorder = durations.DurationRecorder(config.rootpath / durations.FILE, unit_of)
+        config.pluginmanager.register(recorder)
+
+
+def _needs_namespaces(config: pytest.Config) -> bool:
+    """Return whether root's tests would run in this process, and find the machine's runs and interfaces."""
+    is_pytest = Path(sys.argv[0]).parent.name == "pytest" or Path(sys.argv[0]).name in ("pytest", "py.test")
+    is_alone = not (config.getoption("numprocesses", None) or config.getoption("tx", None))
+    runs_tests = not config.option.collectonly and "PYTEST_XDIST_WORKER" not in os.environ
+    return is_pytest and is_alone and runs_tests and os.geteuid() == 0 and not is_namespaced()
+
+
+def _restart_in_namespaces(config: pytest.Config) -> None:
+    """Replace this process by the same session in separate namespaces, if these can be made."""
+    if (python := namespaced_python()) is None:
+        return
+    command = [*shlex.split(python), "-m", "pytest", *map(str, config.invocation_params.args)]
+    config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+    os.execv(command[0], command)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist is optional

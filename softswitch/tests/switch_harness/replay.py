@@ -143,6 +143,6 @@ class ObservedPair:
     def check_state(self) -> None:
         assert cells(self.observed) == cells(self.alone)
         for (name, index), value in self.replay.registers.items():
-            assert self.observed.read_register(name, index, index + 1) == [value]
+            assert self.observed.cells.read_register(name, index, index + 1) == [value]
         for (name, index), (packets, octets) in self.replay.counters.items():
-            assert self.observed.read_counter(name, index, index + 1) == [(packets, octets)]
+            assert self.observed.cells.read_counter(name, index, index + 1) == [(packets, octets)]

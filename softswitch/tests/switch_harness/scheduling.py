@@ -1,4 +1,4 @@
-"""Assignment of tests to the processes of pytest-xdist.
+"""Assignment of tests to the processes of pytest-xdist, the longest first.
 
 It depends on the folder and file of a test, and not on xdist's groups: pytest 9.2 does not see what xdist 3.8
 adds to a test's name.
@@ -6,46 +6,53 @@ adds to a test's name.
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-NETWORKS = ("tests/mininet/", "tests/netns/")
-_TOGETHER = ("golden", "reduce", "simulator", "switchml")
-AS_ONE = (
-    *(f"tests/unit/{folder}/" for folder in _TOGETHER),
-    *(f"packages/{package}/tests/unit/" for package in ("answers", "dense", "policies")),
-)
+from switch_harness.durations import read_durations
+
+_NETWORK = re.compile(r"(^|/)tests/(mininet|netns)/")
+_MININET = re.compile(r"(^|/)tests/mininet/")
+_NEW_RUN_S = 10.0
+_TOGETHER = re.compile(r"tests/unit/(golden|simulator)/|packages/(answers|dense|policies)/tests/unit/")
+"""Folders whose tests share what they make once, or have compiled, and what no other test needs."""
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the unit of work that a test belongs to, whose tests run in one process, one after the other.
+
+    It is the test's module, whose tests share fixtures and caches, or one of a few folders. Tests of networks
+    share nothing, as they start processes, and take long: each is a unit.
+    """
+    if folder := _TOGETHER.match(nodeid):
+        return folder[0]
+    return nodeid if _NETWORK.search(nodeid) else nodeid.partition("::")[0]
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """A test goes to whichever process is free; with all of its module, where that makes something once.
+    """A unit of work goes to whichever process is free, the longest first, by the durations in a file.
 
-    The tests of some folders go together: what they make once, or have compiled, no other test needs.
-
-    In the order of their names: networks, which take long, are not last. Where there is but one network for
-    all processes, all of these go to one.
+    So all processes end at about the same time. Where there is but one network for all processes, all tests
+    of networks go to one process.
     """
 
     def __init__(self, config: pytest.Config, log: Any, *, is_one_network: bool) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
-        self._root = config.rootpath
+        self._durations = read_durations(config)
         self._is_one_network = is_one_network
 
     def _split_scope(self, nodeid: str) -> str:
-        if self._is_one_network and nodeid.startswith(NETWORKS):
-            return "networks"
-        folder = next((each for each in AS_ONE if nodeid.startswith(each)), "")
-        if folder:
-            return folder
-        module = nodeid.partition("::")[0]
-        return module if _is_shared(self._root / module) else nodeid
+        return "networks" if self._is_one_network and _NETWORK.search(nodeid) else unit_of(nodeid)
 
+    def _assign_work_unit(self, node: Any) -> None:
+        self.workqueue.move_to_end(max(self.workqueue, key=self._expected_seconds), last=False)
+        super()._assign_work_unit(node)
 
-@cache
-def _is_shared(module: Path) -> bool:
-    return 'scope="module"' in module.read_text()
+    def _expected_seconds(self, unit: str) -> float:
+        """Return the duration of a unit; without one in the file, a run of Mininet's comes before others."""
+        tests = {unit_of(nodeid) for nodeid in self.workqueue[unit]}
+        return sum(self._durations.get(each, _NEW_RUN_S if _MININET.search(each) else 0.0) for each in tests)

@@ -36,7 +36,7 @@ class StateDrawer:
         self.program = program = prepared.program
         self.random = random
         self.taken = {
-            name: {entry.priority for entry in prepared.read_entries(name)} for name in program.tables
+            name: {entry.priority for entry in prepared.tables.read(name)} for name in program.tables
         }
         self.entries: list[EntryKey] = []
         self.members: dict[str, dict[int, set[int]]] = {p.name: {} for p in program.profiles}
@@ -87,7 +87,7 @@ class StateDrawer:
         if change is not Change.DELETE and action is None:
             return lambda _: None
         write = EntryWrite(change, table.name, entry.key, action, entry.priority)
-        return lambda pipeline: [type(result) for result in pipeline.write_entries([write])]
+        return lambda pipeline: [type(result) for result in pipeline.tables.write([write])]
 
     def most_entries(self, table: ir.Table) -> int:
         """Return the number of entries to try, which is more than the table holds."""
@@ -141,7 +141,7 @@ class StateDrawer:
         if not metered:
             return lambda _: None
         entry, config = self.random.choice(metered), self.config()
-        return lambda pipeline: _outcome(lambda: pipeline.set_entry_meter(entry, config))
+        return lambda pipeline: _outcome(lambda: pipeline.tables.set_meter(entry, config))
 
     # -- profiles; a group is noted under its negative number
 
@@ -152,7 +152,7 @@ class StateDrawer:
         member = self.random.randrange(1, 7)
         call = self.call([self.program.actions[index] for index in names.values()])
         self.members[profile.name][member] = set()
-        return lambda pipeline: _outcome(lambda: pipeline.write_member(profile.name, member, call))
+        return lambda pipeline: _outcome(lambda: pipeline.profiles.write_member(profile.name, member, call))
 
     def group(self) -> Write:
         profile = self.random.choice([p for p in self.program.profiles if p.selector is not None])
@@ -160,7 +160,7 @@ class StateDrawer:
         chosen = [m for m in known if self.random.random() < 0.7]
         group = self.random.randrange(1, 5)
         self.members[profile.name][-group] = set(chosen)
-        return lambda pipeline: _outcome(lambda: pipeline.write_group(profile.name, group, chosen))
+        return lambda pipeline: _outcome(lambda: pipeline.profiles.write_group(profile.name, group, chosen))
 
     # -- replication
 
@@ -171,12 +171,12 @@ class StateDrawer:
 
     def multicast_group(self) -> Write:
         group, replicas = self.random.randrange(1, 4), self.replicas()
-        return lambda pipeline: pipeline.write_multicast_group(group, replicas)
+        return lambda pipeline: pipeline.replication.write_multicast_group(group, replicas)
 
     def clone_session(self) -> Write:
         session, replicas = self.random.randrange(4), self.replicas()
         length = self.random.choice([0, 0, 5, 14, 60])
-        return lambda pipeline: pipeline.write_clone_session(session, replicas, length)
+        return lambda pipeline: pipeline.replication.write_clone_session(session, replicas, length)
 
     # -- cells
 
@@ -189,7 +189,7 @@ class StateDrawer:
     def meter(self) -> Write:
         meter = self.random.choice(self.program.meters)
         index, config = self.random.randrange(meter.size), self.config()
-        return lambda pipeline: pipeline.write_meter(meter.name, index, config)
+        return lambda pipeline: pipeline.cells.write_meter(meter.name, index, config)
 
     def value_set(self) -> Write:
         chosen = self.random.choice(self.program.value_sets)
@@ -197,17 +197,17 @@ class StateDrawer:
             tuple(self.number(width) for width in chosen.widths)
             for _ in range(self.random.randrange(chosen.size + 1))
         ]
-        return lambda pipeline: pipeline.write_value_set(chosen.name, members)
+        return lambda pipeline: pipeline.cells.write_value_set(chosen.name, members)
 
     def register(self) -> Write:
         register = self.random.choice(self.program.registers)
         index, value = self.random.randrange(register.size), self.number(register.width)
-        return lambda pipeline: pipeline.write_register(register.name, index, value)
+        return lambda pipeline: pipeline.cells.write_register(register.name, index, value)
 
     def counter(self) -> Write:
         counter = self.random.choice(self.program.counters)
         index, value = self.random.randrange(counter.size), CounterValue(*(self.number(20) for _ in range(2)))
-        return lambda pipeline: pipeline.write_counter(counter.name, index, value)
+        return lambda pipeline: pipeline.cells.write_counter(counter.name, index, value)
 
 
 def _outcome(write: Callable[[], None]) -> type | None:
@@ -222,9 +222,9 @@ def cells(pipeline: ControlPlane, entries: Sequence[EntryKey] = ()) -> object:
     """All that packets leave behind: registers, counters, entries with their counters and hits."""
     program = pipeline.program
     return (
-        [pipeline.read_register(r.name, 0, r.size) for r in program.registers],
-        [pipeline.read_counter(c.name, 0, c.size) for c in program.counters],
-        [sorted(map(repr, pipeline.read_entries(name))) for name in program.tables],
-        pipeline.find_entries(entries),
-        pipeline.last_hits([e for e in entries if program.tables[e.table].has_idle_timeout]),
+        [pipeline.cells.read_register(r.name, 0, r.size) for r in program.registers],
+        [pipeline.cells.read_counter(c.name, 0, c.size) for c in program.counters],
+        [sorted(map(repr, pipeline.tables.read(name))) for name in program.tables],
+        pipeline.tables.find(entries),
+        pipeline.tables.last_hits([e for e in entries if program.tables[e.table].has_idle_timeout]),
     )

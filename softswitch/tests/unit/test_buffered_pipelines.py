@@ -109,8 +109,12 @@ def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
 def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
     both = Both(CONSTRUCTS["replication"])
     for pipeline in (both.oracle, both.fast):
-        pipeline.write_multicast_group(1, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
-        pipeline.write_clone_session(2, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
+        pipeline.replication.write_multicast_group(
+            1, [Replica(1, instance) for instance in range(MAX_PASSES + 9)]
+        )
+        pipeline.replication.write_clone_session(
+            2, [Replica(1, instance) for instance in range(MAX_PASSES + 9)]
+        )
     both.enter(1, bytes([2, 1, 0, 1]) + bytes(12), 0, 0)  # to group 1
     assert both.last == MAX_PASSES - 1
     both.waiting.clear()

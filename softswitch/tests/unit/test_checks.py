@@ -44,32 +44,32 @@ def insert(table: str, match: ir.Match, action: EntryAction, priority: int = 0) 
 @pytest.mark.parametrize("group", [0, -1, 1 << 16, 70_000])
 def test_multicast_groups_have_the_numbers_of_mcast_grp(make: Make, group: int) -> None:
     with pytest.raises(StateError, match=f"multicast group: expected a number from 1 to 65535, got {group}"):
-        make(REPLICATION).write_multicast_group(group, [Replica(1)])
+        make(REPLICATION).replication.write_multicast_group(group, [Replica(1)])
 
 
 @both
 @pytest.mark.parametrize("session", [-1, 1 << 15])
 def test_clone_sessions_have_the_numbers_that_a_clone_can_name(make: Make, session: int) -> None:
     with pytest.raises(StateError, match=f"clone session: expected a number from 0 to 32767, got {session}"):
-        make(REPLICATION).write_clone_session(session, [Replica(1)])
+        make(REPLICATION).replication.write_clone_session(session, [Replica(1)])
 
 
 @both
 def test_groups_and_sessions_share_the_room_for_replicas(make: Make) -> None:
     pipeline = make(REPLICATION)
-    pipeline.write_multicast_group(1, [Replica(1, n) for n in range(MAX_REPLICAS - 2)])
-    pipeline.write_clone_session(1, [Replica(1), Replica(2)])
+    pipeline.replication.write_multicast_group(1, [Replica(1, n) for n in range(MAX_REPLICAS - 2)])
+    pipeline.replication.write_clone_session(1, [Replica(1), Replica(2)])
     full = f"they hold {MAX_REPLICAS} replicas together"
     with pytest.raises(TableFull, match=full):
-        pipeline.write_multicast_group(2, [Replica(1)])
+        pipeline.replication.write_multicast_group(2, [Replica(1)])
     with pytest.raises(TableFull, match=full):
-        pipeline.write_clone_session(1, [Replica(1)] * 3)
-    pipeline.write_clone_session(1, [Replica(1)])
-    pipeline.write_multicast_group(2, [Replica(1)])
+        pipeline.replication.write_clone_session(1, [Replica(1)] * 3)
+    pipeline.replication.write_clone_session(1, [Replica(1)])
+    pipeline.replication.write_multicast_group(2, [Replica(1)])
     with pytest.raises(TableFull, match=full):
-        pipeline.write_multicast_group(3, [Replica(1)])
+        pipeline.replication.write_multicast_group(3, [Replica(1)])
     with pytest.raises(TableFull, match=full):
-        make(REPLICATION).write_multicast_group(1, [Replica(1)] * (MAX_REPLICAS + 1))
+        make(REPLICATION).replication.write_multicast_group(1, [Replica(1)] * (MAX_REPLICAS + 1))
 
 
 # -- action profiles
@@ -78,69 +78,69 @@ def test_groups_and_sessions_share_the_room_for_replicas(make: Make) -> None:
 @both
 def test_groups_of_a_profile_share_the_room_for_members(make: Make) -> None:
     pipeline = make(PROFILES)
-    pipeline.write_member(PATHS, 1, MEMBER)
+    pipeline.profiles.write_member(PATHS, 1, MEMBER)
     maximum = GROUP_MEMBERS_PER_MEMBER * 16
-    pipeline.write_group(PATHS, 1, [1] * (maximum - 1))
-    pipeline.write_group(PATHS, 2, [1])
+    pipeline.profiles.write_group(PATHS, 1, [1] * (maximum - 1))
+    pipeline.profiles.write_group(PATHS, 2, [1])
     full = f"action profile {PATHS} is full: its groups hold {maximum} members"
     with pytest.raises(TableFull, match=full):
-        pipeline.write_group(PATHS, 2, [1, 1])
+        pipeline.profiles.write_group(PATHS, 2, [1, 1])
     with pytest.raises(TableFull, match=full):
-        pipeline.write_group(PATHS, 3, [1])
-    pipeline.write_group(PATHS, 1, [1] * (maximum - 2))
-    pipeline.write_group(PATHS, 2, [1, 1])
+        pipeline.profiles.write_group(PATHS, 3, [1])
+    pipeline.profiles.write_group(PATHS, 1, [1] * (maximum - 2))
+    pipeline.profiles.write_group(PATHS, 2, [1, 1])
 
 
 @both
 def test_a_profile_has_its_declared_size(make: Make) -> None:
     pipeline = make(PROFILES)
     for number in range(16):
-        pipeline.write_member(PATHS, number, MEMBER)
-        pipeline.write_group(PATHS, number, [number])
+        pipeline.profiles.write_member(PATHS, number, MEMBER)
+        pipeline.profiles.write_group(PATHS, number, [number])
     for number in range(16):
-        pipeline.write_member(PATHS, number, MEMBER)
-        pipeline.write_group(PATHS, number, [number])
+        pipeline.profiles.write_member(PATHS, number, MEMBER)
+        pipeline.profiles.write_group(PATHS, number, [number])
     with pytest.raises(TableFull, match=f"{PATHS} has no room for member 16: it holds its 16 members"):
-        pipeline.write_member(PATHS, 16, MEMBER)
+        pipeline.profiles.write_member(PATHS, 16, MEMBER)
     with pytest.raises(TableFull, match=f"{PATHS} has no room for group 16: it holds its 16 groups"):
-        pipeline.write_group(PATHS, 16, [1])
-    pipeline.write_group(PATHS, 3, None)
-    pipeline.write_group(PATHS, 16, [1])
-    pipeline.write_member(PATHS, 3, None)
-    pipeline.write_member(PATHS, 16, MEMBER)
+        pipeline.profiles.write_group(PATHS, 16, [1])
+    pipeline.profiles.write_group(PATHS, 3, None)
+    pipeline.profiles.write_group(PATHS, 16, [1])
+    pipeline.profiles.write_member(PATHS, 3, None)
+    pipeline.profiles.write_member(PATHS, 16, MEMBER)
 
 
 @both
 def test_members_and_groups_may_be_removed_that_are_not_there(make: Make) -> None:
     pipeline = make(PROFILES)
-    pipeline.write_member(PATHS, 1, None)
-    pipeline.write_group(PATHS, 1, None)
-    pipeline.write_member(PATHS, 1, MEMBER)
+    pipeline.profiles.write_member(PATHS, 1, None)
+    pipeline.profiles.write_group(PATHS, 1, None)
+    pipeline.profiles.write_member(PATHS, 1, MEMBER)
 
 
 @both
 def test_a_member_has_an_action_of_its_profile(make: Make) -> None:
     pipeline = make(PROFILES)
     with pytest.raises(StateError, match=f"action profile {PATHS} has no action Choose.choose"):
-        pipeline.write_member(PATHS, 1, ActionCall("Choose.choose", (1,)))
+        pipeline.profiles.write_member(PATHS, 1, ActionCall("Choose.choose", (1,)))
     with pytest.raises(StateError, match=r"action Choose\.balance takes 1 parameter, not 2"):
-        pipeline.write_member(PATHS, 1, ActionCall("Choose.balance", (1, 2)))
+        pipeline.profiles.write_member(PATHS, 1, ActionCall("Choose.balance", (1, 2)))
 
 
 @both
 def test_what_is_referred_to_has_to_be_there(make: Make) -> None:
     pipeline = make(PROFILES)
-    pipeline.write_member(PATHS, 1, MEMBER)
+    pipeline.profiles.write_member(PATHS, 1, MEMBER)
     with pytest.raises(StateError, match=f"action profile {PATHS} has no member 2"):
-        pipeline.write_group(PATHS, 1, [1, 2])
+        pipeline.profiles.write_group(PATHS, 1, [1, 2])
     for action, what in ((UseMember(2), "member 2"), (UseGroup(1), "group 1")):
         writes = [
             insert("Choose.selected", Masked(3, 0xFF), UseMember(1), 1),
             insert("Choose.selected", Masked(4, 0xFF), action, 2),
         ]
         with pytest.raises(StateError, match=f"action profile {PATHS} has no {what}"):
-            pipeline.write_entries(writes)
-    assert pipeline.entry_count("Choose.selected") == 0
+            pipeline.tables.write(writes)
+    assert pipeline.tables.count("Choose.selected") == 0
 
 
 # -- actions
@@ -153,16 +153,16 @@ def test_an_entry_names_an_action_or_what_its_profile_has(make: Make) -> None:
     with pytest.raises(
         StateError, match=r"entry of table Choose\.plain: expected an action, got a member or group"
     ):
-        pipeline.write_entries([plain])
+        pipeline.tables.write([plain])
     profiled = insert("Choose.profiled", 1, ActionCall("Choose.choose", (1,)))
     with pytest.raises(
         StateError, match=r"entry of table Choose\.profiled: expected a member or group, got an action"
     ):
-        pipeline.write_entries([profiled])
+        pipeline.tables.write([profiled])
     with pytest.raises(StateError, match=r"table Choose\.plain has no action Choose\.choose"):
-        pipeline.set_default("Choose.plain", ActionCall("Choose.choose", (1,)))
+        pipeline.tables.set_default("Choose.plain", ActionCall("Choose.choose", (1,)))
     with pytest.raises(StateError, match=r"action Choose\.share takes 1 parameter, not 0"):
-        pipeline.set_default("Choose.plain", ActionCall("Choose.share"))
+        pipeline.tables.set_default("Choose.plain", ActionCall("Choose.share"))
 
 
 @both
@@ -172,8 +172,8 @@ def test_a_constant_default_stays(make: Make) -> None:
         :1
     ]
     with pytest.raises(StateError, match=f"the default action of table {table.name} is constant"):
-        pipeline.set_default(table.name, ActionCall("NoAction"))
-    pipeline.set_default(table.name, None)
+        pipeline.tables.set_default(table.name, ActionCall("NoAction"))
+    pipeline.tables.set_default(table.name, None)
 
 
 # -- arrays and value sets
@@ -184,8 +184,8 @@ def test_a_constant_default_stays(make: Make) -> None:
 def test_an_index_outside_an_array_is_refused(make: Make, index: int) -> None:
     pipeline = make(compiled("resubmit_recirculate"))
     writes: list[Callable[[], None]] = [
-        lambda: pipeline.write_counter("Send.passes", index, CounterValue(1, 1)),
-        lambda: pipeline.write_register("Leave.lengths", index, 1),
+        lambda: pipeline.cells.write_counter("Send.passes", index, CounterValue(1, 1)),
+        lambda: pipeline.cells.write_register("Leave.lengths", index, 1),
     ]
     for write in writes:
         with pytest.raises(StateError, match=f"has cells 0 to 7, not {index}"):
@@ -193,7 +193,7 @@ def test_an_index_outside_an_array_is_refused(make: Make, index: int) -> None:
     meters = make(compiled("meters"))
     name = meters.program.meters[0].name
     with pytest.raises(StateError, match=f"{name} has cells 0 to "):
-        meters.write_meter(name, meters.program.meters[0].size, None)
+        meters.cells.write_meter(name, meters.program.meters[0].size, None)
 
 
 @both
@@ -202,5 +202,5 @@ def test_more_members_than_a_value_set_has_are_refused(make: Make) -> None:
     [kinds] = [s for s in pipeline.program.value_sets if s.name == "P.kinds"]
     text = f"value set P.kinds is full: it holds {kinds.size} members, not {kinds.size + 1}"
     with pytest.raises(TableFull, match=text):
-        pipeline.write_value_set("P.kinds", [(n,) for n in range(kinds.size + 1)])
-    pipeline.write_value_set("P.kinds", [(n,) for n in range(kinds.size)])
+        pipeline.cells.write_value_set("P.kinds", [(n,) for n in range(kinds.size + 1)])
+    pipeline.cells.write_value_set("P.kinds", [(n,) for n in range(kinds.size)])

@@ -341,8 +341,9 @@ def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
     assert before
     start = (
         "from softswitch.compiled import CompiledPipeline as C;from softswitch.load import load_program as l;"
-        "from softswitch.ports.loop import PortLoop; from pathlib import Path; import sys;"
-        "C(l(Path(sys.argv[1]).read_bytes())); PortLoop({}, 1).close()"
+        "from softswitch.ports.loop import PortLoop; from softswitch.ports.options import PortOptions;"
+        "from pathlib import Path; import sys;"
+        "C(l(Path(sys.argv[1]).read_bytes())); PortLoop({}, PortOptions(1)).close()"
     )
     subprocess.run([sys.executable, "-c", start, str(PROGRAM)], env=environment, cwd=tmp_path, check=True)
     assert sorted(tmp_path.rglob("*.nbi")) == before

@@ -27,16 +27,16 @@ def test_packets_and_commands_share_registers(
     assert whole == f"cells= 42, {'0, ' * 4094}{(1 << 96) - 1}"
     assert capsys.readouterr().err == "register index omitted, reading entire array\n"
     control.does("register_reset cells")
-    assert control.pipeline.read_register("ControlIngress.cells", 0, 4096) == [0] * 4096
+    assert control.pipeline.cells.read_register("ControlIngress.cells", 0, 4096) == [0] * 4096
 
 
 def test_packets_and_commands_share_counters(control: ShellSwitch) -> None:
     control.pipeline.process(1, bytes(64), 0, 0)
     assert control.does("counter_read drops 0") == ["drops[0]= (64 bytes, 1 packets)"]
     assert control.does("counter_write drops 1 7 800") == ["drops[1] has been updated"]
-    assert control.pipeline.read_counter("ControlIngress.drops", 1, 2) == [CounterValue(7, 800)]
+    assert control.pipeline.cells.read_counter("ControlIngress.drops", 1, 2) == [CounterValue(7, 800)]
     control.does("counter_reset drops")
-    assert set(control.pipeline.read_counter("ControlIngress.drops", 0, 16)) == {CounterValue(0, 0)}
+    assert set(control.pipeline.cells.read_counter("ControlIngress.drops", 0, 16)) == {CounterValue(0, 0)}
 
 
 def test_counters_of_entries(control: ShellSwitch) -> None:
@@ -47,9 +47,7 @@ def test_counters_of_entries(control: ShellSwitch) -> None:
     assert control.does("counter_write forwarded 1 2 3")[1] == "forwarded[1] has been updated"
     assert control.does("counter_read forwarded 1")[1] == "forwarded[1]= (3 bytes, 2 packets)"
     assert control.does("counter_reset forwarded") == [direct]
-    assert [entry.counter for entry in control.pipeline.read_entries("ControlIngress.forward")] == [
-        (0, 0)
-    ] * 2
+    assert [entry.counter for entry in control.pipeline.tables.read("ControlIngress.forward")] == [(0, 0)] * 2
 
 
 def test_meters_colour_packets(entities: ShellSwitch) -> None:

@@ -25,7 +25,7 @@ def test_programs_are_swapped(switch: ShellSwitch) -> None:
     switch.does("table_add seen NoAction 1 =>")
     assert len(switch.ports.started) == 1
     assert switch.does("swap_configs") == ["Swapping configs"]
-    assert switch.pipeline.entry_count("Entities.seen") == 1
+    assert switch.pipeline.tables.count("Entities.seen") == 1
     assert switch.does("table_num_entries seen") == ["1"]
     assert switch.refuses("table_num_entries forward") == "Error: Invalid table name (forward)"
 

@@ -13,7 +13,7 @@ from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.pipeline import EntryWrite
 from softswitch.queues.shape import packet_depth
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import compiled
 
 CPU = 255
@@ -21,7 +21,7 @@ CPU = 255
 
 @pytest.fixture
 def ports() -> Iterator[SwitchPorts]:
-    with SwitchPorts({}, CPU, requested_datapath=Datapath.SOCKETS, priority_queues=2) as found:
+    with SwitchPorts(Settings(cpu_port=CPU, datapath=Datapath.SOCKETS, priority_queues=2)) as found:
         yield found
 
 
@@ -38,12 +38,12 @@ def queues(ports: SwitchPorts) -> Any:
 
 def test_a_switch_gets_queues_while_it_runs(ports: SwitchPorts) -> None:
     pipeline = running(ports, "registers")
-    pipeline.write_register(pipeline.program.registers[0].name, 3, 5)
+    pipeline.cells.write_register(pipeline.program.registers[0].name, 3, 5)
     assert pipeline.queue_record_bytes == 0
     ports.set_queues(CPU, 1, 1000, None)
     assert pipeline.queue_record_bytes > 0
     assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
-    assert pipeline.read_register(pipeline.program.registers[0].name, 3, 4) == [5]
+    assert pipeline.cells.read_register(pipeline.program.registers[0].name, 3, 4) == [5]
     ports.set_queues(None, None, None, 200)
     assert queues(ports).queues["max_packets"].tolist() == [[200, 200]]
     assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
@@ -67,7 +67,7 @@ def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:
     pipeline = running(ports, "control")
     ports.set_queues(None, None, None, 1)
     assert tuple(queues(ports).queues[0, 0])[:2] == packet_depth(1)
-    pipeline.write_entries(list[EntryWrite]())
+    pipeline.tables.write(list[EntryWrite]())
     passed = pipeline.enter(CPU, (3 << 7).to_bytes(2, "big") + bytes(64), 0, 0)
     assert ([waiting.port for waiting in passed.waiting], passed.outputs) == ([3], [])
 
@@ -109,5 +109,5 @@ def test_an_interface_that_is_not_there(ports: SwitchPorts) -> None:
     with pytest.raises(SwitchError, match="there is no interface 'nowhere' here"):
         ports.add(3, "nowhere")
     assert ports.names() == {}
-    assert pipeline.read_register(pipeline.program.registers[0].name, 0, 1) == [0]
+    assert pipeline.cells.read_register(pipeline.program.registers[0].name, 0, 1) == [0]
     assert not SwitchPorts.is_up(cast(Any, type("None", (), {"_names": {1: "nowhere"}})), 1)

@@ -14,11 +14,11 @@ from softswitch.conformance import targets as openers
 from softswitch.conformance.client import read_p4info
 from softswitch.conformance.driver import StfDriver
 from softswitch.conformance.errors import ConformanceError, Mismatch, StfError, Unsupported
-from softswitch.conformance.names import Names
+from softswitch.conformance.names import StfNames
 from softswitch.conformance.pairs import Pair, pairs_in
 from softswitch.conformance.parser import parse
 from softswitch.conformance.runner import Outcome
-from softswitch.conformance.target import Target
+from softswitch.conformance.target import ConformanceTarget
 from softswitch.errors import EntryExists, ProgramError
 from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.messages import p4i, p4r
@@ -44,13 +44,14 @@ class Wire:
 
     def __init__(self) -> None:
         self.calls: list[object] = []
-        self.counter = CounterValue(0, 0)
+        self.count = CounterValue(0, 0)
+        self.tables = self.cells = self.replication = self
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
-        self.counter = CounterValue(self.counter.packets + 1, self.counter.bytes + len(frame))
+        self.count = CounterValue(self.count.packets + 1, self.count.bytes + len(frame))
         return [Output(port + 1, frame)]
 
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         results: list[Exception | None] = []
         for write in writes:
             known = write in self.calls
@@ -61,11 +62,11 @@ class Wire:
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self.calls.append((table, action))
 
-    def entry_counter(self, _entry: EntryKey) -> CounterValue:
-        return self.counter
+    def counter(self, _entry: EntryKey) -> CounterValue:
+        return self.count
 
     def read_counter(self, _name: str, start: int, stop: int) -> list[CounterValue]:
-        return [self.counter][start:stop]
+        return [self.count][start:stop]
 
     def write_cell(self, name: str, index: int, value: object) -> None:
         self.calls.append((name, index, value))
@@ -94,7 +95,7 @@ def p4info() -> p4i.P4Info:
 
 def drive(text: str) -> list[object]:
     target = Wire()
-    StfDriver(target, Names(p4info())).run(parse(text, "f.stf"))
+    StfDriver(target, StfNames(p4info())).run(parse(text, "f.stf"))
     return target.calls
 
 
@@ -237,7 +238,12 @@ def test_entries(text: str, expected: EntryWrite) -> None:
             "meter_set_rates array3 0 0.0000005:1 1:1",
             "a rate of 5e-07 per µs is not a whole number per second",
         ),
-        ("mc_node_associate 1 0", "there is no multicast node 0; 0 were created"),
+        ("mc_node_associate 1 0", "there is no node with handle 0"),
+        ("mc_node_update 0 5", "there is no node with handle 0"),
+        (
+            "mc_mgrp_create 1\nmc_node_create 0 1\nmc_node_associate 1 0\nmc_node_associate 1 0",
+            "node 0 is in multicast group 1 already",
+        ),
         ("mc_node_create 0 1\nmc_node_associate 1 0", "there is no multicast group 1"),
         ("mc_mgrp_create 1\nmc_mgrp_create 1", "multicast group 1 exists already"),
         ("mirroring_get 5", "there is no clone session 5"),
@@ -313,18 +319,18 @@ def test_checks_pass() -> None:
 
 
 @contextmanager
-def wire(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def wire(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     yield Wire()
 
 
 @contextmanager
-def refusing(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def refusing(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     raise Unsupported("not this one")
     yield Wire()
 
 
 @contextmanager
-def unreadable(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def unreadable(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     raise ProgramError("no program")
     yield Wire()
 
@@ -335,7 +341,7 @@ class Crashing(Wire):
 
 
 @contextmanager
-def crashing(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+def crashing(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
     yield Crashing()
 
 

@@ -68,7 +68,7 @@ def test_no_entry_is_drawn_with_the_priority_of_a_prepared_one() -> None:
     prepared = InterpretedPipeline(compiled("profiles"))
     CONSTRUCTS["profiles"].prepare(prepared)
     drawer, table = StateDrawer(prepared, Random(1)), prepared.program.tables["Choose.selected"]
-    there = {entry.priority for entry in prepared.read_entries(table.name)}
+    there = {entry.priority for entry in prepared.tables.read(table.name)}
     drawn = {drawer.priority(table) for _ in range(5000)}
     assert there == {4, 5, 9}
     assert drawn == set(range(1, 200 + len(there))) - there

@@ -49,7 +49,7 @@ def test_another_copy_does_not_drop(make: Pipelines, ops: tuple[int, int]) -> No
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 def test_a_dropped_copy_loses_its_group(make: Pipelines) -> None:
     pipeline = make(compiled("copies"))
-    pipeline.write_multicast_group(1, [Replica(4), Replica(5)])
+    pipeline.replication.write_multicast_group(1, [Replica(4), Replica(5)])
     assert [out.port for out in pipeline.process(1, frame(0x0F, 0, group=1), 0, 0)] == [4, 5]
     assert pipeline.process(1, frame(0x2F, 0, group=1), 0, 0) == []
 

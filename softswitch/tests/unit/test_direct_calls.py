@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from softswitch.commands.names import Program as Names
+from softswitch.commands.names import ProgramNames as Names
 from softswitch.errors import ProgramError
 from softswitch.load import load_program
 from softswitch.p4runtime.generated_p4info import generate_config

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.explain import cli
-from softswitch.explain.frames import Frame, read_pcap
+from softswitch.explain.frames import TimedFrame, read_pcap
 from switch_harness import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +150,7 @@ def test_usage_errors(arguments: list[str]) -> None:
 
 def test_a_capture_has_times_since_its_first_frame(tmp_path: Path) -> None:
     file = tmp_path / "in.pcap"
-    frames = [Frame(0, b"one"), Frame(1_500_000, b"three")]
+    frames = [TimedFrame(0, b"one"), TimedFrame(1_500_000, b"three")]
     file.write_bytes(HEAD + record(7, 600_000, b"one") + record(9, 100_000, b"three"))
     assert [frame for frame, _ in read_pcap(file)] == frames
     assert [position for _, position in read_pcap(file)][-1] == file.stat().st_size

@@ -31,9 +31,9 @@ def test_entries_and_registers(tmp_path: Path) -> None:
         "table_set_default forward ControlIngress.forward_to 3",
         "register_write cells 1 9",
     )
-    (entry,) = pipeline.read_entries("ControlIngress.forward")
+    (entry,) = pipeline.tables.read("ControlIngress.forward")
     assert (entry.key, entry.action) == ((0xB,), ActionCall("ControlIngress.forward_to", (2,)))
-    assert pipeline.read_register("ControlIngress.cells", 1, 2) == [9]
+    assert pipeline.cells.read_register("ControlIngress.cells", 1, 2) == [9]
     frame = bytes.fromhex("00000000000c 00000000000a 0800")
     assert pipeline.process(1, frame, 0, 0) == [(3, frame)]
 
@@ -41,8 +41,8 @@ def test_entries_and_registers(tmp_path: Path) -> None:
 def test_groups_and_sessions(tmp_path: Path) -> None:
     """The first byte asks for a copy to group 1, or a clone to session 5 (tests/programs/replication.p4)."""
     by_hand = InterpretedPipeline(compiled("replication"))
-    by_hand.write_multicast_group(1, [Replica(1, 7), Replica(2, 7), Replica(3, 8)])
-    by_hand.write_clone_session(5, [Replica(4)])
+    by_hand.replication.write_multicast_group(1, [Replica(1, 7), Replica(2, 7), Replica(3, 8)])
+    by_hand.replication.write_clone_session(5, [Replica(4)])
     by_commands = apply(
         "replication",
         tmp_path,
@@ -76,11 +76,11 @@ def test_every_kind_of_key(tmp_path: Path) -> None:
         keys = " ".join(KINDS[part.kind.value][0] for part in table.key)
         data = " ".join(["1"] * len(action.parameters))
         priority = " 10" if table.has_priority else ""
-        before = len(list(InterpretedPipeline(program).read_entries(table.name)))
+        before = len(list(InterpretedPipeline(program).tables.read(table.name)))
         pipeline = apply(
             "match_kinds", tmp_path, f"table_add {table.name} {action.name} {keys} => {data}{priority}"
         )
-        entries = list(pipeline.read_entries(table.name))
+        entries = list(pipeline.tables.read(table.name))
         assert len(entries) == before + 1
         added = entries[-1]
         assert added.priority == (TOP_PRIORITY - 10 if table.has_priority else 0)

@@ -18,9 +18,11 @@ from softswitch.errors import SwitchError
 from softswitch.explain.filters import parse_filter
 from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.pipeline import METHODS
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from softswitch.queues.shape import Rate, Shape, packet_depth, parse_rate
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS, ecn
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -55,7 +57,7 @@ def test_the_ports_send_what_the_trace_says(name: str, file: Path, trace: Trace)
         construct.prepare(pipeline)
     outputs = [out for frame in frames for out in alone.process(CPU, frame, 0, 0)]
     notices = alone.take_notices()
-    with PortLoop({}, CPU) as loop:
+    with PortLoop({}, PortOptions(CPU)) as loop:
         loop.notice_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for frame in frames:
@@ -78,7 +80,7 @@ def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> No
     """Eight frames for a queue of four that lets one go in an hour."""
     live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
-    with PortLoop({}, CPU, shapes={CPU: Shape(Rate(bits_per_s=1), packet_depth(4))}) as loop:
+    with PortLoop({}, PortOptions(CPU, shapes={CPU: Shape(Rate(bits_per_s=1), packet_depth(4))})) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for number in range(8):
@@ -94,7 +96,7 @@ def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> No
 def test_packets_that_a_queue_dropped_are_reported_when_the_next_one_leaves(file: Path, trace: Trace) -> None:
     live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
-    with PortLoop({}, CPU, shapes={CPU: Shape(parse_rate("5pps"), packet_depth(1))}) as loop:
+    with PortLoop({}, PortOptions(CPU, shapes={CPU: Shape(parse_rate("5pps"), packet_depth(1))})) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for number in range(6):
@@ -112,7 +114,7 @@ def test_packets_that_a_queue_dropped_are_reported_when_the_next_one_leaves(file
 
 
 def test_a_filter_chooses_events(file: Path) -> None:
-    with Trace(file, [parse_filter("kind=begin")]) as trace, PortLoop({}, CPU) as loop:
+    with Trace(file, [parse_filter("kind=begin")]) as trace, PortLoop({}, PortOptions(CPU)) as loop:
         loop.start(TracedPipeline(compiled("ecn"), trace))
         for number in range(2):
             loop.cpu_socket.send(ecn.frame(number))
@@ -127,7 +129,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
         Trace(tmp_path / "nowhere" / "trace.jsonl")
     live = TracedPipeline(compiled("ecn"), Trace(Path("/dev/full")))
     ecn.forward(live, CPU, CPU)
-    with PortLoop({}, CPU) as loop:
+    with PortLoop({}, PortOptions(CPU)) as loop:
         loop.start(live)
         for number in range(3):
             loop.cpu_socket.send(ecn.frame(number))
@@ -137,9 +139,9 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_without_a_trace_the_ports_run_machine_code_alone(trace: Trace) -> None:
-    with SwitchPorts({}, CPU) as ports:
+    with SwitchPorts(Settings(cpu_port=CPU, datapath=Datapath.SOCKETS)) as ports:
         assert type(ports.make(compiled("control"))) is CompiledPipeline
-    with SwitchPorts({}, CPU, requested_datapath=Datapath.AUTO, trace=trace) as ports:
+    with SwitchPorts(Settings(cpu_port=CPU), trace) as ports:
         assert type(ports.make(compiled("control"))) is TracedPipeline
         assert (ports.datapath, ports.sockets_reason) == (Datapath.SOCKETS, "packets are traced")
 
@@ -159,3 +161,31 @@ def test_a_traced_switch_says_so(file: Path) -> None:
         assert process.stderr.read() == ""
         assert process.wait() == 0
     assert file.read_text() == ""
+
+
+class CountingLock:
+    """Counts how often it is taken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_each_method_of_the_control_plane_takes_the_lock(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = CountingLock()
+    monkeypatch.setattr("softswitch.explain.live.threading.RLock", lambda: lock)
+    pipeline = TracedPipeline(compiled("control"), trace)
+    for subject, names in METHODS.items():
+        assert names
+        for name in names:
+            before = lock.count
+            with pytest.raises(TypeError):  # without arguments
+                getattr(getattr(pipeline, subject), name)()
+            assert lock.count == before + 1, f"{subject}.{name}"

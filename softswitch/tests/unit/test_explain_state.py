@@ -9,7 +9,7 @@ import pytest
 from finsy.proto import p4r
 
 from softswitch.explain import cli
-from softswitch.explain.state import Switch
+from softswitch.explain.state import SwitchReader
 from switch_harness import PROGRAMS
 from switch_harness.entity_model import EntityModel, entity
 from switch_harness.model_pipeline import ModelPipeline
@@ -45,7 +45,7 @@ async def explain(*arguments: str) -> str | int | None:
 async def test_all_state_is_had(caplog: pytest.LogCaptureFixture) -> None:
     def copied() -> list[p4r.Entity]:
         fresh = controlled(ENTITIES, ModelPipeline)
-        with Switch(running.address, DEVICE) as switch:
+        with SwitchReader(running.address, DEVICE) as switch:
             switch.copy_to(fresh)
         return read(fresh, *EVERYTHING)
 

@@ -1,7 +1,6 @@
-"""Clients that are not ours, unmodified, on a running switch: finsy and p4runtime-shell."""
+"""A client that is not ours, unmodified, on a running switch: finsy."""
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 from finsy.p4entity import P4ValueSetMember
 
 from switch_harness import PROGRAMS
-from switch_harness.namespaces import on_the_machines_network
 from switch_harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -185,125 +183,3 @@ def test_finsy_hears_digests_and_idle_timeouts(entities: str) -> None:
             await client.delete([idle])
 
     asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
-
-
-SHELL_SESSION = """
-tables
-te = table_entry["forward"](action="forward_to")
-te.match["dst_addr"] = "02:00:00:00:01:07"
-te.action["port"] = "3"
-te.insert()
-found = list(table_entry["forward"].read())
-print("after insert:", len(found), str(found[0]) == str(te))
-te.delete()
-print("after delete:", len(list(table_entry["forward"].read())))
-exit()
-"""
-
-
-def shell(address: str, session: str) -> list[str]:
-    """What p4runtime-shell prints in a session."""
-    script = str(ROOT / "scripts" / "shell")
-    subprocess.run([*on_the_machines_network(), script, "--install"], check=True)
-    done = subprocess.run(
-        [script],
-        input=session,
-        env=os.environ | {"SWITCH": address},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return [line.removeprefix("P4Runtime sh >>> ") for line in done.stdout.splitlines()]
-
-
-@pytest.mark.soak
-def test_p4runtime_shell(address: str) -> None:
-    message = shell(address, SHELL_SESSION)
-    assert [line for line in message if line.startswith("ControlIngress.")] == [
-        "ControlIngress.forward",
-        "ControlIngress.pairs",
-        "ControlIngress.types",
-    ]
-    assert [line for line in message if line.startswith("after")] == [
-        "after insert: 1 True",
-        "after delete: 0",
-    ]
-
-
-ENTITY_SESSION = """
-for i in (1, 2):
-    m = action_profile_member["paths"](member_id=i, action="forward_to")
-    m.action["port"] = str(i)
-    m.insert()
-
-g = action_profile_group["paths"](group_id=1)
-g.add(2, 3)
-g.add(1)
-g.insert()
-te = table_entry["balanced"]
-te.match["dst_addr"] = "02:00:00:00:00:00/16"
-te.group_id = 1
-te.insert()
-print("said group:", [(m.member_id, m.weight) for m in list(action_profile_group["paths"].read())[0].members])
-print("said entry:", list(table_entry["balanced"].read())[0].group_id)
-te.delete()
-g.delete()
-print("said members:", len(list(action_profile_member["paths"].read())))
-for m in list(action_profile_member["paths"].read()):
-    m.delete()
-
-
-te = table_entry["balanced"]
-te.match["dst_addr"] = "02:00:00:00:00:00/16"
-a = Action("forward_to")
-a["port"] = "5"
-te.oneshot.add(a, 2)
-te.insert()
-print("said one-shot:", len(list(table_entry["balanced"].read())[0].oneshot.actions))
-te.delete()
-
-mge = multicast_group_entry(1)
-mge.add(1, 0).add(2, 0)
-mge.insert()
-print("said multicast:", len(list(multicast_group_entry(1).read())[0].replicas))
-mge.delete()
-cse = clone_session_entry(5)
-cse.add(1, 0)
-cse.insert()
-print("said clone:", len(list(clone_session_entry(5).read())[0].replicas))
-cse.delete()
-
-me = meter_entry["rates"]
-me.index = 1
-me.cir, me.cburst, me.pir, me.pburst = 1, 2, 3, 4
-me.modify()
-print("said meter:", [each.cir for each in me.read()])
-ce = counter_entry["counts"]
-ce.index = 1
-ce.packet_count = 9
-ce.modify()
-print("said counter:", [each.packet_count for each in ce.read()])
-de = digest_entry["learned_t"]
-de.max_list_size = 5
-de.insert()
-print("said digest:", [each.max_list_size for each in de.read()])
-de.delete()
-exit()
-"""
-
-
-@pytest.mark.soak
-def test_p4runtime_shell_writes_and_reads_what_it_knows(entities: str) -> None:
-    message = shell(entities, ENTITY_SESSION)
-    assert [line for line in message if line.startswith("said")] == [
-        "said group: [(2, 3), (1, 1)]",
-        "said entry: 1",
-        "said members: 2",
-        "said one-shot: 1",
-        "said multicast: 2",
-        "said clone: 1",
-        "said meter: [1]",
-        "said counter: [9]",
-        "said digest: [5]",
-    ], message

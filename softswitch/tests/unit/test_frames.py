@@ -26,10 +26,10 @@ from softswitch.frames.dataplane import (
 )
 from softswitch.frames.grpc_stream import FrameQueue, GrpcStream
 from softswitch.frames.nanomsg import PACKET_IN, PACKET_OUT, PORT_ADD, Nanomsg
-from softswitch.frames.pcap_files import PcapFiles, read_frames
+from softswitch.frames.pcap_files import PcapFiles
 from softswitch.frames.ports import MAX_FRAME_BYTES, FramePorts
+from softswitch.pcap import file_header, read_frames
 from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, LogRecord
-from softswitch.ports.capture import file_header
 from switch_harness.constructs import compiled
 from switch_harness.p4runtime import SMALL_WINDOW
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -85,7 +85,7 @@ def test_the_controller_has_the_cpu_port_and_notices() -> None:
         writes = [
             EntryWrite(Change.INSERT, "L2Ingress.hosts", (mac,), forward(port)) for mac, port in entries
         ]
-        assert made.write_entries(writes) == [None] * len(entries)
+        assert made.tables.write(writes) == [None] * len(entries)
         ports.start(made)
         to_cpu = bytes(5) + b"\x0c" + FRAME[6:]
         ports.receive(1, to_cpu)
@@ -346,19 +346,20 @@ def test_pcap_files_of_every_form(tmp_path: Path, order: str, magic: int, unit: 
 
 
 @pytest.mark.parametrize(
-    ("content", "error"),
+    ("content", "words"),
     [
-        (b"", "file: expected a pcap file, got an empty one"),
-        (b"\x0a\x0d\x0d\x0a" + bytes(30), "file: expected a pcap file, got 0a0d0d0a"),
-        (capture((1.0, b"frame"))[:-1], "file: expected a frame of 5 bytes, got 4 of them"),
-        (capture((1.0, b"frame"))[:-6], "file: the last frame is incomplete"),
+        (b"", ["empty"]),
+        (b"\x0a\x0d\x0d\x0a" + bytes(30), ["pcapng", "editcap"]),
+        (b"\x0a\x0d" + bytes(30), ["0a0d0000"]),
+        (capture((1.0, b"frame"))[:-1], ["frame 1", "4 of its 5 bytes"]),
+        (capture((1.0, b"frame"), (2.0, b"frame"))[:-6], ["frame 2", "header"]),
     ],
 )
-def test_an_invalid_capture_is_refused(tmp_path: Path, content: bytes, error: str) -> None:
+def test_an_invalid_capture_is_refused(tmp_path: Path, content: bytes, words: list[str]) -> None:
     (tmp_path / "file").write_bytes(content)
     with (tmp_path / "file").open("rb") as file, pytest.raises(SwitchError) as refused:
         list(read_frames(file, "file"))
-    assert str(refused.value) == error
+    assert all(word in str(refused.value) for word in ["file: ", *words])
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:

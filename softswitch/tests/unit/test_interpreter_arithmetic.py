@@ -95,15 +95,15 @@ def packet(**values: int) -> bytes:
 
 def test_registers_wrap_and_keep_bit_patterns() -> None:
     pipeline = InterpretedPipeline(PROGRAM)
-    pipeline.write_register("Calculate.sums", 2, 2**64 - 1)
+    pipeline.cells.write_register("Calculate.sums", 2, 2**64 - 1)
     pipeline.process(1, packet(three=2, x=5), 0, 0)
-    assert pipeline.read_register("Calculate.sums", 1, 4) == [0, 4, 0]
+    assert pipeline.cells.read_register("Calculate.sums", 1, 4) == [0, 4, 0]
     # `signs` keeps the largest, where BMv2 reads 0x80 as 128, also into an int<8>: not 3, nor -1 over 3
     for before in (0x80, 3):
-        pipeline.write_register("Calculate.signs", 1, before)
+        pipeline.cells.write_register("Calculate.signs", 1, before)
         for value in (3, 0xFF):
             pipeline.process(1, packet(three=1, s=value), 0, 0)
-            assert pipeline.read_register("Calculate.signs", 0, 2) == [0, before]
+            assert pipeline.cells.read_register("Calculate.signs", 0, 2) == [0, before]
 
 
 def test_a_key_of_a_signed_field_is_its_bit_pattern() -> None:

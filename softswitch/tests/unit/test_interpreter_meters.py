@@ -42,7 +42,7 @@ def test_a_meter_is_green_until_it_is_configured(pipeline: InterpretedPipeline) 
 
 
 def test_two_buckets_of_packets(pipeline: InterpretedPipeline) -> None:
-    pipeline.write_meter("Measure.packets", 1, MeterConfig(1, 2, 2, 4))
+    pipeline.cells.write_meter("Measure.packets", 1, MeterConfig(1, 2, 2, 4))
 
     def colours(now: int, count: int) -> list[int]:
         return [send(pipeline, now, index=1)[0] for _ in range(count)]
@@ -57,18 +57,18 @@ def test_two_buckets_of_packets(pipeline: InterpretedPipeline) -> None:
 
 
 def test_bytes_are_those_of_the_frame(pipeline: InterpretedPipeline) -> None:
-    pipeline.write_meter("Measure.octets", 2, MeterConfig(1, 25, 1, 60))
+    pipeline.cells.write_meter("Measure.octets", 2, MeterConfig(1, 25, 1, 60))
     sizes = (20, 10, 30, 10, 7)
     assert [send(pipeline, 0, index=2, size=size)[1] for size in sizes] == [GREEN, YELLOW, YELLOW, RED, RED]
 
 
 def test_a_new_configuration_fills_the_buckets_and_none_is_green(pipeline: InterpretedPipeline) -> None:
     config = MeterConfig(1, 1, 1, 1)
-    pipeline.write_meter("Measure.packets", 0, config)
+    pipeline.cells.write_meter("Measure.packets", 0, config)
     assert [send(pipeline, 0, index=0)[0] for _ in range(2)] == [GREEN, RED]
-    pipeline.write_meter("Measure.packets", 0, config)
+    pipeline.cells.write_meter("Measure.packets", 0, config)
     assert [send(pipeline, 0, index=0)[0] for _ in range(2)] == [GREEN, RED]
-    pipeline.write_meter("Measure.packets", 0, None)
+    pipeline.cells.write_meter("Measure.packets", 0, None)
     assert [send(pipeline, 0, index=0)[0] for _ in range(2)] == [GREEN, GREEN]
 
 
@@ -78,10 +78,10 @@ def test_direct_meters_belong_to_entries_and_come_before_the_action(pipeline: In
     second = insert(
         pipeline, "Measure.second", (Masked(0x80, 0x80),), ActionCall("Measure.second_hit", (16,))
     )
-    pipeline.set_entry_meter(first, MeterConfig(1, 1, 1, 2))
-    pipeline.set_entry_meter(second, MeterConfig(1, 10, 1, 20))
+    pipeline.tables.set_meter(first, MeterConfig(1, 1, 1, 2))
+    pipeline.tables.set_meter(second, MeterConfig(1, 10, 1, 20))
     got = [send(pipeline, 0, first=1, second=0x81)[2:] for _ in range(3)]
     assert got == [(GREEN, 16 + GREEN), (YELLOW, 16 + YELLOW), (RED, 16 + RED)]
     assert send(pipeline, 0, first=2)[2] == GREEN
-    pipeline.set_entry_meter(first, None)
+    pipeline.tables.set_meter(first, None)
     assert send(pipeline, 0, first=1)[2] == GREEN

@@ -18,7 +18,7 @@ LEARNED, ALARMED = (next(i for i, d in enumerate(PROGRAM.digests) if len(d.value
 @pytest.fixture
 def pipeline() -> InterpretedPipeline:
     pipeline = InterpretedPipeline(PROGRAM)
-    pipeline.write_clone_session(1, [Replica(4)])
+    pipeline.replication.write_clone_session(1, [Replica(4)])
     return pipeline
 
 

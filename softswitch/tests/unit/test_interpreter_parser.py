@@ -37,8 +37,8 @@ def test_operations_and_errors(frame: str, expected: str) -> None:
 @pytest.fixture
 def sets() -> InterpretedPipeline:
     pipeline = InterpretedPipeline(VALUE_SETS)
-    pipeline.write_value_set("P.kinds", [(7,), (0xFF01,)])
-    pipeline.write_value_set("P.pairs", [(1, 2), (0x7F, 0x1FF)])
+    pipeline.cells.write_value_set("P.kinds", [(7,), (0xFF01,)])
+    pipeline.cells.write_value_set("P.pairs", [(1, 2), (0x7F, 0x1FF)])
     return pipeline
 
 
@@ -68,7 +68,7 @@ def test_value_sets(
 
 
 def test_a_value_set_is_replaced_as_a_whole(sets: InterpretedPipeline) -> None:
-    sets.write_value_set("P.kinds", [(8,)])
+    sets.cells.write_value_set("P.kinds", [(8,)])
     assert visit(sets, 7, 0, 0, 0) == (1, 0)
     assert visit(sets, 8, 0, 0, 0) == (1, 0b0011)
 

@@ -52,15 +52,15 @@ def test_members(filled: InterpretedPipeline) -> None:
     assert send(filled, profiled=2) == (0xFFFF, 0, 0, HIT | FIRST_MISSED)
     assert send(filled, profiled=3) == (0, 0, 1, MISS | FIRST_MISSED)
     assert send(filled, selected=4) == (0xFFFF, 0, 1, MISS | LEFT_OUT | 1)
-    filled.write_member(CHOICES, 1, ActionCall("Choose.choose", (5,)))
+    filled.profiles.write_member(CHOICES, 1, ActionCall("Choose.choose", (5,)))
     assert send(filled, profiled=1)[0] == 5
 
 
 def test_a_switch_takes_its_default_where_another_action_has_run(filled: InterpretedPipeline) -> None:
     """On a miss no action runs: a table with a profile has no default action in BMv2."""
     assert send(filled, selected=1)[3] == MISS | BALANCED | FIRST_MISSED
-    filled.write_member(PATHS, 7, ActionCall("NoAction"))
-    filled.set_default("Choose.selected", UseMember(7))
+    filled.profiles.write_member(PATHS, 7, ActionCall("NoAction"))
+    filled.tables.set_default("Choose.selected", UseMember(7))
     assert send(filled)[3] == MISS | OTHER | FIRST_MISSED
 
 
@@ -68,64 +68,64 @@ def test_a_hash_picks_the_member_of_a_group(filled: InterpretedPipeline) -> None
     for flow in range(0, 0x10000, 0x123):
         picked = ALGORITHMS["crc16"](flow.to_bytes(2, "big")) % 3
         assert send(filled, selected=1, flow=flow)[1] == 1 + picked
-    filled.write_group(PATHS, 1, [5])
+    filled.profiles.write_group(PATHS, 1, [5])
     assert send(filled, selected=1, flow=7)[1] == 5
 
 
 def test_an_empty_group_does_nothing(filled: InterpretedPipeline) -> None:
-    filled.write_group(PATHS, 1, [])
+    filled.profiles.write_group(PATHS, 1, [])
     assert send(filled, selected=1) == (0, 0, 1, MISS | FIRST_MISSED)
     key = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
-    assert filled.entry_counter(key) == (1, 11)
+    assert filled.tables.counter(key) == (1, 11)
 
 
 def test_a_default_may_be_a_member_or_group(filled: InterpretedPipeline) -> None:
-    filled.set_default("Choose.selected", UseGroup(2))
+    filled.tables.set_default("Choose.selected", UseGroup(2))
     assert send(filled, flow=1)[1] in (4, 5, 0)
-    filled.set_default("Choose.selected", UseMember(6))
+    filled.tables.set_default("Choose.selected", UseMember(6))
     assert send(filled)[3] == MISS | LEFT_OUT | FIRST_MISSED | 1
-    filled.set_default("Choose.selected", None)
+    filled.tables.set_default("Choose.selected", None)
     assert send(filled)[3] == MISS | FIRST_MISSED
 
 
 def test_actions_and_members_are_not_mixed_up(pipeline: InterpretedPipeline) -> None:
     with pytest.raises(StateError, match=r"Choose\.plain: expected an action"):
-        pipeline.set_default("Choose.plain", UseMember(1))
+        pipeline.tables.set_default("Choose.plain", UseMember(1))
     with pytest.raises(StateError, match=r"Choose\.first: expected a member or group"):
-        pipeline.set_default("Choose.first", ActionCall("Choose.refuse"))
+        pipeline.tables.set_default("Choose.first", ActionCall("Choose.refuse"))
     with pytest.raises(StateError, match=r"has no action Choose\.share"):
-        pipeline.write_member(CHOICES, 1, ActionCall("Choose.share", (1,)))
+        pipeline.profiles.write_member(CHOICES, 1, ActionCall("Choose.share", (1,)))
 
 
 def test_a_profile_holds_its_size(pipeline: InterpretedPipeline) -> None:
     for member in range(8):
-        pipeline.write_member(CHOICES, member, ActionCall("Choose.refuse"))
+        pipeline.profiles.write_member(CHOICES, member, ActionCall("Choose.refuse"))
     with pytest.raises(TableFull, match=r"Choose\.choices has no room for member 8: it holds its 8 members"):
-        pipeline.write_member(CHOICES, 8, ActionCall("Choose.refuse"))
-    pipeline.write_member(CHOICES, 7, ActionCall("Choose.choose", (1,)))
-    pipeline.write_member(CHOICES, 7, None)
-    pipeline.write_member(CHOICES, 8, ActionCall("Choose.refuse"))
+        pipeline.profiles.write_member(CHOICES, 8, ActionCall("Choose.refuse"))
+    pipeline.profiles.write_member(CHOICES, 7, ActionCall("Choose.choose", (1,)))
+    pipeline.profiles.write_member(CHOICES, 7, None)
+    pipeline.profiles.write_member(CHOICES, 8, ActionCall("Choose.refuse"))
     for group in range(16):
-        pipeline.write_group(PATHS, group, [])
+        pipeline.profiles.write_group(PATHS, group, [])
     with pytest.raises(TableFull, match="no room for group 16"):
-        pipeline.write_group(PATHS, 16, [])
-    pipeline.write_group(PATHS, 3, None)
-    pipeline.write_group(PATHS, 16, [])
+        pipeline.profiles.write_group(PATHS, 16, [])
+    pipeline.profiles.write_group(PATHS, 3, None)
+    pipeline.profiles.write_group(PATHS, 16, [])
 
 
 def test_entries_are_read_back_as_they_were_written(filled: InterpretedPipeline) -> None:
     send(filled, selected=1, now=5)
     key = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
-    [stored, missing] = filled.find_entries([key, key._replace(priority=8)])
+    [stored, missing] = filled.tables.find([key, key._replace(priority=8)])
     assert stored == StoredEntry(key.key, UseGroup(1), 9, CounterValue(1, 11), 0)
     assert missing is None
-    reading = filled.read_entries("Choose.plain")
-    filled.write_entries([EntryWrite(Change.DELETE, "Choose.plain", (ANYTHING,))])
+    reading = filled.tables.read("Choose.plain")
+    filled.tables.write([EntryWrite(Change.DELETE, "Choose.plain", (ANYTHING,))])
     assert [entry.action for entry in reading] == [
         ActionCall("Choose.share", (3,)),
         ActionCall("Choose.share", (1,)),
     ]
-    assert filled.entry_count("Choose.plain") == 1
+    assert filled.tables.count("Choose.plain") == 1
 
 
 def test_only_bits_under_the_mask_of_a_key_count() -> None:
@@ -135,12 +135,12 @@ def test_only_bits_under_the_mask_of_a_key_count() -> None:
 
     def write(change: Change, low: int) -> Exception | None:
         key = (low, Masked(0, 0), RangeMatch(0, 0xFFFF))  # the first field is kind & 0x3c
-        return pipeline.write_entries([EntryWrite(change, "Find.masks", key, add, 5)])[0]
+        return pipeline.tables.write([EntryWrite(change, "Find.masks", key, add, 5)])[0]
 
     assert write(Change.INSERT, 0xFF) is None
     assert isinstance(write(Change.INSERT, 0x3D), EntryExists)
     assert write(Change.MODIFY, 0x3C) is None
-    assert [entry.key[0] for entry in pipeline.read_entries("Find.masks")] == [0x3C]
+    assert [entry.key[0] for entry in pipeline.tables.read("Find.masks")] == [0x3C]
     results = [
         pipeline.process(1, bytes([kind, 0x55]) + bytes(8), 0, 0)[0].frame[8:10] for kind in (0x3C, 0x34)
     ]
@@ -157,18 +157,18 @@ def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline)
     ]
     send(filled, profiled=1, selected=2, now=40)
     send(filled, profiled=1, now=70)
-    assert filled.last_hits(keys) == [70, 0, -1, 70, 0]
+    assert filled.tables.last_hits(keys) == [70, 0, -1, 70, 0]
 
 
 def test_counters_and_meters_need_their_entry(filled: InterpretedPipeline) -> None:
     key = EntryKey("Choose.selected", (Masked(4, 4),), 4)
-    filled.set_entry_counter(key, CounterValue(10, 20))
+    filled.tables.set_counter(key, CounterValue(10, 20))
     send(filled, selected=4)
-    assert filled.entry_counter(key) == (11, 31)
+    assert filled.tables.counter(key) == (11, 31)
     for operation in (
-        lambda: filled.entry_counter(key._replace(priority=3)),
-        lambda: filled.set_entry_counter(key._replace(priority=3), CounterValue(0, 0)),
-        lambda: filled.set_entry_meter(key._replace(priority=3), None),
+        lambda: filled.tables.counter(key._replace(priority=3)),
+        lambda: filled.tables.set_counter(key._replace(priority=3), CounterValue(0, 0)),
+        lambda: filled.tables.set_meter(key._replace(priority=3), None),
     ):
         with pytest.raises(EntryMissing):
             operation()

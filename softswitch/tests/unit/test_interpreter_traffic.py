@@ -88,7 +88,7 @@ def test_an_unknown_session_makes_none(replication: InterpretedPipeline, session
 
 
 def test_a_session_is_removed_by_no_replicas(replication: InterpretedPipeline) -> None:
-    replication.write_clone_session(1, [])
+    replication.replication.write_clone_session(1, [])
     assert send(replication, I2E, port=DROPPED) == []
 
 
@@ -104,7 +104,7 @@ def test_multicast_takes_the_place_of_the_unicast_copy(replication: InterpretedP
     outputs = send(replication, MULTICAST)
     assert [reported(output)[:4] for output in outputs] == [(n, 5, n, 20) for n in (1, 2, 3)]
     assert send(replication, MULTICAST, group=9) == []
-    replication.write_multicast_group(1, [])
+    replication.replication.write_multicast_group(1, [])
     assert send(replication, MULTICAST) == []
 
 
@@ -134,7 +134,7 @@ def test_truncation_ends_where_a_copy_is_made(
 
 
 def test_a_session_may_cut_its_copies(replication: InterpretedPipeline) -> None:
-    replication.write_clone_session(1, [Replica(4), Replica(5)], 18)
+    replication.replication.write_clone_session(1, [Replica(4), Replica(5)], 18)
     assert [len(o.frame) for o in send(replication, I2E, port=DROPPED)] == [18, 18]
     assert [len(o.frame) for o in send(replication, I2E | CUT_LATE, port=DROPPED)] == [10, 10]
 
@@ -145,8 +145,8 @@ def test_a_priority_without_a_queue_drops(replication: InterpretedPipeline) -> N
 
 def test_counters_count_what_came_in(replication: InterpretedPipeline) -> None:
     send(replication, ADD | I2E)
-    assert replication.read_counter("Send.arrived", 0, 2) == [(0, 0), (1, 20)]
-    assert replication.read_counter("Leave.left", 0, 2) == [(1, 20), (1, 20)]
+    assert replication.cells.read_counter("Send.arrived", 0, 2) == [(0, 0), (1, 20)]
+    assert replication.cells.read_counter("Leave.left", 0, 2) == [(1, 20), (1, 20)]
 
 
 # -- going round
@@ -177,7 +177,7 @@ def seen(output: Output) -> tuple[int, int, int, int, int, int]:
 def test_a_resubmitted_packet_starts_as_it_came_with_the_listed_fields(rounds: InterpretedPipeline) -> None:
     [output] = turn(rounds, 0, 2, 0, b"abc")
     assert seen(output) == (2, 0, 0, 12, 0, 0)
-    cells = rounds.read_counter("Send.passes", 0, 8)
+    cells = rounds.cells.read_counter("Send.passes", 0, 8)
     assert cells[0] == (1, 12)
     assert cells[6] == (2, 24)
 
@@ -187,8 +187,8 @@ def test_a_recirculated_packet_starts_as_it_left_and_is_not_truncated(rounds: In
     assert seen(output) == (2, 0, 0, 14, 0x000, 0)
     assert output.frame[:2] == b"\xf2\x02"
     assert output.frame[-3:] == b"abc"
-    assert rounds.read_counter("Send.passes", 0, 5)[4] == CounterValue(2, 28)
-    assert rounds.read_register("Leave.lengths", 0, 1) == [14]
+    assert rounds.cells.read_counter("Send.passes", 0, 5)[4] == CounterValue(2, 28)
+    assert rounds.cells.read_register("Leave.lengths", 0, 1) == [14]
 
 
 def test_a_dropped_packet_does_not_go_round(rounds: InterpretedPipeline) -> None:
@@ -204,7 +204,7 @@ def test_each_pass_is_cloned_and_each_copy_goes_round(rounds: InterpretedPipelin
 
 
 def test_what_never_ends_is_bounded(replication: InterpretedPipeline) -> None:
-    replication.write_multicast_group(1, [Replica(1, n) for n in range(2 * MAX_PASSES)])
+    replication.replication.write_multicast_group(1, [Replica(1, n) for n in range(2 * MAX_PASSES)])
     outputs = send(replication, MULTICAST)
     assert len(outputs) == MAX_PASSES - 1
     assert len(send(replication, 0)) == 1  # nothing is left over

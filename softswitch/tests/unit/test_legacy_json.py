@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from softswitch import ir
-from softswitch.commands.names import Program as Names
+from softswitch.commands.names import ProgramNames as Names
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError
 from softswitch.interpreter import InterpretedPipeline
@@ -117,7 +117,8 @@ def test_interpreted_alike(name: str, omission: str) -> None:
         # Without IDs, BMv2 cannot find an action either if several have its name.
         assert "expected one action" in str(error)
         return
-    run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
+    if reduced != complete:  # equal programs are interpreted alike
+        run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
     assert names_in_commands(json.dumps(text)) == names_in_commands((PROGRAMS / f"{name}.json").read_text())
 
 

@@ -66,9 +66,9 @@ def test_an_entry_that_is_taken_back_is_gone() -> None:
     entry = drawer.entry_for_one_of([(traced.pipeline.program.tables["ControlIngress.forward"], (5,))])
     assert entry is not None
     entry(writer(traced, traced.write))
-    assert len(list(traced.pipeline.read_entries("ControlIngress.forward"))) == 1
+    assert len(list(traced.pipeline.tables.read("ControlIngress.forward"))) == 1
     drawer.take_back(writer(traced, traced.write))
-    assert not list(traced.pipeline.read_entries("ControlIngress.forward"))
+    assert not list(traced.pipeline.tables.read("ControlIngress.forward"))
     assert not drawer.entries
 
 

@@ -52,8 +52,8 @@ def test_a_parser_makes_so_many_steps_and_no_more(make: Make, states_before: int
 def test_frames_that_are_recirculated_have_so_many_bytes_and_no_more(make: Make) -> None:
     """Each of 16 copies of 60,011 B goes round and is copied again; 17 of them are below 1 MiB."""
     pipeline = make(compiled("resubmit_recirculate"))
-    pipeline.write_multicast_group(1, [Replica(port) for port in range(16)])
+    pipeline.replication.write_multicast_group(1, [Replica(port) for port in range(16)])
     probe = bytes([2, 0x0F, 1]) + bytes(8)
     pipeline.process(1, probe + bytes(60_000), 0, 0)
-    went_round = pipeline.read_counter("Send.passes", RECIRCULATED, RECIRCULATED + 1)
+    went_round = pipeline.cells.read_counter("Send.passes", RECIRCULATED, RECIRCULATED + 1)
     assert went_round == [CounterValue(17, 17 * 60_011)]

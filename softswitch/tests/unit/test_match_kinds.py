@@ -62,7 +62,7 @@ class Kinds(RuleBasedStateMachine):
     def write(self, change: Change, kind: str, key: tuple[Match, ...], priority: int) -> Exception | None:
         action = None if change is Change.DELETE else ActionCall(f"Pick.{kind}_hit", (self.value(priority),))
         entry = EntryWrite(change, f"Pick.{kind}_table", key, action, priority)
-        ours, reference = self.fast.write_entries([entry]), self.oracle.write_entries([entry])
+        ours, reference = self.fast.tables.write([entry]), self.oracle.tables.write([entry])
         assert [type(error) for error in ours] == [type(error) for error in reference]
         return ours[0]
 
@@ -106,7 +106,7 @@ class Kinds(RuleBasedStateMachine):
         for key, priority in getattr(self, "keys", {}).get("ternary", []):
             if priority not in self.tied:
                 stored = EntryKey("Pick.ternary_table", key, priority)
-                assert self.fast.entry_counter(stored) == self.oracle.entry_counter(stored)
+                assert self.fast.tables.counter(stored) == self.oracle.tables.counter(stored)
 
 
 Kinds.TestCase.settings = settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
@@ -140,7 +140,7 @@ def test_the_longest_prefix_wins() -> None:
             )
             for length in (0, 8, 24, 16, 32)
         ]
-        assert not any(pipeline.write_entries(writes))
+        assert not any(pipeline.tables.write(writes))
         for address, length in (
             (0x0A0B0C0D, 32),
             (0x0A0B0C00, 24),

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from finsy.proto import p4r
 
-from softswitch.commands.names import Program
+from softswitch.commands.names import ProgramNames
 from softswitch.compiled import CompiledPipeline
 from softswitch.conformance.client import read_p4info as read_p4info_of_program
 from softswitch.errors import SwitchError
@@ -36,7 +36,7 @@ def one_line(error: pytest.ExceptionInfo[SwitchError]) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("load", [load_program, Program])
+@pytest.mark.parametrize("load", [load_program, ProgramNames])
 def test_json(load: Callable[[str], object], depth: int, form: str) -> None:
     begin, end = FORMS[form]
     for text in (begin * depth, begin * depth + "1" + end * depth):

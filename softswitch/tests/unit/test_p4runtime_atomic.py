@@ -61,8 +61,9 @@ def at_each_write(pipeline: Any, look: Callable[[], object], monkeypatch: pytest
 
         return call
 
-    for name in WRITES:
-        monkeypatch.setattr(pipeline, name, looking(getattr(pipeline, name)))
+    for subject, _, name in (function.partition(".") for function in WRITES):
+        ops = getattr(pipeline, subject)
+        monkeypatch.setattr(ops, name, looking(getattr(ops, name)))
     return seen
 
 

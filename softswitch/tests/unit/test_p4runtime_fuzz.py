@@ -30,10 +30,10 @@ def check_pipeline(pipeline: ModelPipeline, model: EntityModel) -> None:
     for key, value in model.state.items():
         match key:
             case ("member nexthops" | "member paths", member) if not model.one_shots():
-                profile = pipeline.profiles[f"Entities.{key[0].split()[1]}"]
+                profile = pipeline.profile_states[f"Entities.{key[0].split()[1]}"]
                 assert profile.members[member] == ActionCall("Entities.forward_to", (value,))
             case ("group", group):
-                listed = Counter(pipeline.profiles["Entities.paths"].groups[group])
+                listed = Counter(pipeline.profile_states["Entities.paths"].groups[group])
                 assert listed == Counter(dict(value))
             case ("meter", index):
                 assert pipeline.meters["Entities.rates"][index] == value
@@ -59,10 +59,10 @@ def check_pipeline(pipeline: ModelPipeline, model: EntityModel) -> None:
 
 
 def check_one_shots(pipeline: ModelPipeline, model: EntityModel) -> None:
-    paths = pipeline.profiles["Entities.paths"]
+    paths = pipeline.profile_states["Entities.paths"]
     made = [
         Counter(paths.members[member].args[0] for member in paths.groups[entry.action.group])
-        for entry in pipeline.tables["Entities.balanced"].values()
+        for entry in pipeline.entries["Entities.balanced"].values()
         if isinstance(entry.action, UseGroup) and model.one_shots()
     ]
     wanted = [Counter[int]() for _ in model.one_shots()]

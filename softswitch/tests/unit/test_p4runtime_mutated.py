@@ -13,7 +13,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.conformance.direct import DirectPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.batch import Batch
-from softswitch.p4runtime.entities import meters
+from softswitch.p4runtime.entities import cells
 from softswitch.state.memory import Memory
 from switch_harness.p4runtime_fuzz import Fuzzer
 
@@ -66,7 +66,7 @@ def no_undo_in_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forgotten_meter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        meters.MeterEntries,
+        cells.MeterEntries,
         "configure",
         lambda self, array, indices, config, batch: [
             batch.put(self._configs, (array.id, index), config) for index in indices

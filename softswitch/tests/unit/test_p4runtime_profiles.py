@@ -66,7 +66,7 @@ def group(number: int, weights: dict[int, int], max_size: int = 20, kind: Any = 
 
 
 def paths(control: Control) -> Profile:
-    profile: Profile = control.pipeline.profiles["Entities.paths"]
+    profile: Profile = control.pipeline.profile_states["Entities.paths"]
     return profile
 
 

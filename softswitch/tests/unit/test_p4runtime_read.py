@@ -99,8 +99,8 @@ def test_direct_counters(control: Control) -> None:
 
 
 def test_arrays_by_cell_whole_and_all(control: Control) -> None:
-    control.pipeline.write_counter("ControlIngress.drops", 3, CounterValue(2, 90))
-    control.pipeline.write_register("ControlIngress.cells", 4095, 2**96 - 1)
+    control.pipeline.cells.write_counter("ControlIngress.drops", 3, CounterValue(2, 90))
+    control.pipeline.cells.write_register("ControlIngress.cells", 4095, 2**96 - 1)
     one = read(
         control,
         p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=identity("drops"), index=p4r.Index(index=3))),

@@ -45,7 +45,7 @@ def test_all_state_goes_over(state: dict[tuple[Any, ...], Any]) -> None:
     new = controlled(ENTITIES, ModelPipeline)
     assert carry_over(old, new) == []
     assert serialized(read(new, *EVERYTHING)) == serialized(read(old, *EVERYTHING))
-    assert new.pipeline.profiles == old.pipeline.profiles
+    assert new.pipeline.profile_states == old.pipeline.profile_states
     assert new.pipeline.meters == old.pipeline.meters
 
 

@@ -1,13 +1,14 @@
 """The order in which members of groups are picked, and copies of packets made: BMv2's under PI."""
 
 from bisect import insort
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from softswitch.p4runtime.entities.replicas import order_replicas
+from softswitch.p4runtime.entities.replication import order_replicas
 from softswitch.p4runtime.entities.selection import MemberNumbers, NumberAllocator
 from softswitch.pipeline import Replica
 
@@ -115,8 +116,36 @@ class Pi(RuleBasedStateMachine):
         for group, placed in self.in_bmv2.items():
             assert self.order[group] == [owner[handle] for handle in sorted(placed)]
 
+    @invariant()
+    def numbers_lead_back(self) -> None:
+        for number in range(30):
+            member = next((m for m, handles in self.handles.items() if handles[0] == number), None)
+            assert self.numbers.find_member(number) == member
+            assert member is None or self.numbers.member_number(member) == number
+        found = {group: self.numbers.group_number(group) for group in range(1, 4)}
+        assert {group for group, number in found.items() if number is not None} == self.groups.keys()
+        for number in range(10):
+            group = next((group for group, handle in found.items() if handle == number), None)
+            assert self.numbers.find_group(number) == group
+
 
 TestPi = Pi.TestCase
+
+
+def test_numbers_lead_back_after_an_undone_batch() -> None:
+    numbers, undo_steps = MemberNumbers(), list[Callable[[], None]]()
+    for member in (7, 8):
+        numbers.add_member(member)
+    numbers.set_group(5, {7: 2})
+    numbers.remove_group(5, undo_steps.append)
+    numbers.remove_member(7, undo_steps.append)
+    numbers.add_member(9, undo_steps.append)
+    numbers.set_group(6, {9: 1}, undo_steps.append)
+    assert (numbers.find_member(0), numbers.find_group(0)) == (9, 6)
+    while undo_steps:
+        undo_steps.pop()()
+    assert [numbers.find_member(number) for number in range(3)] == [7, 8, None]
+    assert (numbers.find_group(0), numbers.group_number(6)) == (5, None)
 
 
 def test_copies_are_made_by_instance_and_then_by_port() -> None:

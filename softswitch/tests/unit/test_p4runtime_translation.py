@@ -51,7 +51,7 @@ def entry(
 
 
 def stored(control: Control, table: str) -> list[StoredEntry]:
-    return list(control.pipeline.read_entries(f"Forward.{table}"))
+    return list(control.pipeline.tables.read(f"Forward.{table}"))
 
 
 CLASSIFY = (
@@ -165,8 +165,8 @@ def test_registers_have_the_controllers_values() -> None:
         write(control, cell("last_vrf", 5, b'vrf "b"'), cell("last_hop", 0, b"\xff\xff\xff\xfd"))
         == [None] * 2
     )
-    assert control.pipeline.read_register("Forward.last_vrf", 5, 6) == [7]
-    assert control.pipeline.read_register("Forward.last_hop", 0, 1) == [510]
+    assert control.pipeline.cells.read_register("Forward.last_vrf", 5, 6) == [7]
+    assert control.pipeline.cells.read_register("Forward.last_hop", 0, 1) == [510]
     found = [each.register_entry for each in read(control, cell("last_vrf", 5).entity)]
     assert [(each.index.index, each.data.bitstring) for each in found] == [(5, b'vrf "b"')]
     (refused,) = write(control, cell("last_hop", 0, b"\x01\xfe"))
@@ -183,7 +183,10 @@ def test_indices_are_the_controllers() -> None:
     control = controlled_by(request)
     identity = identity_in(P4INFO, "last_vrf")
     assert write(control, cell("last_vrf", CPU_HOP, b"5"), cell("last_vrf", 3, b"6")) == [None] * 2
-    assert control.pipeline.read_register("Forward.last_vrf", 0, 512) == [0] * 3 + [6] + [0] * 506 + [5, 0]
+    assert control.pipeline.cells.read_register("Forward.last_vrf", 0, 512) == [0] * 3 + [6] + [0] * 506 + [
+        5,
+        0,
+    ]
     whole = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=identity))
     found = [each.register_entry for each in read(control, whole)]
     assert [each.index.index for each in found] == [*range(510), CPU_HOP, 511]
@@ -200,7 +203,7 @@ def test_indices_are_the_controllers() -> None:
     meter.meter_entry.config.cir = meter.meter_entry.config.pir = 7
     meter.meter_entry.config.cburst = meter.meter_entry.config.pburst = 1
     assert write(control, *(p4r.Update(type=MODIFY, entity=each) for each in (counter, meter))) == [None] * 2
-    assert control.pipeline.read_counter("Forward.seen", 510, 511)[0].packets == 9
+    assert control.pipeline.cells.read_counter("Forward.seen", 510, 511)[0].packets == 9
     assert [str(each) for wanted in (counter, meter) for each in read(control, wanted)] == [
         str(counter), str(meter)
     ]  # fmt: skip

@@ -100,7 +100,7 @@ def test_a_batch_is_one_step_for_the_data_plane(control: Control, monkeypatch: p
         batches.append(len(writes))
         return [None] * len(writes)
 
-    monkeypatch.setattr(control.pipeline, "write_entries", count)
+    monkeypatch.setattr(control.pipeline.tables, "write", count)
     assert not any(write(control, *(update(forward(n)) for n in range(10, 30))))
     assert batches == [20]
 
@@ -195,8 +195,8 @@ def test_counters_and_registers_are_written_by_cell_and_whole(control: Control) 
         update(fy.P4RegisterEntry("cells", index=4095, data=2**96 - 1), MODIFY),
     ]
     assert not any(write(control, *drops, *cells))
-    assert control.pipeline.read_counter("ControlIngress.drops", 2, 5) == [(1, 2), (8, 9), (1, 2)]
-    assert control.pipeline.read_register("ControlIngress.cells", 4093, 4096) == [5, 5, 2**96 - 1]
+    assert control.pipeline.cells.read_counter("ControlIngress.drops", 2, 5) == [(1, 2), (8, 9), (1, 2)]
+    assert control.pipeline.cells.read_register("ControlIngress.cells", 4093, 4096) == [5, 5, 2**96 - 1]
 
 
 # ---- atomicity
@@ -213,7 +213,7 @@ def test_all_or_nothing(control: Control, atomicity: Any, monkeypatch: pytest.Mo
     before = read(control, *EVERYTHING)
     changes = [update(forward(6)), update(forward(5), DELETE), update(forward(6, port=2), MODIFY)]
     with monkeypatch.context() as patch:
-        patch.setattr(control.pipeline, "write_entries", None)
+        patch.setattr(control.pipeline.tables, "write", None)
         results = write(control, *changes, update(forward(5), DELETE), atomicity=atomicity)
     codes = [result.code for result in results if result]
     assert codes == [StatusCode.ABORTED] * 3 + [StatusCode.NOT_FOUND]

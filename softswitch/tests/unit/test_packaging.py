@@ -43,6 +43,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 
 for option in ("--version", "--help"):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -56,13 +57,13 @@ config = p4r.ForwardingPipelineConfig(
 )
 pipeline = ControlledPipeline(config, CompiledPipeline, lambda: 0).pipeline
 forward = ActionCall("ControlIngress.forward_to", (2,))
-pipeline.write_entries([EntryWrite(Change.INSERT, "ControlIngress.forward", (0x0B,), forward)])
+pipeline.tables.write([EntryWrite(Change.INSERT, "ControlIngress.forward", (0x0B,), forward)])
 frame = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
 assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
 
 
 async def serve():
-    with PortLoop({}, 255) as ports:
+    with PortLoop({}, PortOptions(255)) as ports:
         server = P4RuntimeServer(1, ports, CompiledPipeline)
         server.pipelines.load(config)
         assert await server.start("127.0.0.1:0") > 0

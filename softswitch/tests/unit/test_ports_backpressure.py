@@ -10,6 +10,7 @@ from itertools import pairwise
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -30,7 +31,7 @@ def pipeline() -> CompiledPipeline:
 @contextmanager
 def switch() -> Iterator[PortLoop]:
     """Make a switch whose CPU port's other end takes a few frames at a time."""
-    with PortLoop({}, CPU, backpressure={CPU: False}) as loop:
+    with PortLoop({}, PortOptions(CPU), backpressure={CPU: False}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop._control.switch_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
         yield loop

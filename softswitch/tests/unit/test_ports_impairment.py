@@ -2,6 +2,7 @@ import pytest
 
 from softswitch.ports.impairment import Direction, Impairment, parse_impairment
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from softswitch.ports.sockets import PortError
 
 
@@ -43,4 +44,4 @@ def test_bad_flag_is_named(text: str, message: str) -> None:
 
 def test_impairment_of_an_unknown_port_is_refused() -> None:
     with pytest.raises(PortError, match=r"impairment of port 3 \(out\): the switch has no such port"):
-        PortLoop({}, 255, {(3, Direction.OUT): Impairment(loss=0.5)})
+        PortLoop({}, PortOptions(255, {(3, Direction.OUT): Impairment(loss=0.5)}))

@@ -14,6 +14,7 @@ import pytest
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import BURST
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from softswitch.ports.sockets import ControlSockets, PortError
 from switch_harness.native import Stamps, Wires, read_stamp
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -24,7 +25,7 @@ LIBC = ctypes.CDLL(None)
 
 @pytest.fixture
 def loop() -> Iterator[PortLoop]:
-    with PortLoop({}, CPU) as opened:
+    with PortLoop({}, PortOptions(CPU)) as opened:
         opened.cpu_socket.settimeout(PATIENCE_S)
         yield opened
 
@@ -75,7 +76,7 @@ def test_what_waits_when_the_loop_is_stopped_is_dropped_and_counted(loop: PortLo
 
 def test_frames_that_are_held_when_the_loop_is_stopped_are_dropped_and_counted() -> None:
     how = {(CPU, side): Impairment(loss=0.1, duplicate=0.1, reorder=0.5) for side in Direction}
-    with PortLoop({}, CPU, how) as loop:
+    with PortLoop({}, PortOptions(CPU, how)) as loop:
         for _ in range(20):
             loop.start(Wires({CPU: [CPU]}))
             for _ in range(37):
@@ -140,7 +141,7 @@ def test_a_frame_that_is_too_large_is_named_once_and_counted(
 
 def test_frames_are_reordered_and_none_is_kept() -> None:
     how = {(CPU, side): Impairment(reorder=0.3) for side in Direction}
-    with PortLoop({}, CPU, how) as loop:
+    with PortLoop({}, PortOptions(CPU, how)) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(Wires({CPU: [CPU]}))
         frames = [b"%d" % number for number in range(200)]
@@ -154,7 +155,7 @@ def test_frames_are_reordered_and_none_is_kept() -> None:
 
 def test_loss_and_duplication_are_counted() -> None:
     how = {(CPU, side): Impairment(loss=0.3, duplicate=0.3) for side in Direction}
-    with PortLoop({}, CPU, how) as loop:
+    with PortLoop({}, PortOptions(CPU, how)) as loop:
         loop.start(Wires({CPU: [CPU]}))
         for _ in range(200):
             loop.cpu_socket.send(b"frame")
@@ -205,7 +206,7 @@ def test_the_mutex_keeps_the_loop_out(loop: PortLoop) -> None:
 
 
 def test_busy_poll_forwards_and_stops() -> None:
-    with PortLoop({}, CPU, busy_poll=True) as loop:
+    with PortLoop({}, PortOptions(CPU, busy_poll=True)) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(Wires({CPU: [CPU]}))
         loop.cpu_socket.send(b"frame")
@@ -220,7 +221,7 @@ def test_starting_twice_is_refused(loop: PortLoop) -> None:
 
 def test_nothing_is_left_open() -> None:
     before, threads = sorted(os.listdir("/proc/self/fd")), threading.active_count()
-    loop = PortLoop({}, CPU, {(CPU, Direction.IN): Impairment(loss=0.5)})
+    loop = PortLoop({}, PortOptions(CPU, {(CPU, Direction.IN): Impairment(loss=0.5)}))
     loop.start(Wires({CPU: [CPU]}))
     loop.close()
     loop.close()
@@ -240,7 +241,7 @@ def test_nothing_is_left_open() -> None:
 def test_bad_ports_are_named(ports: dict[int, str], cpu: int | None, message: str) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
     with pytest.raises(PortError) as raised:
-        PortLoop(ports, cpu)
+        PortLoop(ports, PortOptions(cpu))
     assert message in str(raised.value)
     assert sorted(os.listdir("/proc/self/fd")) == before
 
@@ -255,5 +256,5 @@ def test_frames_that_wait_before_there_is_a_program_do_no_harm() -> None:
     with closing(ControlSockets()) as ends:
         for _ in range(3):
             ends.cpu_socket.send(bytes(64))
-        with PortLoop({}, CPU, control_sockets=ends) as loop:
+        with PortLoop({}, PortOptions(CPU), control_sockets=ends) as loop:
             loop.stop()

@@ -15,6 +15,7 @@ from softswitch.jit import MachineCode
 from softswitch.pipeline import DigestMessage, LogRecord
 from softswitch.ports import loop as ports_loop
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.waiting import PATIENCE_S
 
@@ -34,7 +35,7 @@ def test_the_loop_hands_over_what_packets_tell() -> None:
         alone.process(CPU, frame, 0, 0)
     expected = alone.take_notices()
     assert {type(notice) for notice in expected} == {DigestMessage, LogRecord}
-    with PortLoop({}, CPU) as loop:
+    with PortLoop({}, PortOptions(CPU)) as loop:
         loop.notice_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for frame in frames:
@@ -47,7 +48,7 @@ def test_the_loop_hands_over_what_packets_tell() -> None:
 def test_unread_messages_do_not_block_the_loop_and_are_counted() -> None:
     pipeline = CompiledPipeline(compiled("digests_logs"))
     telling, reported = _telling_frame(pipeline)
-    with PortLoop({}, CPU) as loop:
+    with PortLoop({}, PortOptions(CPU)) as loop:
         loop.start(pipeline)
         sent = _send_until(loop, telling, lambda: loop.counters().lost_notices > 0)
         loop.stop()
@@ -63,7 +64,7 @@ def test_lost_notices_are_reported_at_once_and_then_seldom(
     monkeypatch.setattr(ports_loop, "REPORT_INTERVAL_US", 3_600_000_000)
     pipeline = CompiledPipeline(compiled("digests_logs"))
     telling, _ = _telling_frame(pipeline)
-    with PortLoop({}, CPU) as loop:
+    with PortLoop({}, PortOptions(CPU)) as loop:
         loop.start(pipeline)
         _send_until(loop, telling, lambda: len(caplog.records) > 0)
         first = _told(caplog.records[0].getMessage())

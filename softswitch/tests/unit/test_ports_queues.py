@@ -11,6 +11,7 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.ports.loop import PortLoop
+from softswitch.ports.options import PortOptions
 from softswitch.ports.sockets import PortError
 from softswitch.queues.shape import (
     DEFAULT_DEPTH,
@@ -45,7 +46,7 @@ def pipeline() -> CompiledPipeline:
 @contextmanager
 def switch(shape: Shape | None = None, *, busy_poll: bool = False) -> Iterator[PortLoop]:
     shapes = {} if shape is None else {CPU: shape}
-    with PortLoop({}, CPU, busy_poll=busy_poll, shapes=shapes) as loop:
+    with PortLoop({}, PortOptions(CPU, busy_poll=busy_poll, shapes=shapes)) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         yield loop
 
@@ -174,7 +175,7 @@ def test_a_packet_that_has_become_larger_than_any_that_comes_in_is_dropped_and_c
 
 def test_a_shape_of_a_port_that_is_not_there_is_refused() -> None:
     with pytest.raises(PortError, match=r"^rate or queue of port 3: the switch has no such port$"):
-        PortLoop({}, CPU, shapes={3: Shape(UNLIMITED, DEFAULT_DEPTH)})
+        PortLoop({}, PortOptions(CPU, shapes={3: Shape(UNLIMITED, DEFAULT_DEPTH)}))
 
 
 def test_queues_for_which_there_is_no_memory_are_refused() -> None:

@@ -10,7 +10,7 @@ from nativekit.memory import pointer
 from nativekit.records import records
 from softswitch.native import entry_point
 from softswitch.ports.impairment import Impairment
-from softswitch.ports.layout import REORDER_BUFFER, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
+from softswitch.ports.layout import REORDER_BUFFER, REORDER_SLOTS, FrameRecord, ReorderBuffer, ReorderSlot
 from softswitch.ports.reorder_buffer import (
     HOLD_US,
     Frames,
@@ -69,7 +69,7 @@ class Line:
         self.buffer = np.zeros(1, REORDER_BUFFER)[0]
         self.slots = records(REORDER_SLOTS, ReorderSlot)
         self._memory = np.zeros(REORDER_SLOTS * FRAME_BYTES, np.uint8)
-        self._frames = records(2 + REORDER_SLOTS, Frame)
+        self._frames = records(2 + REORDER_SLOTS, FrameRecord)
         fill_reorder_buffer(self.buffer, self.slots, self._memory.ctypes.data, FRAME_BYTES, how, salt)
 
     def carry(self, sources: list[int], *, drain: bool = True) -> list[int]:
@@ -122,7 +122,7 @@ def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
     line = Line(Impairment(reorder=1.0))
     assert line.carry([7], drain=False) == []
     taken = np.zeros(2, np.int64)
-    frames = records(2 + REORDER_SLOTS, Frame)
+    frames = records(2 + REORDER_SLOTS, FrameRecord)
     assert _expire(line.buffer, line.slots, HOLD_US - 1, frames, taken, 0) == 0
     assert _expire(line.buffer, line.slots, HOLD_US, frames, taken, 0) == 1
     assert taken[0] == 7

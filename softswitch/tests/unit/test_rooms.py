@@ -10,12 +10,16 @@ from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.pipeline import METHODS
+
 SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
-    {"files"},
+    {"files", "libc"},
     {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
-    {"ir", "processes", "target"},
+    {"ir", "pcap", "processes", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
     {"codegen", "interpreter", "queues", "state"},
@@ -91,6 +95,17 @@ def test_nativekit_imports_nothing_of_softswitch() -> None:
     assert {each.split(".")[0] for imported in found.values() for each in imported} == {"nativekit"}
 
 
+def test_class_names_stand_in_one_room() -> None:
+    """A name can be searched for. `interpreter` and `codegen` name the same part of a program alike."""
+    rooms: dict[str, set[str]] = {}
+    for file in (SOURCES / "softswitch").rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                rooms.setdefault(node.name, set()).add(room_of(name_of(file)))
+    found = {name: where for name, where in rooms.items() if len(where) > 1}
+    assert found == {name: {"codegen", "interpreter"} for name in ("Externs", "Packet")}
+
+
 def test_no_other_project_is_imported() -> None:
     allowed = {"softswitch", "nativekit", "click", "google", "grpc", "llvmlite", "numba", "numpy"}
     found = {
@@ -104,3 +119,25 @@ def test_no_other_project_is_imported() -> None:
         "softswitch/p4runtime/messages.py imports finsy.proto",  # for type hints
         "softswitch/testing/plugin.py imports pytest",  # which imports it itself
     }
+
+
+def test_one_module_calls_the_c_library_from_python() -> None:
+    """That is, besides `nativekit.plain`, which does what compiled code does, and is imported by tests."""
+    found = {
+        str(file.relative_to(SOURCES))
+        for file in SOURCES.rglob("*.py")
+        if any(
+            isinstance(node, ast.Attribute) and node.attr in ("CDLL", "PyDLL", "cdll")
+            for node in ast.walk(ast.parse(file.read_text()))
+        )
+    }
+    assert found == {"softswitch/libc.py", "nativekit/plain.py"}
+
+
+def test_pipelines_forward_no_calls() -> None:
+    """Each subject of the control plane is an object of the pipeline, which has none of its methods."""
+    assert {*METHODS} == {"tables", "profiles", "replication", "cells"}
+    assert sum(map(len, METHODS.values())) == 22
+    for pipeline in (CompiledPipeline, InterpretedPipeline):
+        methods = {name for name in dir(pipeline) if callable(getattr(pipeline, name))}
+        assert methods & {name for names in METHODS.values() for name in names} == set()

@@ -1,4 +1,4 @@
-"""Tests of a module with shared fixtures go to one xdist worker; network tests to all, in namespaces."""
+"""Tests of a module go to one xdist worker, the longest module first; network tests to all, in namespaces."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from switch_harness import durations
 from switch_harness.namespaces import on_the_machines_network
+from switch_harness.scheduling import Scheduling, unit_of
 
 PROJECT = Path(__file__).parents[2]
 TESTS = """
 import os, pathlib, socket, pytest
-@pytest.fixture(scope="{scope}", autouse=True)
-def fixture() -> None: ...
 @pytest.mark.parametrize("number", range(6))
 def test_it(number):
     names, files = [name for _, name in socket.if_nameindex()], os.listdir("/sys/class/net")
@@ -33,8 +35,7 @@ def run_tests(folder: Path, modules: list[str], patch: str = "") -> dict[str, se
     for name in modules:
         module = folder / "tests" / f"{name}.py"
         module.parent.mkdir(parents=True, exist_ok=True)
-        scope = "module" if "shared" in name else "function"
-        module.write_text(TESTS.format(folder=str(folder), name=module.stem, scope=scope))
+        module.write_text(TESTS.format(folder=str(folder), name=module.stem))
     hooks = f"from switch_harness import plugin\n{patch}\nfrom switch_harness.plugin import {HOOKS}"
     (folder / "conftest.py").write_text(hooks)
     (folder / "pytest.ini").write_text("[pytest]")
@@ -48,27 +49,158 @@ def run_tests(folder: Path, modules: list[str], patch: str = "") -> dict[str, se
     return {name: set((folder / Path(name).name).read_text().splitlines()) for name in modules}
 
 
-SHARED = ["unit/test_shared_1", "unit/test_shared_2"]
+@pytest.mark.parametrize(
+    ("nodeid", "unit"),
+    [
+        ("tests/unit/test_text.py::test_a[1/2::3]", "tests/unit/test_text.py"),
+        ("tests/unit/golden/test_golden_page.py::test_a", "tests/unit/golden/"),
+        ("packages/answers/tests/unit/test_sweeps.py::test_a", "packages/answers/tests/unit/"),
+        ("tests/mininet/test_kills.py::test_a[b]", "tests/mininet/test_kills.py::test_a[b]"),
+        ("packages/paper/tests/mininet/test_x.py::test_a", "packages/paper/tests/mininet/test_x.py::test_a"),
+        ("softswitch/tests/netns/test_pin.py::test_a", "softswitch/tests/netns/test_pin.py::test_a"),
+        ("softswitch/tests/unit/test_pin.py::test_netns[tests/netns/]", "softswitch/tests/unit/test_pin.py"),
+    ],
+)
+def test_units_of_work(nodeid: str, unit: str) -> None:
+    assert unit_of(nodeid) == unit
 
 
-@pytest.mark.soak
-def test_without_namespaces_all_network_tests_go_to_one_process(tmp_path: Path) -> None:
-    networks = ["netns/test_some", "netns/test_others"]
-    seen = run_tests(tmp_path, [*networks, "unit/test_more"], "plugin.namespaced_python = lambda: None")
-    assert len(seen[networks[0]] | seen[networks[1]]) == 1
-    assert seen["unit/test_more"]
+class Process:
+    """An xdist worker that records which tests of `COLLECTED` it is sent."""
+
+    shutting_down = False
+
+    def __init__(self) -> None:
+        self.gateway = SimpleNamespace(id="gw")
+        self.sent: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
 
 
-@pytest.mark.soak
-def test_a_module_with_a_shared_fixture_goes_to_one_process(tmp_path: Path) -> None:
-    seen = run_tests(tmp_path, [*SHARED, "unit/test_more"])
-    assert all(len(seen[name]) == 1 for name in SHARED)
+COLLECTED = [
+    "tests/mininet/test_x.py::test_slow", "tests/mininet/test_x.py::test_fast",
+    *(f"tests/unit/test_{module}.py::test_{number}" for module in "abc" for number in range(2)),
+]  # fmt: skip
+DURATIONS = {
+    "tests/unit/test_b.py": 40.0,
+    "tests/mininet/test_x.py::test_slow": 20,
+    "tests/unit/test_c.py": 8,
+}
+
+
+def scheduling(folder: Path, processes: int, is_one_network: bool) -> tuple[Scheduling, list[Process]]:
+    """Return a scheduler of processes that have collected `COLLECTED`, and have been sent a first unit."""
+    (folder / durations.FILE).parent.mkdir()
+    (folder / durations.FILE).write_text(durations.write(DURATIONS))
+    option = SimpleNamespace(loadscopereorder=True)
+    config: Any = SimpleNamespace(
+        option=option, rootpath=folder, getvalue={"tx": [f"{processes}*popen"]}.__getitem__
+    )
+    made = Scheduling(config, None, is_one_network=is_one_network)
+    nodes = [Process() for _ in range(processes)]
+    for node in nodes:
+        made.add_node(node)
+        made.add_node_collection(node, COLLECTED)
+    made.schedule()
+    return made, nodes
+
+
+@pytest.mark.parametrize("is_one_network", [False, True])
+def test_the_longest_unit_is_first_and_networks_share_a_process_where_they_share_a_network(
+    tmp_path: Path, is_one_network: bool
+) -> None:
+    """A run of Mininet's without a duration counts as ten seconds, any other unit as none."""
+    made, [node] = scheduling(tmp_path, 1, is_one_network)
+    while made.has_pending:
+        [done, *_] = [k for k in node.sent if not is_complete(made, node, k)]
+        made.mark_test_complete(node, done)
+    b, a, c, slow, fast = [4, 5], [2, 3], [6, 7], [0], [1]
+    networks = [*slow, *fast] if is_one_network else slow
+    assert node.sent == [*b, *networks, *([] if is_one_network else fast), *c, *a]
+
+
+def is_complete(made: Scheduling, node: Process, index: int) -> bool:
+    return any(tests.get(COLLECTED[index], False) for tests in made.assigned_work[node].values())
+
+
+def test_two_processes_begin_with_the_two_longest_units(tmp_path: Path) -> None:
+    _, nodes = scheduling(tmp_path, 2, False)
+    assert [COLLECTED[node.sent[0]].partition("::")[0] for node in nodes] == [
+        "tests/unit/test_b.py", "tests/mininet/test_x.py",
+    ]  # fmt: skip
+
+
+def test_durations_are_written_as_they_are_read(tmp_path: Path) -> None:
+    """Those of tests that the session has not run are kept, unless their module has gone."""
+    file = tmp_path / durations.FILE
+    file.parent.mkdir()
+    (tmp_path / "kept.py").write_text("")
+    recorder = durations.DurationRecorder(file, unit_of)
+    for nodeid, seconds in (
+        ("a.py::test_1", 0.7),
+        ("a.py::test_2", 1.0),
+        ("b.py::test", 12.4),
+        ("c.py::t", 0.9),
+    ):
+        report: Any = SimpleNamespace(nodeid=nodeid, duration=seconds)
+        recorder.pytest_runtest_logreport(report)
+    recorder.pytest_sessionfinish(1)
+    assert not file.exists() and durations.parse(file) == {}
+    file.write_text(durations.write({"kept.py": 5, "gone.py": 7, "a.py": 9}))
+    recorder.pytest_sessionfinish(0)
+    assert durations.parse(file) == {"b.py": 12, "kept.py": 5, "a.py": 2}
+    assert file.read_text().splitlines()[1].endswith("b.py")
 
 
 @pytest.mark.netns
 def test_each_process_has_its_own_network_and_run(tmp_path: Path) -> None:
-    seen = run_tests(tmp_path, ["netns/test_some"])  # each process is given two of the first tests
+    seen = run_tests(tmp_path, ["netns/test_some"])  # each process is given two of the tests at first
     assert seen["netns/test_some"] == {f"gw0 {ISOLATED}", f"gw1 {ISOLATED}"}
+
+
+ALONE = """
+import os, pathlib
+def test_it(): pathlib.Path("seen").write_text(os.readlink("/proc/self/ns/pid"))
+"""
+ON_THE_MACHINE = "from switch_harness import namespaces, plugin\nplugin.is_namespaced = lambda: {}\n"
+LOADS = "def pytest_configure(config): config.pluginmanager.register(plugin)\n"
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("is_namespaced", "options", "restarts"),
+    [
+        # The session that is started again finds itself in namespaces.
+        ("'AGAIN' in os.environ or os.environ.update(AGAIN='1')", [], True),
+        ("True", [], False),
+        ("False", ["--collect-only"], False),
+    ],
+    ids=["of the machine", "in namespaces", "that only collects"],
+)
+def test_a_session_of_root_runs_in_namespaces(
+    tmp_path: Path, is_namespaced: str, options: list[str], restarts: bool
+) -> None:
+    (tmp_path / "conftest.py").write_text("import os\n" + ON_THE_MACHINE.format(is_namespaced) + LOADS)
+    (tmp_path / "test_alone.py").write_text(ALONE)
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "src"), str(PROJECT / "tests")]),
+    }
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if options:
+        assert not (tmp_path / "seen").exists() and "test_it" in done.stdout
+        return
+    namespace = (tmp_path / "seen").read_text()
+    assert (namespace != os.readlink("/proc/self/ns/pid")) is restarts
+    assert "1 passed" in done.stdout
 
 
 @pytest.mark.netns

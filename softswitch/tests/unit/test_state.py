@@ -65,21 +65,21 @@ class Tables(RuleBasedStateMachine):
 
     @rule(address=st.integers(1, 40), port=st.integers(1, 5))
     def insert(self, address: int, port: int) -> None:
-        [error] = self.pipeline.write_entries([forward(Change.INSERT, address, port)])
+        [error] = self.pipeline.tables.write([forward(Change.INSERT, address, port)])
         assert isinstance(error, EntryExists) == (address in self.model)
         if error is None:
             self.model[address], self.counts[address] = port, 0
 
     @rule(address=st.integers(1, 40), port=st.integers(1, 5))
     def modify(self, address: int, port: int) -> None:
-        [error] = self.pipeline.write_entries([forward(Change.MODIFY, address, port)])
+        [error] = self.pipeline.tables.write([forward(Change.MODIFY, address, port)])
         assert isinstance(error, EntryMissing) == (address not in self.model)
         if error is None:
             self.model[address] = port
 
     @rule(addresses=st.lists(st.integers(1, 40), max_size=20))
     def delete(self, addresses: list[int]) -> None:
-        errors = self.pipeline.write_entries([forward(Change.DELETE, address) for address in addresses])
+        errors = self.pipeline.tables.write([forward(Change.DELETE, address) for address in addresses])
         for address, error in zip(addresses, errors, strict=True):
             assert (error is None) == (self.model.pop(address, None) is not None)
 
@@ -95,7 +95,7 @@ class Tables(RuleBasedStateMachine):
     def counters_agree(self) -> None:
         for address in getattr(self, "model", {}):
             count = self.counts[address]
-            assert self.pipeline.entry_counter(EntryKey(FORWARD, (address,))) == CounterValue(
+            assert self.pipeline.tables.counter(EntryKey(FORWARD, (address,))) == CounterValue(
                 count, 60 * count
             )
 
@@ -111,29 +111,29 @@ def seen(change: Change, address: int) -> EntryWrite:
 
 def test_a_table_holds_its_declared_size_and_no_more() -> None:
     pipeline = pipeline_of("entities")
-    errors = pipeline.write_entries([seen(Change.INSERT, number) for number in range(SEEN_SIZE + 1)])
+    errors = pipeline.tables.write([seen(Change.INSERT, number) for number in range(SEEN_SIZE + 1)])
     assert errors[:-1] == [None] * SEEN_SIZE
     assert isinstance(errors[-1], TableFull)
     assert str(errors[-1]) == f"table {SEEN} is full: it holds its {SEEN_SIZE} entries"
-    assert pipeline.write_entries([seen(Change.DELETE, 5), seen(Change.INSERT, 999)]) == [None, None]
+    assert pipeline.tables.write([seen(Change.DELETE, 5), seen(Change.INSERT, 999)]) == [None, None]
 
 
 def test_deleted_records_are_used_again() -> None:
     pipeline = pipeline_of("entities")
     for turn in range(10):
         numbers = range(turn * SEEN_SIZE, (turn + 1) * SEEN_SIZE)
-        assert not any(pipeline.write_entries([seen(Change.INSERT, number) for number in numbers]))
-        assert not any(pipeline.write_entries([seen(Change.DELETE, number) for number in numbers]))
+        assert not any(pipeline.tables.write([seen(Change.INSERT, number) for number in numbers]))
+        assert not any(pipeline.tables.write([seen(Change.DELETE, number) for number in numbers]))
 
 
 def test_wrong_actions_are_refused_by_name() -> None:
     pipeline = pipeline_of("control")
     with pytest.raises(StateError, match="has no action nothing"):
-        pipeline.write_entries([EntryWrite(Change.INSERT, PAIRS, (1, 1), ActionCall("nothing"))])
+        pipeline.tables.write([EntryWrite(Change.INSERT, PAIRS, (1, 1), ActionCall("nothing"))])
     with pytest.raises(StateError, match=r"takes 2 parameters, not 1"):
-        pipeline.write_entries([EntryWrite(Change.INSERT, PAIRS, (1, 1), ActionCall(SET_TAG, (1,)))])
+        pipeline.tables.write([EntryWrite(Change.INSERT, PAIRS, (1, 1), ActionCall(SET_TAG, (1,)))])
     with pytest.raises(StateError, match="is constant"):
-        pipeline.set_default(PAIRS, ActionCall(SET_TAG, (1, 1)))
+        pipeline.tables.set_default(PAIRS, ActionCall(SET_TAG, (1, 1)))
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_wrong_actions_are_refused_by_name() -> None:
 )
 def test_registers_are_read_and_written_in_full_width(program: str, name: str, value: int) -> None:
     pipeline = pipeline_of(program)
-    pipeline.write_register(name, 6, value)
-    assert pipeline.read_register(name, 5, 8) == [0, value, 0]
+    pipeline.cells.write_register(name, 6, value)
+    assert pipeline.cells.read_register(name, 5, 8) == [0, value, 0]
 
 
 def test_counters_are_read_and_written() -> None:
     pipeline = pipeline_of("control")
-    pipeline.write_counter("ControlIngress.drops", 3, CounterValue(5, 6))
-    assert pipeline.read_counter("ControlIngress.drops", 2, 5) == [(0, 0), (5, 6), (0, 0)]
+    pipeline.cells.write_counter("ControlIngress.drops", 3, CounterValue(5, 6))
+    assert pipeline.cells.read_counter("ControlIngress.drops", 2, 5) == [(0, 0), (5, 6), (0, 0)]
 
 
 # -- reads and writes as a whole
@@ -162,25 +162,25 @@ def test_a_read_is_what_it_was_at_the_call_whatever_members_and_groups_become() 
     pipeline = CompiledPipeline(compiled("profiles"))
     table, paths = "Choose.selected", "Choose.paths"
     for member in (1, 2, 3):
-        pipeline.write_member(paths, member, ActionCall("Choose.balance", (member,)))
-    pipeline.write_group(paths, 5, [1, 3])
+        pipeline.profiles.write_member(paths, member, ActionCall("Choose.balance", (member,)))
+    pipeline.profiles.write_group(paths, 5, [1, 3])
     uses: list[EntryAction] = [UseMember(2), UseGroup(5), UseMember(1)]
     keys = [EntryKey(table, (Masked(value, 0xFF),), value + 1) for value in range(3)]
     for value, use in enumerate(uses):
         insert(pipeline, table, (Masked(value, 0xFF),), use, value + 1)
-    reader = pipeline.read_entries(table)
+    reader = pipeline.tables.read(table)
     assert next(reader).action == UseMember(2)
 
     deleted = [EntryWrite(Change.DELETE, table, key.key, None, key.priority) for key in keys[:2]]
-    assert pipeline.write_entries(deleted) == [None, None]
-    pipeline.write_group(paths, 5, None)
-    pipeline.write_member(paths, 2, None)
-    pipeline.write_member(paths, 9, ActionCall("Choose.balance", (9,)))
-    pipeline.write_group(paths, 6, [9])
+    assert pipeline.tables.write(deleted) == [None, None]
+    pipeline.profiles.write_group(paths, 5, None)
+    pipeline.profiles.write_member(paths, 2, None)
+    pipeline.profiles.write_member(paths, 9, ActionCall("Choose.balance", (9,)))
+    pipeline.profiles.write_group(paths, 6, [9])
 
     assert [entry.action for entry in reader] == uses[1:]
-    assert [entry.action for entry in pipeline.read_entries(table)] == [UseMember(1)]
-    assert [entry and entry.action for entry in pipeline.find_entries(keys)] == [None, None, UseMember(1)]
+    assert [entry.action for entry in pipeline.tables.read(table)] == [UseMember(1)]
+    assert [entry and entry.action for entry in pipeline.tables.find(keys)] == [None, None, UseMember(1)]
 
 
 def test_packets_meet_a_clone_session_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_packets_meet_a_clone_session_as_a_whole(monkeypatch: pytest.MonkeyPatch
             usual.setattr(Memory, "locked", locked)
             met.append([(output.port, len(output.frame)) for output in pipeline.process(1, CLONED, 0, 0)])
 
-    pipeline.write_clone_session(1, [Replica(4), Replica(5)], 20)
+    pipeline.replication.write_clone_session(1, [Replica(4), Replica(5)], 20)
     monkeypatch.setattr(Memory, "locked", followed_by_a_packet)
-    pipeline.write_clone_session(1, [Replica(6)], 30)
+    pipeline.replication.write_clone_session(1, [Replica(6)], 30)
     assert met == [[(6, 30)]]

@@ -20,7 +20,7 @@ def one(line: str) -> stf.Statement:
 CALL = stf.Call("a", ())
 
 STATEMENTS: list[tuple[str, stf.Statement]] = [
-    ("packet 3 0102 ab CD", stf.Packet(3, b"\x01\x02\xab\xcd")),
+    ("packet 3 0102 ab CD", stf.StfPacket(3, b"\x01\x02\xab\xcd")),
     ("expect 2", stf.Expect(2, None)),
     ("expect 2 01**0203 4*", stf.Expect(2, "01**02034*")),
     ("expect 2 01** aB $", stf.Expect(2, "01**ab", exact=True)),
@@ -62,15 +62,18 @@ STATEMENTS: list[tuple[str, stf.Statement]] = [
     ("mc_node_associate 1 0", stf.McNodeAssociate(1, 0)),
     ("counter_read c 1", stf.CounterRead("c", 1)),
     ("counter_write c 1 2 300", stf.CounterWrite("c", 1, 2, 300)),
-    ("register_read i.r 5", stf.RegisterRead("i.r", 5)),
-    ("register_write i.r 5 0xff", stf.RegisterWrite("i.r", 5, 255)),
+    ("register_read i.r 5", stf.StfRegisterRead("i.r", 5)),
+    ("register_write i.r 5 0xff", stf.StfRegisterWrite("i.r", 5, 255)),
     ("register_reset i.r", stf.RegisterReset("i.r")),
     ("meter_get_rates m 2", stf.MeterGetRates("m", 2)),
     (
         "meter_set_rates m 2 0.000005:4 2:5",
-        stf.MeterSetRates("m", 2, stf.Rate(0.000005, 4), stf.Rate(2.0, 5)),
+        stf.MeterSetRates("m", 2, stf.StfRate(0.000005, 4), stf.StfRate(2.0, 5)),
     ),
-    ("meter_array_set_rates m 1:4 2:5", stf.MeterSetRates("m", None, stf.Rate(1.0, 4), stf.Rate(2.0, 5))),
+    (
+        "meter_array_set_rates m 1:4 2:5",
+        stf.MeterSetRates("m", None, stf.StfRate(1.0, 4), stf.StfRate(2.0, 5)),
+    ),
 ]
 
 
@@ -88,7 +91,7 @@ def test_every_statement_is_tried() -> None:
 
 def test_lines_are_counted() -> None:
     lines = parse("# title\n\nwait\n   # more\npacket 0 00\n", "f.stf")
-    assert [(line.number, type(line.statement)) for line in lines] == [(3, stf.Wait), (5, stf.Packet)]
+    assert [(line.number, type(line.statement)) for line in lines] == [(3, stf.Wait), (5, stf.StfPacket)]
 
 
 @pytest.mark.parametrize(

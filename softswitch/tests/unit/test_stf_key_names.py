@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from softswitch.conformance import statements as stf
 from softswitch.conformance.client import read_p4info
 from softswitch.conformance.errors import StfError
-from softswitch.conformance.names import Names
+from softswitch.conformance.names import StfNames
 from softswitch.conformance.parser import parse
 from switch_harness import PROGRAMS
 
@@ -30,7 +30,7 @@ def entry_key(key_name: str, written: str) -> int:
     table.match_fields[0].name = key_name
     (line,) = parse(f"add {TABLE} {written}:0x0b {ACTION}(port:2)", "f.stf")
     assert isinstance(line.statement, stf.Add)
-    (value,) = Names(p4info).entry(line.statement).key
+    (value,) = StfNames(p4info).entry(line.statement).key
     assert isinstance(value, int)
     return value
 

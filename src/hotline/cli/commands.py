@@ -6,6 +6,7 @@ from itertools import chain
 
 import click
 
+from experiment.progress import compilation_shown
 from foundation.errors import os_error_message
 from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
@@ -13,11 +14,9 @@ from hotline.cli.faults import faults
 from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
-from hotline.cli.recover import recover
-from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, logs, report
-from hotline.cli.run import down, run, simulate, up
-from hotline.cli.status import status
+from hotline.cli.run import down, recover, run, simulate, up
+from hotline.cli.status import registers, status
 from hotline.cli.switch import load, offload, proxy, quota, unload
 from hotline.cli.watch import watch
 
@@ -28,7 +27,8 @@ class _Commands(click.Group):
     def invoke(self, context: click.Context) -> object:
         """Run a command; on Ctrl-C print one line and exit with 130, not with Click's "Aborted!" and 1."""
         try:
-            return super().invoke(context)
+            with compilation_shown():
+                return super().invoke(context)
         except KeyboardInterrupt:
             click.echo(interrupted_message(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None

@@ -41,6 +41,11 @@ scheduler_option = click.option(
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
 
 
+def rule_option(default: str, help: str) -> Callable[[F], F]:
+    help_of_names = "an installed rule's name, module:ATTRIBUTE, or the dotted name of a module with a RULE"
+    return click.option("--rule", metavar="NAME", default=default, help=f"{help}: {help_of_names}.")
+
+
 def log_options(function: F) -> F:
     columns = click.option(
         "--columns",

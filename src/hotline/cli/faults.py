@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.errors import HotlineError
 from hotline.cli.common import (
     FILE,
@@ -52,8 +52,7 @@ def faults(
     --replay.
     """
     from foundation.logs.parts import write_into_folder
-    from simulator.faults.matrix import as_rows, play_rows
-    from simulator.faults.page import renew_table, split_at_table
+    from simulator.faults.matrix import as_rows, play_rows, renew_table, split_at_table
 
     with one_line_errors():
         if replay is not None:
@@ -80,7 +79,6 @@ def faults(
 
 
 def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
-    from foundation.designs.arms import renamed_arm_message
     from simulator.faults.kinds import FAULTS
     from simulator.faults.matrix import MATRIX_ROWS
     from simulator.faults.schedule import ARMS
@@ -88,8 +86,7 @@ def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRo
     for names_or_arms, known_names, kind in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
         for name in names_or_arms:
             if name not in known_names:
-                expected = f"expected {kind} ({', '.join(known_names)}), got {name!r}"
-                raise HotlineError(renamed_arm_message([name]) or expected)
+                raise HotlineError(f"expected {kind} ({', '.join(known_names)}), got {name!r}")
     rows = [
         (fault, arm)
         for fault, arm in MATRIX_ROWS
@@ -129,17 +126,18 @@ def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> st
 
 def _replay(path: Path, as_json: bool) -> None:
     from foundation.logs.parts import read_text
-    from simulator.faults.history import history_of
-    from simulator.faults.kinds import play_schedule
+    from simulator.faults.kinds import check_names, play_schedule
     from simulator.faults.matrix import cached_testbed
+    from simulator.faults.operations import history_of
     from simulator.faults.schedule import FaultSchedule
 
     text = read_text(path)
     try:
         schedule = FaultSchedule.from_json(text)
-        testbed = cached_testbed(schedule.arm)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        check_names(schedule)
+    except ValueError as error:
         raise HotlineError(f"{path}: expected a schedule: {error}") from error
+    testbed = cached_testbed(schedule.arm)
     outcome = play_schedule(testbed, schedule)
     history = history_of(testbed.operations)
     if as_json:

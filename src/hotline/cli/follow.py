@@ -4,15 +4,26 @@ import json
 from dataclasses import asdict
 
 import click
+from click.core import ParameterSource
 
 from controller.controller import Controller
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.follower import Follower, Period
 from controller.hotset.follower import follow as periods_of
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import MARGIN, Rule
+from controller.hotset.rules import WINDOW, RunningRule, start_rule
+from controller.hotset.selection import MARGIN, SwapRule
 from foundation.text import pluralize
-from hotline.cli.common import Number, json_option, run_on_switch, switch_options
+from hotline.cli.common import (
+    Number,
+    json_option,
+    one_line_errors,
+    rule_option,
+    run_on_switch,
+    switch_options,
+)
+
+_OPTIONS_OF_WINDOW = {"margin": "--margin", "max_moves": "--max-moves"}
 
 
 @click.command()
@@ -34,44 +45,50 @@ from hotline.cli.common import Number, json_option, run_on_switch, switch_option
     type=Number(0.2, 86_400),
     help="Length of a period in seconds.",
 )
+@rule_option(WINDOW, "Rule that chooses the keys after each period")
 @click.option(
     "--margin", default=MARGIN, type=Number(1, 1000),
-    help="A key replaces another only if it is updated this many times as often.",
+    help="With rule window: a key replaces another only if it is updated this many times as often.",
 )  # fmt: skip
 @click.option(
     "--max-moves",
     default=WAVE,  # as many keys as move at a time
     type=click.IntRange(min=1),
-    help="Maximum number of replacements in a period.",
+    help="With rule window: maximum number of replacements in a period.",
 )
 @click.option("--periods", type=click.IntRange(min=1), help="Stop after this many periods.")
 @json_option
 def follow(
-    address: str, device_id: int, jobs: tuple[int, ...], top_k: int, period_s: float, margin: float,
-    max_moves: int, periods: int | None, as_json: bool,
+    address: str, device_id: int, jobs: tuple[int, ...], top_k: int, period_s: float, rule: str,
+    margin: float, max_moves: int, periods: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Keep the most updated keys of jobs in the switch.
 
-    Training goes on meanwhile. At the end of each period, keys that are updated more often replace others, if
-    the difference exceeds the margin and random variation. At the beginning a set that is too small is filled
-    from the updates that the servers have counted so far. Prints one line, or with --json one object, for
-    each period and job.
+    Training goes on meanwhile. At the end of each period the rule chooses the keys. By the rule window, keys
+    that are updated more often replace others, if the difference exceeds the margin and random variation. At
+    the beginning a set that is too small is filled from the updates that the servers have counted so far;
+    another rule fills only an empty set. Prints one line, or with --json one object, for each period and job.
 
     A job gets the slots of its quota (`hotline quota`) at the end of the period in which it needs them. Slots
     that jobs need beyond their quotas are shared equally among the jobs of this command.
 
     Ends at Ctrl-C, or when another command becomes the switch's primary controller.
     """
+    _refuse_options_of_window(rule)
     follower: Follower | None = None
+    rules: dict[int, SwapRule | RunningRule] = dict.fromkeys(jobs, SwapRule(top_k, margin, max_moves))
+    if rule != WINDOW:
+        with one_line_errors():
+            rules = {job: start_rule(rule, top_k) for job in jobs}
 
     async def action(controller: Controller) -> None:
         nonlocal follower
-        follower = Follower(controller, dict.fromkeys(jobs, Rule(top_k, margin, max_swaps=max_moves)))
+        follower = Follower(controller, rules)
         period_number = 0
         async for job_periods in periods_of(follower, period_s, periods):
             for period in job_periods:
-                make_line = _as_json if as_json else _describe
-                click.echo(make_line(period_number, period))
+                line = _as_json(period_number, rule, period) if as_json else _describe(period_number, period)
+                click.echo(line)
             period_number += 1
 
     def retry_hint() -> str | None:
@@ -80,8 +97,15 @@ def follow(
     run_on_switch(address, device_id, action, retry_hint=retry_hint)
 
 
-def _as_json(period_number: int, period: Period) -> str:
-    return json.dumps({"period": period_number} | asdict(period) | {"share": period.share})
+def _refuse_options_of_window(rule: str) -> None:
+    context = click.get_current_context()
+    for name, option in _OPTIONS_OF_WINDOW.items():
+        if rule != WINDOW and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option} belongs to rule {WINDOW}; rule {rule} has no such option")
+
+
+def _as_json(period_number: int, rule: str, period: Period) -> str:
+    return json.dumps({"period": period_number, "rule": rule} | asdict(period) | {"share": period.share})
 
 
 def _describe(period_number: int, period: Period) -> str:

@@ -1,18 +1,41 @@
+"""`hotline hotset`: choose the size of a hot set, build one, and show it."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
 import polars as pl
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
 
 from controller.hotset import choice as hotsets
+from controller.hotset import curve as curves
+from controller.hotset.choice import check_output
+from controller.hotset.rules import TOP_K
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
-from hotline.cli.common import FILE, json_option, one_line_errors, print_json, print_table, scheduler_option
-from hotline.cli.curve import curve
+from hotline.cli.common import (
+    FILE,
+    PATH,
+    json_option,
+    log_options,
+    number_cells,
+    one_line_errors,
+    plain_table,
+    print_json,
+    print_notes,
+    print_table,
+    rule_option,
+    scheduler_option,
+)
+from hotline.results.curve import ShareCurve, table_of
+from hotline.results.curve import curve as curve_of
 
 _SHOWN_KEYS = 10
+_BAR_WIDTH = 30
 
 
 @click.group()
@@ -20,30 +43,29 @@ def hotset() -> None:
     """Choose the size of a hot set, build a hot set, and show it."""
 
 
-hotset.add_command(curve)
-
-
 @hotset.command()
 @click.argument("logs", nargs=-1, required=True, type=FILE, metavar="LOG...")
 @click.option("--top-k", type=click.IntRange(min=1), required=True, help="Number of keys.")
 @click.option("-o", "--output", type=FILE, required=True, help="File to write, Parquet.")
 @click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
+@rule_option(TOP_K, "Rule that chooses the keys")
 @scheduler_option
 @json_option
 def build(
-    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, scheduler: str | None, as_json: bool
-) -> None:
+    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, rule: str, scheduler: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Write the TOP_K most updated keys of all logs added up.
 
     A log is Parquet or CSV with the columns key, updates (counts, as a PS writes them) or iteration, worker,
-    key (one update a row). Other columns are ignored.
+    key (one update a row). Other columns are ignored. Another rule than top-k may choose fewer keys.
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
+        hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, rule=rule, scheduler=scheduler))
         hotsets.write(hot_set, output)
     if as_json:
-        print_json({"file": str(output), **_summarise(hot_set)})
+        print_json({"file": str(output), "rule": rule, **_summarise(hot_set)})
     else:
         click.echo(f"{output}: {_describe(hot_set)}")
 
@@ -87,3 +109,95 @@ def _describe(hot_set: pl.DataFrame) -> str:
 def _count_keys_by_lane(hot_set: pl.DataFrame) -> list[int]:
     counts = dict(hot_set["lane"].value_counts().iter_rows())
     return [counts.get(lane, 0) for lane in range(LANES)]
+
+
+@hotset.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...|DATA")
+@click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
+@click.option(
+    "--top-k", type=click.IntRange(min=1), help="Number of keys to choose. [default: up to the knee]"
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 0xFFFF),
+    default=1,
+    help="Offloaded jobs that share the tables; `make run-topo` has 3.",
+)
+@log_options
+@click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
+@scheduler_option
+@json_option
+def curve(
+    files: tuple[Path, ...],
+    job: int | None,
+    top_k: int | None,
+    jobs: int,
+    columns: str | None,
+    batch: int,
+    skip_bad: bool,
+    output: Path | None,
+    scheduler: str | None,
+    as_json: bool,
+) -> None:
+    """Draw the share of updates that the top-k keys take, and choose a k.
+
+    Keys are chosen from the first half of the mini-batches, and scored on the rest. Files, folders and
+    patterns are of any format of docs/logs.md, where each mini-batch updates its keys once. Counts of
+    updates, which `hotline hotset build` reads, too, are summed; keys are scored on the counts that they are
+    chosen from.
+    """  # fmt: skip
+    with one_line_errors():
+        if output is not None:
+            curves.check_suffix(output)
+            check_output(output, files)
+        result = curve_of(
+            files, top_k=top_k, jobs=jobs, job=job, columns=columns, batch=batch, skip_bad=skip_bad,
+            scheduler=scheduler,
+        )  # fmt: skip
+        if output is not None:
+            curves.write(result.coverage, result.marks, output)
+    print_notes(result.notes)
+    if as_json:
+        print_json(_curve_as_json(result))
+    else:
+        _print_curve(result)
+
+
+def _print_curve(result: ShareCurve) -> None:
+    click.echo(result.title)
+    click.echo(result.scoring)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("top-k", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("")
+    table.add_column("")
+    for k, share, mark in result.rows():
+        table.add_row(f"{k:,}", f"{share:.1%}", Bar(size=1, begin=0, end=share, width=_BAR_WIDTH), mark)
+    Console().print(table)
+    if result.tables:
+        by_table = table_of(result.tables)
+        rows = [[name, *number_cells(*cells)] for name, *cells in by_table.texts()]
+        Console().print(plain_table(by_table.columns, rows))
+    click.echo(result.advice)
+
+
+def _curve_as_json(result: ShareCurve) -> dict[str, object]:
+    coverage = result.coverage
+
+    def point_at(k: int) -> dict[str, object]:
+        return {"top_k": k, "share": coverage.share(k)}
+
+    by_table = {"tables": [share._asdict() for share in result.tables]} if result.tables else {}
+    return {
+        "updates": result.updates,
+        "keys": result.keys,
+        "steps": result.steps,
+        "training_steps": result.training_steps,
+        "scored_updates": coverage.updates,
+        "jobs": result.jobs,
+        "knee": point_at(coverage.knee),
+        "limit": point_at(coverage.limit),
+        "chosen": point_at(result.chosen_top_k),
+        "curve": curves.table(coverage, result.marks).to_dicts(),
+        **by_table,
+    }

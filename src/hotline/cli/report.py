@@ -9,7 +9,7 @@ import click
 from pydantic_core import to_jsonable_python
 from rich.text import Text
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.check import check as check_logs
@@ -160,7 +160,8 @@ def _compare_arms(selection: list[tuple[Path, str]], as_json: bool) -> None:
     if as_json:
         print_json(to_jsonable_python([asdict(each) for each in compared_arms]))
         return
-    names = [each.name for each in compared_arms]
+    # A line each, because a table on a terminal cuts long names.
+    columns = [f"{arm}\n{run.resolve().name}" for run, arm in selection]
     for load in compared_arms[0].changes:
         first, *others = [each.changes[load] for each in compared_arms]
         rows = [
@@ -172,7 +173,8 @@ def _compare_arms(selection: list[tuple[Path, str]], as_json: bool) -> None:
             for metric in metrics_of_table("compare")
             if metric.name in first
         ]
-        print_table(f"{capital(load_title(load))}: {names[0]}, and the others against it", ["", *names], rows)
+        title = f"{capital(load_title(load))}: {compared_arms[0].name}, and the others against it"
+        print_table(title, ["", *columns], rows)
 
 
 def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:

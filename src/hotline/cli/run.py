@@ -1,4 +1,4 @@
-"""`hotline run` and `simulate`, which make a report, and `up` and `down`, which serve scripts."""
+"""`hotline run` and `simulate`, which make a report, `up` and `down`, which serve scripts, and `recover`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from hotline.cli.common import FILE, PATH, json_option, one_line_errors, print_json
+from foundation.errors import HotlineError
+from foundation.text import pluralize
+from hotline.cli.common import FILE, PATH, json_option, one_line_errors, plain_table, print_json
 from hotline.cli.report import print_run
 
 
@@ -19,8 +21,8 @@ def run(settings: tuple[str, ...]) -> None:
 
     Hosts, links and a switch are built with Mininet. Workers train with and without offload, alternately; the
     report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET, WORKERS, PS,
-    TOP_K, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI, SEED, and
-    CONFIG, a TOML file like run.toml.
+    TOP_K, RULE, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI, SEED,
+    and CONFIG, a TOML file with the other settings. [default: run.toml of this checkout]
     """
     from topologies.signals import STOP
 
@@ -42,13 +44,17 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     have the tables [network] and [hosts], too. Without CONFIG, the cluster is that of Pan et al. (2020):
     80 workers and 20 parameter servers at 10 Gbit/s.
     """
+    from analysis.terminal import print_result
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import simulate as simulate_run
 
     overrides = {} if design is None else {"design": design}
     with one_line_errors():
         run = simulate_run(config, Reporter(RunConsole()), **overrides)
-        print_run(run, as_json)
+        if as_json:
+            print_run(run, as_json)
+        else:
+            print_result(run.record, run.summary, run.page)
         run.check()  # raises an error if updates were lost
 
 
@@ -58,8 +64,9 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
 def up(file: Path | None, as_json: bool) -> None:
     """Start switch and servers for scripts of your own (root).
 
-    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE is like run.toml:
-    design, workers, servers, placement and so on. Switch and servers keep running in the background.
+    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE has the design,
+    workers, servers, placement and so on. [default: run.toml of this checkout] Switch and servers keep
+    running in the background.
     """
     from hotline.kv.launch import up as start_up
 
@@ -83,3 +90,38 @@ def down() -> None:
 
     with one_line_errors():
         click.echo(stop_up())
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.option("--apply", is_flag=True, help="Add the listed updates to the servers' files.")
+@json_option
+def recover(run: Path, apply: bool, as_json: bool) -> None:
+    """List updates that only the replay logs of dead workers have.
+
+    The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, and
+    that had [recovery] journal_sync and replay_log on. With --apply, exits with 1 if the servers' values
+    differ from what workers have pushed.
+    """
+    from experiment.requirements import RunKind, check_design
+    from hosts.offline_recovery import open_crashed_run
+
+    with one_line_errors(), open_crashed_run(run) as crashed_run:
+        unreplayed_updates = crashed_run.unreplayed()
+        if apply:
+            check_design(crashed_run.servers[0].design, RunKind.RECOVERY)
+        mismatched_keys = crashed_run.recover() if apply else None
+        if as_json:
+            unreplayed_rows = [each._asdict() for each in unreplayed_updates]
+            mismatch = {} if mismatched_keys is None else {"keys_that_differ": mismatched_keys}
+            print_json({"unreplayed": unreplayed_rows, **mismatch})
+        else:
+            rows = [[updates.worker, updates.job, f"{updates.keys:,}"] for updates in unreplayed_updates]
+            Console().print(plain_table(["worker", "job", "keys"], rows) if rows else "no unreplayed updates")
+            if mismatched_keys == 0:
+                click.echo(f"the servers' files in {crashed_run.folder} contain all pushed values")
+        if mismatched_keys:
+            raise HotlineError(
+                f"{crashed_run.folder}: {pluralize(mismatched_keys, 'key')} differ from "
+                "what workers have pushed"
+            )

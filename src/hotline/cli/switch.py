@@ -9,11 +9,11 @@ import click
 
 from controller.controller import Controller
 from controller.hotset import choice as hotsets
-from controller.hotset.migrate import Plan
+from controller.hotset.migrate import MigrationPlan
 from controller.hotset.quotas import CAPACITY
 from controller.status import SwitchStatus
-from controller.tables import Job
-from experiment.bars import progress_bar
+from controller.tables import JobRow
+from experiment.progress import progress_bar
 from hotline.cli.common import (
     FILE,
     ON_OFF,
@@ -61,7 +61,7 @@ def unload(address: str, device_id: int, job: int, dry_run: bool, as_json: bool)
 def _load_keys(
     command: str, address: str, device_id: int, job: int, keys: list[int], dry_run: bool, as_json: bool
 ) -> None:
-    async def action(controller: Controller) -> Plan:
+    async def action(controller: Controller) -> MigrationPlan:
         if dry_run:
             return await controller.plan(job, keys)
         with progress_bar(command) as progress:
@@ -81,7 +81,7 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
     """
     is_on = state == "on"
 
-    async def action(controller: Controller) -> tuple[Job, Plan]:
+    async def action(controller: Controller) -> tuple[JobRow, MigrationPlan]:
         previous_job = await controller.job(job)
         if dry_run:
             return previous_job, await controller.plan_offload(job, is_on)
@@ -102,7 +102,7 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
     """
     is_on = state == "on"
 
-    async def action(controller: Controller) -> Job:
+    async def action(controller: Controller) -> JobRow:
         previous_job = await controller.job(job)
         if not dry_run:
             await controller.set_proxy(job, is_on)

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.controller import Controller
-from controller.errors import DeviceError
-from controller.rates import Reading, take_reading
+from controller.errors import DeviceError, OtherPipeline
+from controller.status import Reading, take_reading
 from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _RUNS = Path("runs")
 _UNKNOWN = "–"
+_NO_COUNTERS = "no counters: the switch runs another design than hotset"
 _BLOCK_COLUMNS = ["arm", "round", "load"]
 _LATENCY_COLUMNS = [
     "pull p50",
@@ -50,7 +51,8 @@ _LATENCY_COLUMNS = [
 @dataclass(frozen=True, slots=True)
 class View:
     time_s: float  # Unix time of the reading
-    reading: Reading
+    reading: Reading | None
+    """None of a switch without the counters of design `hotset`, such as that of another design."""
     blocks: Sequence[BlockLatency]  # the newest of each arm
     new_blocks: Sequence[BlockLatency]  # those that the previous view did not have
 
@@ -71,8 +73,9 @@ def watch(
 
     Shows rates, hit share and drops at the switch, and latencies and queues by arm. RUN is its folder;
     without it, the current run in runs, or else runs/latest. Rates are of all jobs, since the reading before;
-    the first reading has all counts so far. Latencies and the mean waits in the queues of PS and worker
-    are of each arm's newest block, in µs. If stdout is not a terminal, each reading is one line.
+    the first reading has all counts so far. The switch of another design than `hotset` has no such counters.
+    Latencies and the mean waits in the queues of PS and worker are of each arm's newest block, in µs. If
+    stdout is not a terminal, each reading is one line.
 
     Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
     """
@@ -113,7 +116,12 @@ async def views(
     reading: Reading | None = None
     blocks: list[BlockLatency] = []
     while True:
-        reading = take_reading(await controller.counters(), time.monotonic(), reading)
+        try:
+            reading = take_reading(await controller.counters(), time.monotonic(), reading)
+        except OtherPipeline:
+            if latencies is None:
+                raise
+            reading = None
         previous_blocks, blocks = blocks, await in_thread(latencies.read) if latencies else []
         yield View(time.time(), reading, blocks, [block for block in blocks if block not in previous_blocks])
         await asyncio.sleep(interval_s)
@@ -143,19 +151,23 @@ def _open_screen(address: str, run: Path | None, as_json: bool) -> Iterator[Call
 
 
 def _as_json(run: Path | None, view: View) -> dict[str, object]:
-    reading = asdict(view.reading)
-    del reading["at_s"]  # monotonic time has no meaning in other processes
+    reading = {} if view.reading is None else asdict(view.reading)
+    reading.pop("at_s", None)  # monotonic time has no meaning in other processes
     time_and_run = {"time_s": view.time_s, "run": None if run is None else str(run)}
     return time_and_run | reading | {"blocks": [asdict(block) for block in view.blocks]}
 
 
 def _line_parts(view: View) -> Iterator[str]:
     reading = view.reading
-    yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_describe_interval(reading)}"
-    rates = {name: f" ({_format_number(rate)}/s)" for name, rate in (reading.per_s or {}).items()}
-    yield ", ".join(
-        f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
-    )
+    time_of_day = f"{datetime.fromtimestamp(view.time_s):%H:%M:%S}"
+    if reading is None:
+        yield f"{time_of_day} {_NO_COUNTERS}"
+    else:
+        yield f"{time_of_day} {_describe_interval(reading)}"
+        rates = {name: f" ({_format_number(rate)}/s)" for name, rate in (reading.per_s or {}).items()}
+        yield ", ".join(
+            f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
+        )
     for block in view.new_blocks:
         arm, round_number, load, *latencies = _format_cells(block)
         load_phrase = at_load(load)
@@ -165,13 +177,16 @@ def _line_parts(view: View) -> Iterator[str]:
 
 def _make_tables(view: View) -> Iterator[Text | Table]:
     reading = view.reading
-    yield Text(_describe_interval(reading))
-    rates = reading.per_s or {}
-    counts = [
-        [word, Text(_format_number(rates.get(name))), Text(f"{reading.totals[name]:,}")]
-        for name, word in _counter_labels(reading)
-    ]
-    yield plain_table(["", "/s", "in all"], counts)
+    if reading is None:
+        yield Text(_NO_COUNTERS)
+    else:
+        yield Text(_describe_interval(reading))
+        rates = reading.per_s or {}
+        counts = [
+            [word, Text(_format_number(rates.get(name))), Text(f"{reading.totals[name]:,}")]
+            for name, word in _counter_labels(reading)
+        ]
+        yield plain_table(["", "/s", "in all"], counts)
     if view.blocks:
         yield Text("newest blocks, µs")
         rows = [_format_cells(block) for block in view.blocks]

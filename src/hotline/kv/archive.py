@@ -17,7 +17,7 @@ from foundation.protocol.header import FIRST, SECOND
 from foundation.text import show
 from hotline.kv.calls import InvalidArgument
 from hotline.kv.failures import describe
-from topologies.embedding_tables import Table
+from topologies.embedding_tables import EmbeddingTable
 
 Floats = NDArray[np.float32]
 _STATE_FLAGS = {"first": FIRST, "second": SECOND}
@@ -36,7 +36,7 @@ def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, A
     return {**arrays, f"{name}.steps": np.array(steps)}
 
 
-def load_archive(path: str, tables: Mapping[str, Table]) -> dict[str, SavedTable]:
+def load_archive(path: str, tables: Mapping[str, EmbeddingTable]) -> dict[str, SavedTable]:
     """Read the tables of an archive; raise `InvalidArgument` if a table is missing, or has another shape."""
     try:
         with open(path, "rb") as file:  # NumPy would leave it open after an error
@@ -53,7 +53,7 @@ def _read_arrays(file: BinaryIO) -> Mapping[str, NDArray[np.generic]]:
     return archive
 
 
-def _read_table(path: str, table: Table, arrays: Mapping[str, NDArray[np.generic]]) -> SavedTable:
+def _read_table(path: str, table: EmbeddingTable, arrays: Mapping[str, NDArray[np.generic]]) -> SavedTable:
     names = [
         table.name,
         *(f"{table.name}.{suffix}" for suffix in _STATE_FLAGS if table.optimiser is not None),

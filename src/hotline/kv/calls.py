@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from foundation.errors import HotlineError
 from foundation.text import show
 from hotline.kv.conversion import are_ascending_below, as_contiguous, from_fixed
-from topologies.embedding_tables import Table
+from topologies.embedding_tables import EmbeddingTable
 
 _INT64_LIMIT = 1 << 63
 _MAX_PATH_BYTES = 4096  # Linux, <linux/limits.h>
@@ -53,7 +53,7 @@ class Rows(NamedTuple):
     """Index of each row in the caller's keys [n]; None if they were ascending."""
 
 
-def _as_array(argument: object, name: str, table: Table) -> NDArray[Any]:
+def _as_array(argument: object, name: str, table: EmbeddingTable) -> NDArray[Any]:
     """Return an argument as an array; raise `InvalidArgument` for what has no plain values."""
     _refuse_mask(argument, name, table)
     try:
@@ -64,7 +64,7 @@ def _as_array(argument: object, name: str, table: Table) -> NDArray[Any]:
         ) from error
 
 
-def _refuse_mask(argument: object, name: str, table: Table) -> None:
+def _refuse_mask(argument: object, name: str, table: EmbeddingTable) -> None:
     if isinstance(argument, np.ma.MaskedArray):
         raise InvalidArgument(
             f"table {table.name}: expected {name} without a mask, got a masked array of {argument.dtype} "
@@ -78,7 +78,7 @@ def _describe_type(argument: object, array: NDArray[Any]) -> str:
     return str(array.dtype) if is_array else f"{show(argument)} ({array.dtype})"
 
 
-def check_keys(keys: ArrayLike, table: Table) -> Rows:
+def check_keys(keys: ArrayLike, table: EmbeddingTable) -> Rows:
     """Return the caller's keys [n] in ascending order; raise `InvalidArgument` for invalid ones."""
     array = _as_array(keys, "keys", table)
     if array.size == 0 and array.ndim == 1:
@@ -94,7 +94,7 @@ def check_keys(keys: ArrayLike, table: Table) -> Rows:
     return Rows(rows, None) if are_ascending_below(rows, table.rows) else _sort_keys(array, table)
 
 
-def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:
+def _sort_keys(array: NDArray[np.integer], table: EmbeddingTable) -> Rows:
     order = np.argsort(array)
     keys = array[order]
     duplicates = np.flatnonzero(keys[1:] == keys[:-1])
@@ -115,7 +115,7 @@ def _sort_keys(array: NDArray[np.integer], table: Table) -> Rows:
     return Rows(keys.astype(np.int64), order)
 
 
-def check_values(values: object, n: int, table: Table, name: str = "values") -> NDArray[np.float32]:
+def check_values(values: object, n: int, table: EmbeddingTable, name: str = "values") -> NDArray[np.float32]:
     """Return the values of n rows [n, dim], maybe NaN; raise `InvalidArgument` for another type or shape."""
     array = _as_array(values, name, table)
     if array.dtype != np.float32:
@@ -130,7 +130,7 @@ def check_values(values: object, n: int, table: Table, name: str = "values") -> 
     raise InvalidArgument(f"table {table.name}: expected {name} of shape {expected}, got {array.shape}")
 
 
-def check_finite(values: NDArray[np.float32], table: Table) -> None:
+def check_finite(values: NDArray[np.float32], table: EmbeddingTable) -> None:
     is_finite = np.isfinite(values)
     if not is_finite.all():
         row, column = map(int, np.argwhere(~is_finite)[0])
@@ -140,7 +140,7 @@ def check_finite(values: NDArray[np.float32], table: Table) -> None:
         )
 
 
-def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
+def check_out(out: object, n: int, table: EmbeddingTable) -> NDArray[np.float32]:
     """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` if it does not fit."""
     if not isinstance(out, np.ndarray):
         raise InvalidArgument(f"table {table.name}: expected a NumPy array as out, got {show(out)}")
@@ -154,7 +154,7 @@ def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
 
 
 def make_pull_handler(
-    target: Table, rows: Rows, out: NDArray[np.float32]
+    target: EmbeddingTable, rows: Rows, out: NDArray[np.float32]
 ) -> Callable[[NDArray[np.uint32]], None]:
     """Return a function that writes pulled words [n * dim] of ascending rows into `out` [n, dim]."""
 
@@ -170,7 +170,7 @@ def make_pull_handler(
     return write_rows
 
 
-def row_chunks(target: Table, max_values: int) -> list[Rows]:
+def row_chunks(target: EmbeddingTable, max_values: int) -> list[Rows]:
     """Return all rows of a table, in parts of at most `max_values` values or one row."""
     rows_per_chunk = max(1, max_values // target.dim)
     return [

@@ -15,6 +15,7 @@ from typing import Any
 from experiment.config import Config, load_config
 from foundation.errors import HotlineError
 from foundation.text import pluralize
+from hosts.warm import warm
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from topologies import routes
 from topologies.rendezvous import socket_path
@@ -39,7 +40,9 @@ class UpInfo:
 
 
 def up(file: Path | None = None) -> UpInfo:
-    """Start switch and servers as a run.toml says; return when workers may join. Needs root.
+    """Start switch and servers as a TOML file says, by default the checkout's run.toml; needs root.
+
+    Returns when workers may join.
 
     Leaves nothing running if it raises `HotlineError`.
     """
@@ -51,6 +54,7 @@ def up(file: Path | None = None) -> UpInfo:
             f"{pluralize(status['workers'], 'worker')}, at {socket_path()}; `./hotline down` ends it"
         )
     check(config)
+    warm(config.design)  # here, because the user sees what this process compiles
     folder = folder_of(config)
     folder.mkdir(parents=True, exist_ok=True)
     reply = _start(settings, folder / "up.log", config)

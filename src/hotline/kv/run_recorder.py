@@ -15,9 +15,8 @@ from hosts.agent import run_queue_ns, write_when_there_is_room
 from hosts.sockets import clock_offset
 from hosts.worker.client import BaseClient
 from hosts.worker.ledger import Ledger
-from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
 from hosts.worker.trainer import OperationRecord
-from hosts.worker.writer import RpcWriter
 from hotline.kv.calls import Operation
 
 _REPORT_NS = 20_000_000

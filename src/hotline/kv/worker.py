@@ -39,7 +39,7 @@ from hotline.kv.conversion import NOT_FINITE, compile_all, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
 from hotline.kv.failures import NotDelivered, combine, describe
 from hotline.kv.joining import make_engine, rank_of_run
-from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
+from topologies.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
 from topologies.rendezvous import socket_path
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class Worker:
         self._steps = {name: saved.steps for name, saved in archive.items()}
         return any(has_set)
 
-    def _init_table(self, target: Table, values: Floats, states: Mapping[int, Floats]) -> bool:
+    def _init_table(self, target: EmbeddingTable, values: Floats, states: Mapping[int, Floats]) -> bool:
         array = check_values(values, target.rows, target)
         check_finite(array, target)
         self._check_not_written(target, "init")
@@ -150,13 +150,13 @@ class Worker:
         self._connection.ask("set", table=target.name)
         return True
 
-    def _check_not_written(self, target: Table, call: str) -> None:
+    def _check_not_written(self, target: EmbeddingTable, call: str) -> None:
         if target.name in self._written_tables:
             raise InvalidCall(
                 f"{call} of table {target.name}: it was set or pushed to before; use push to add to it"
             )
 
-    def _set_words(self, target: Table, values: Floats, state_flag: int) -> None:
+    def _set_words(self, target: EmbeddingTable, values: Floats, state_flag: int) -> None:
         for rows in row_chunks(target, MAX_CHUNK):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
             parameters = target.parameters(rows.keys)
@@ -217,7 +217,7 @@ class Worker:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
         return self._read_table(self.tables.find_table(table))
 
-    def _read_table(self, target: Table, state_flag: int = 0) -> Floats:
+    def _read_table(self, target: EmbeddingTable, state_flag: int = 0) -> Floats:
         values = np.empty((target.rows, target.dim), np.float32)
         for rows in row_chunks(target, MAX_CHUNK):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
@@ -318,7 +318,7 @@ class Worker:
             self._engine.abandon()
 
     def _submit(
-        self, target: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
+        self, target: EmbeddingTable, rows: Rows, values: Floats | None, out: Floats | None = None,
         callback: Callback | None = None, is_training: bool = True, word_flags: int = 0,
     ) -> int:  # fmt: skip
         engine = self._open_engine

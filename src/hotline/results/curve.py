@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.page.build import fragment
-from analysis.wording import Row, Table, plain
-from controller.hotset.coverage import Coverage, coverage, coverage_of_split
+from analysis.wording import ReportTable, Row, plain
+from controller.hotset.coverage import Coverage, TableShare, coverage, coverage_of_split, shares_by_table
 from controller.hotset.curve import draw_figure
-from controller.hotset.tables import TableShare, shares_by_table
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
 from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
-from foundation.logs.access.columns import Columns
+from foundation.logs.access.columns import AccessColumns
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
 from foundation.logs.counts import Counts, has_columns_of_counts, has_columns_of_updates
@@ -33,7 +32,7 @@ _ROUND_VALUES = [digit * 10**power for power in range(19) for digit in (1, 2, 5)
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ShareCurve:
     """The share of the scored updates that the top-k keys take, for every k."""
 
     name: str
@@ -105,28 +104,30 @@ class Curve:
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]
-        curve = Table(self.title, ("top-k", "share", ""), rows, (self.scoring, self.advice, *self.notes))
+        curve = ReportTable(
+            self.title, ("top-k", "share", ""), rows, (self.scoring, self.advice, *self.notes)
+        )
         return fragment(None, [curve, *([table_of(self.tables)] if self.tables else [])])
 
 
-def table_of(shares: tuple[TableShare, ...]) -> Table:
+def table_of(shares: tuple[TableShare, ...]) -> ReportTable:
     rows: list[Row] = []
     for table in shares:
         cells = (f"{table.updates:,}", f"{table.keys:,}", f"{table.hot_keys:,}", f"{table.share:.1%}")
         rows.append((table.table, *map(plain, cells)))
-    return Table("By table", ("table", "updates", "keys", "chosen", "share"), rows)
+    return ReportTable("By table", ("table", "updates", "keys", "chosen", "share"), rows)
 
 
 def curve(
     files: LogFiles, *, top_k: int | None = None, jobs: int = 1, job: int | None = None,
     columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
     scheduler: str | None = None,
-) -> Curve:  # fmt: skip
+) -> ShareCurve:  # fmt: skip
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
     paths, options = paths_of(files), read_options(columns, batch, skip_bad)
     name, log_files = ", ".join(map(str, paths)), expand(paths)
     # Files are read as an access log if columns are named, or bad rows may be skipped.
-    has_default_options = options.columns == Columns() and not options.skip_bad
+    has_default_options = options.columns == AccessColumns() and not options.skip_bad
     has_counts, has_updates = (
         list(map(has_columns, log_files)) for has_columns in (has_columns_of_counts, has_columns_of_updates)
     )
@@ -136,7 +137,7 @@ def curve(
         with progress_bar("parts of the keys") as progress:
             counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
         chosen_top_k = top_k or counted.recommended_top_k
-        return Curve(
+        return ShareCurve(
             name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), (), is_buildable=True
         )
 
@@ -151,7 +152,7 @@ def curve(
     scored = coverage_of_split(steps.keys, updates, jobs)
     chosen_top_k = top_k or scored.recommended_top_k
     log_updates = updates.training + updates.scored if updates.training_steps else updates.scored
-    return Curve(
+    return ShareCurve(
         name, int(log_updates.sum()), int(np.count_nonzero(log_updates)), scored, chosen_top_k, jobs,
         tuple(shares_by_table(steps, updates, chosen_top_k)), steps.notes, is_buildable=is_update_log,
         steps=len(steps), training_steps=updates.training_steps,

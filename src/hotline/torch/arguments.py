@@ -10,12 +10,12 @@ from torch import Tensor
 
 from foundation.text import show
 from hotline.kv.calls import InvalidArgument
-from topologies.embedding_tables import Table
+from topologies.embedding_tables import EmbeddingTable
 
 _INTEGERS = (torch.int32, torch.int64)
 
 
-def find_refusal(arguments: dict[str, Any], table: Table) -> str | None:
+def find_refusal(arguments: dict[str, Any], table: EmbeddingTable) -> str | None:
     """Return why `EmbeddingBag` cannot take its arguments, by name; None if it can."""
     sizes = {"num_embeddings": table.rows, "embedding_dim": table.dim}
     for name, size in sizes.items():
@@ -44,7 +44,7 @@ def find_refusal(arguments: dict[str, Any], table: Table) -> str | None:
     return None
 
 
-def check_input(input: Any, table: Table) -> None:
+def check_input(input: Any, table: EmbeddingTable) -> None:
     if not _is_plain(input, *_INTEGERS) or input.dim() not in (1, 2):
         raise InvalidArgument(
             f"table {table.name}: expected an input of int32 or int64 on the CPU, of one or two dimensions, "
@@ -59,7 +59,7 @@ def check_input(input: Any, table: Table) -> None:
         )
 
 
-def check_offsets(offsets: Any, input: Tensor, table: Table, has_last: bool) -> None:
+def check_offsets(offsets: Any, input: Tensor, table: EmbeddingTable, has_last: bool) -> None:
     """Check the first index of each bag [bags] in a one-dimensional input; `has_last` adds the end."""
     if input.dim() == 2:
         if offsets is not None:
@@ -83,7 +83,7 @@ def check_offsets(offsets: Any, input: Tensor, table: Table, has_last: bool) -> 
         )
 
 
-def check_weights(weights: Any, input: Tensor, table: Table, mode: str) -> None:
+def check_weights(weights: Any, input: Tensor, table: EmbeddingTable, mode: str) -> None:
     if weights is None:
         return
     if mode != "sum":

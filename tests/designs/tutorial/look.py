@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from experiment.designs import initial_rows
+from experiment.progress import compilation_shown
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork
@@ -54,14 +55,14 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     switch = SimulatedSwitch(found)
     switch.install(initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
     network = SimulatedNetwork(
-        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed
+        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, HostCosts(), seed
     )
     clients = network.clients
     drive(
         network,
         [Pushes(each) for each in clients],
         [WorkerClock() for _ in clients],
-        Hosts(),
+        HostCosts(),
         lambda _agent: None,
     )
     pass_time(network, network.now + 10 * A_SECOND)
@@ -71,7 +72,7 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     added = sum(int(store.contents().values.sum()) for store in network.stores)
     print(f"servers: {packets} packets, {added} updates added")
     for register in switch.pipeline.program.registers:
-        cells = switch.pipeline.read_register(register.name, 0, register.size)
+        cells = switch.pipeline.cells.read_register(register.name, 0, register.size)
         print(f"{register.name}: {', '.join(map(str, cells[:8]))}, ...; total {sum(cells)}")
 
 
@@ -79,6 +80,7 @@ if __name__ == "__main__":
     try:
         _, name, *rest = sys.argv
         given = {fault: float(value) for fault, value in (each.split("=") for each in rest)}
-        look(name, int(given.pop("seed", 1)), **given)
+        with compilation_shown():
+            look(name, int(given.pop("seed", 1)), **given)
     except (HotlineError, ValueError) as error:
         sys.exit(f"look: {error}; python -m mine.look DESIGN [seed=2] [loss=0.05] ...")

@@ -16,4 +16,5 @@ DESIGN = replace(
         replace(ON, name="once", job=52, design=__name__, reference="once-off"),
     ),
     module=__name__,
+    control=f"{__package__}.control:CONTROL",
 )

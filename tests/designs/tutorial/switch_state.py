@@ -8,7 +8,7 @@ from simulator.switch_state import NO_STATE_OPS
 
 
 def _values(pipeline: Any, _entries: Any, space: Any) -> Any:
-    sums = pipeline.read_register("HotlineIngress.aggregate.sums", 0, space.size)
+    sums = pipeline.cells.read_register("HotlineIngress.aggregate.sums", 0, space.size)
     return np.array(sums, np.uint32)
 
 

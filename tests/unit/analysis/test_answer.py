@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from analysis.claims import (
-    Answer,
     Claims,
     Recommendation,
+    RunAnswer,
     answer,
     group_claims,
     groups_without_claim,
@@ -56,7 +56,7 @@ def spoken(found: Claims) -> tuple[list[tuple[Subject, Tone, list[str]]], list[l
     return made, [[claim.metric.name for claim in group] for group in groups_without_claim(found)]
 
 
-def verdicts(found: Answer) -> dict[str, Verdict]:
+def verdicts(found: RunAnswer) -> dict[str, Verdict]:
     return {name: claim.verdict for name, claim in found.claims.items()}
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from analysis.forest import Effect, ForestRow, axis_limit, forest
 from analysis.metrics import Tone
-from analysis.page.build import Columns, forest_plot
+from analysis.page.build import ResultColumns, forest_plot
 from analysis.verdict import Verdict
 from tests.harness.summaries import of_ratio
 from tests.unit.analysis.test_sentences import ANSWERS, capacity
 
-COLUMNS = Columns("dedicated switch", "this machine")
+COLUMNS = ResultColumns("dedicated switch", "this machine")
 
 
 def effect(ratio: float, low: float, high: float, tone: Tone = "") -> Effect:

@@ -13,7 +13,7 @@ import pytest
 from analysis.disturbance import DISTURBANCES, DisturbedBlocks
 from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import LOSS, METRICS
-from analysis.page.build import Columns, forest_plot
+from analysis.page.build import ResultColumns, forest_plot
 from analysis.record import RunRecord
 from analysis.report import answers, result
 from analysis.statistics import compare_paired
@@ -76,7 +76,7 @@ def test_a_row_that_is_not_claimed_has_its_reason_on_the_page(verdict: Verdict) 
     effect, claimed = EFFECTS[verdict], EFFECTS[Verdict.LESS]
     for dedicated, measured in ((effect, claimed), (claimed, effect)):
         row = ForestRow("time of a pull", "less", dedicated, measured)
-        html = forest_plot([row], Columns("dedicated switch", "this machine"))
+        html = forest_plot([row], ResultColumns("dedicated switch", "this machine"))
         assert re.findall(r'class="reason">~ ([^<]+)<', html) == [reason(effect)]
 
 

@@ -132,7 +132,9 @@ def test_arms_of_two_designs_are_compared(run: Path, uninstalled: Path, tmp_path
     )
     assert once["ratio"] < 0 < baseline["ratio"] and once["low"] <= once["difference"] <= once["high"]
     printed = invoke("compare", *arms)
-    assert printed.exit_code == 0 and "the others against it" in printed.stdout
+    title, _, head, *_ = printed.stdout.splitlines()
+    assert printed.exit_code == 0 and title.startswith(f"Load 0.5: {names[0]}, and the others against it")
+    assert [cell.strip() for cell in head.split("┃")[1:-1]] == ["", "offload", "once", "baseline"]
 
 
 @pytest.mark.parametrize(

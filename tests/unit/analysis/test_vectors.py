@@ -8,14 +8,14 @@ from analysis.facts import facts
 from analysis.paper import column_titles
 from analysis.record import CapacityCheck
 from analysis.report import difference_tables, measured_answer
-from analysis.summary import ArmSummary, Distribution, Summary
+from analysis.summary import ArmSummary, LatencyStatistics, Summary
 from tests.harness.summaries import a_load, a_summary, of_ratio, terminal
 
-NOTHING = Distribution(mean=None, p50=None, p95=None, p99=None)
+NOTHING = LatencyStatistics(mean=None, p50=None, p95=None, p99=None)
 
 
 def an_arm(push_us: float) -> ArmSummary:
-    push = Distribution(mean=push_us, p50=push_us, p95=push_us, p99=push_us)
+    push = LatencyStatistics(mean=push_us, p50=push_us, p95=push_us, p99=push_us)
     return ArmSummary(
         steps=40, rpcs_per_step=313.0, op_latency_us={"pull": NOTHING, "push": push}, rpc_latency_us=NOTHING,
         rpc_latency_by_class_us={}, rpcs_per_step_by_class={}, metrics_us={}, ps_proc_us_per_step={},

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from foundation.designs import collect
 from foundation.optimisers import Adagrad, TableOptimiser
 from hosts.collect.store import CollectStore
-from hosts.config import Collection, RunSettings
+from hosts.config import CollectionSettings, RunSettings
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
-from hosts.worker.trainer import Schedule, Trainer
+from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
-from simulator.ledger import PushLedger
+from simulator.ledger import SimulatedPushLedger
 from simulator.training import make_network
 from tests.harness import torch_optimisers
 
@@ -61,16 +61,16 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
     starts = 20 * np.arange(len(batches) + 1)
     trace = Trace("t", WORKERS, STEPS, KeySpace(KEYS), starts, np.concatenate(batches).astype(np.uint32))
     tables = [TableOptimiser(first=0, scale=SCALE, optimiser=Adagrad(lr=LR))]
-    settings = RunSettings(collection=Collection(staleness_ms=4, share_of_server=1))
+    settings = RunSettings(collection=CollectionSettings(staleness_ms=4, share_of_server=1))
     simulated = make_network(
-        collect.DESIGN, collect.COLLECT, trace, WORKERS, 2, Network(), Hosts(), 1,
+        collect.DESIGN, collect.COLLECT, trace, WORKERS, 2, Network(), HostCosts(), 1,
         hot_keys=trace.space.all(), tables=tables, settings=settings,
     )  # fmt: skip
-    clocks, ledger = [WorkerClock() for _ in range(WORKERS)], PushLedger(KEYS)
+    clocks, ledger = [WorkerClock() for _ in range(WORKERS)], SimulatedPushLedger(KEYS)
     trainers = [
         Recorder(
             w + 1, simulated.clients[w], trace, SyntheticGradient(w), ledger.for_worker(),
-            Schedule(0, STEPS, 0, 0), clocks[w].read,
+            StepSchedule(0, STEPS, 0, 0), clocks[w].read,
         )
         for w in range(WORKERS)
     ]  # fmt: skip
@@ -78,7 +78,7 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
     for trainer in trainers:
         trainer.stores = [store for store in simulated.stores if isinstance(store, CollectStore)]
         trainer.counts, trainer.totals, trainer.sums = shared
-    drive(simulated, trainers, clocks, Hosts(), lambda agent: None)
+    drive(simulated, trainers, clocks, HostCosts(), lambda agent: None)
     values = np.zeros(KEYS, np.float32)
     for store in simulated.stores:
         held = store.contents()

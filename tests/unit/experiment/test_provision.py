@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.tables import ROWS, Job, Server, Worker
+from controller.tables import ROWS, JobRow, ServerRow, WorkerRow
 from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
 from experiment.designs import initial_rows
 from foundation.protocol import addressing
@@ -15,7 +15,7 @@ from tests.harness.arms import JOBS
 @given(st.integers(1, MAX_WORKERS), st.integers(1, MAX_SERVERS))
 def test_every_caller_has_its_own_row(workers: int, servers: int) -> None:
     callers = [
-        row for row in initial_rows(Config(workers=workers, servers=servers)) if isinstance(row, Worker)
+        row for row in initial_rows(Config(workers=workers, servers=servers)) if isinstance(row, WorkerRow)
     ]
     assert len(callers) == len(JOBS) * (workers + servers)
     assert len({caller.row for caller in callers}) == len(callers)
@@ -25,7 +25,7 @@ def test_every_caller_has_its_own_row(workers: int, servers: int) -> None:
 
 
 def test_arms_differ_in_offload_and_proxy_only() -> None:
-    jobs = {row.job: (row.offload, row.proxy) for row in initial_rows(Config()) if isinstance(row, Job)}
+    jobs = {row.job: (row.offload, row.proxy) for row in initial_rows(Config()) if isinstance(row, JobRow)}
     assert {arm: jobs[job] for arm, job in JOBS.items()} == {
         "profile": (True, False),
         "baseline": (False, False),
@@ -38,7 +38,9 @@ def test_arms_differ_in_offload_and_proxy_only() -> None:
 
 def test_only_servers_are_privileged() -> None:
     callers = [
-        row for row in initial_rows(Config(workers=2, servers=1)) if isinstance(row, Worker) and row.job == 1
+        row
+        for row in initial_rows(Config(workers=2, servers=1))
+        if isinstance(row, WorkerRow) and row.job == 1
     ]
     assert [(row.worker, row.addr, row.port, row.kind) for row in callers] == [
         (1, "10.0.1.1", 1, 0),
@@ -49,7 +51,9 @@ def test_only_servers_are_privileged() -> None:
 
 def test_servers_are_reached_at_the_ports_behind_the_workers() -> None:
     servers = [
-        row for row in initial_rows(Config(workers=3, servers=2)) if isinstance(row, Server) and row.job == 2
+        row
+        for row in initial_rows(Config(workers=3, servers=2))
+        if isinstance(row, ServerRow) and row.job == 2
     ]
     assert [(row.ps, row.addr, row.port, row.service_addr) for row in servers] == [
         (0, "10.0.2.1", 4, "10.0.3.1"),

@@ -25,7 +25,7 @@ from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import Header, Op
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.trainer import Schedule
+from hosts.worker.trainer import StepSchedule
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import a_block, a_record
 from tests.harness.timed import US, ByClass, Timed, Times
@@ -203,7 +203,7 @@ def _block(world: Timed, logs: WorkerLogs, number: int, arm: str, start: int) ->
     client, counters = world.clients[job], world.server.server.counters[job]
     before = counters.packets, counters.bytes, counters.proc_wall_ns
     first = FIRST_STEP + number * STEPS
-    trainer = world.trainer(job, Schedule(first, STEPS, start, PERIOD))
+    trainer = world.trainer(job, StepSchedule(first, STEPS, start, PERIOD))
     for step, extra in enumerate(EXTRA):
         for due, latency in ((0, plan.pull), (PERIOD // 2, plan.push)):
             # What an answer teaches is forgotten, so that every operation is packed alike.

@@ -199,18 +199,19 @@ def test_no_axis_magnifies_values_that_are_alike(started: Browser, report: Path,
             assert errors == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_plot_says_which_side_is_better(started: Browser, report: Path, width: int) -> None:
-    with opened(started, report, width, "light") as (shown, _):
-        middle = shown.locator(".forest .zero").first.bounding_box()
-        better, worse = (
-            shown.locator(".forest").get_by_text(text, exact=True).bounding_box()
-            for text in ("← better", "worse →")
-        )
-        assert middle is not None and better is not None and worse is not None
-        assert better["x"] + better["width"] < middle["x"] < worse["x"]
-        # Nothing but the table's head is between the words and the first row's track.
-        assert 0 < middle["y"] - better["y"] < 100
+def test_the_plot_says_which_side_is_better(started: Browser, report: Path) -> None:
+    with opened(started, report, 390, "light") as (shown, _):
+        for width in (390, 1280):
+            shown.set_viewport_size({"width": width, "height": 800})
+            middle = shown.locator(".forest .zero").first.bounding_box()
+            better, worse = (
+                shown.locator(".forest").get_by_text(text, exact=True).bounding_box()
+                for text in ("← better", "worse →")
+            )
+            assert middle is not None and better is not None and worse is not None
+            assert better["x"] + better["width"] < middle["x"] < worse["x"]
+            # Nothing but the table's head is between the words and the first row's track.
+            assert 0 < middle["y"] - better["y"] < 100
 
 
 def test_what_is_drawn_is_the_data(drawn: Page) -> None:
@@ -250,14 +251,14 @@ def test_the_result_comes_first_and_the_keyboard_unfolds_the_rest(started: Brows
         assert glossary.locator("dl").is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_has_contrast(started: Browser, report: Path, scheme: str) -> None:
+def test_all_text_has_contrast(drawn: Page) -> None:
     """At least 4.5 to 1, as WCAG 2.2 wants it for text (1.4.3)."""
-    with opened(started, report, 1280, scheme) as (shown, _):
-        draw_all(shown)
-        found: dict[str, float] = shown.evaluate(CONTRASTS)
+    for scheme in ("dark", "light"):
+        drawn.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert (brightness(colour(drawn, "body", "background-color")) < 128) == (scheme == "dark")
+        found: dict[str, float] = drawn.evaluate(CONTRASTS)
         assert len(found) > 10
-        assert {name: ratio for name, ratio in found.items() if ratio < 4.5} == {}
+        assert {name: ratio for name, ratio in found.items() if ratio < 4.5} == {}, scheme
 
 
 def test_everything_drawn_has_a_name_and_its_numbers(drawn: Page) -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from controller.controller import Register
 from controller.hotset.control import CONTROL
-from controller.tables import HotParam, Job, State
+from controller.tables import HotParam, JobRow, KeyState
 from foundation.designs.hotset import ARMS, BASELINE, OFFLOAD_PROXY, settings_of
 from foundation.designs.interface import Arm
+from hosts.keys import KeySpace
 
 T = TypeVar("T")
 
@@ -25,10 +26,10 @@ def result_of(asked: Awaitable[T]) -> T:
     return asyncio.run(wait())
 
 
-def switch(job: Job | None = None, registers: list[Register] | None = None) -> Any:
+def switch(job: JobRow | None = None, registers: list[Register] | None = None) -> Any:
     """A controller of a switch with this job, and these registers."""
 
-    async def read_job(_job: int) -> Job | None:
+    async def read_job(_job: int) -> JobRow | None:
         return job
 
     async def read_registers(_job: int, *, params: list[HotParam]) -> list[Register]:
@@ -45,7 +46,7 @@ def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) ->
     uses = settings_of(arm)
 
     def is_changed(offload: bool, proxy: bool) -> bool:
-        return result_of(CONTROL.is_changed(switch(Job(arm.job, offload, proxy)), arm))
+        return result_of(CONTROL.is_changed(switch(JobRow(arm.job, offload, proxy)), arm))
 
     assert not is_changed(uses.aggregates, uses.proxies)
     assert is_changed(not uses.aggregates, uses.proxies) and is_changed(uses.aggregates, not uses.proxies)
@@ -53,9 +54,11 @@ def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) ->
 
 def test_a_parked_key_is_not_held_by_the_switch() -> None:
     registers = [
-        Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, State.HOT), value)
+        Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, KeyState.HOT), value)
         for key, value in ((1, -1), (2, None))
     ]
     arms = (OFFLOAD_PROXY, BASELINE)
-    assert result_of(CONTROL.read_values(switch(registers=registers), arms)) == {OFFLOAD_PROXY.name: {1: -1}}
-    assert result_of(CONTROL.read_values(switch(registers=registers), [BASELINE])) == {}
+    assert result_of(CONTROL.read_values(switch(registers=registers), arms, KeySpace(2))) == {
+        OFFLOAD_PROXY.name: {1: -1}
+    }
+    assert result_of(CONTROL.read_values(switch(registers=registers), [BASELINE], KeySpace(2))) == {}

@@ -23,7 +23,7 @@ from hotline.kv.launch import down
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import RunningRendezvous
 from topologies import lines as lines_module
-from topologies.embedding_tables import Tables
+from topologies.embedding_tables import EmbeddingTables
 from topologies.lines import MAX_LINE_BYTES, MessageTooLong
 from topologies.rendezvous import Terms
 
@@ -193,7 +193,7 @@ def test_a_failed_start_of_servers_is_reported_and_may_be_repeated(
 ) -> None:
     begin = running.cluster.begin
 
-    async def fails(tables: Tables) -> Terms:
+    async def fails(tables: EmbeddingTables) -> Terms:
         raise HotlineError(f"no memory for {tables.size} parameters")
 
     monkeypatch.setattr(running.cluster, "begin", fails)

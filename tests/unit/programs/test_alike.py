@@ -38,7 +38,7 @@ def compare(random: Random, oracle: Pipeline, fast: Pipeline, frames: int, lanes
         assert fast.process(port, frame, now, now + 3) == oracle.process(port, frame, now, now + 3)
         if random.random() < 0.2:
             move = source.move()
-            ours, reference = fast.write_entries([move]), oracle.write_entries([move])
+            ours, reference = fast.tables.write([move]), oracle.tables.write([move])
             assert [type(error) for error in ours] == [type(error) for error in reference]
     assert testnet.state_of(fast) == testnet.state_of(oracle)
 

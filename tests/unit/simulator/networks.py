@@ -12,14 +12,14 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
-from simulator.ledger import PushLedger, WorkerLedger
+from simulator.ledger import SimulatedPushLedger, WorkerLedger
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import SimulatedNetwork, VirtualClient
 
 PARAMETERS = 300
-SOUND, QUICK = Network(), Hosts()
+SOUND, QUICK = Network(), HostCosts()
 
 
 class Operations:
@@ -58,8 +58,8 @@ class RandomTestbed:
     """Workers and servers of one arm, with some keys in the switch."""
 
     def __init__(
-        self, arm: Arm, workers: int = 3, servers: int = 2, network: Network = SOUND, hosts: Hosts = QUICK,
-        hot: Sequence[int] = (), seed: int = 1,
+        self, arm: Arm, workers: int = 3, servers: int = 2, network: Network = SOUND,
+        hosts: HostCosts = QUICK, hot: Sequence[int] = (), seed: int = 1,
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
         self.switch = SimulatedSwitch(design(DEFAULT), network.traffic_manager)
@@ -69,7 +69,7 @@ class RandomTestbed:
         self.network = SimulatedNetwork(
             design(DEFAULT), arm, self.switch, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )  # fmt: skip
-        self.ledger = PushLedger(PARAMETERS)
+        self.ledger = SimulatedPushLedger(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
@@ -80,7 +80,7 @@ class RandomTestbed:
     def operate(self, count: int) -> None:
         clients = self.network.clients
         drivers = [Operations(client, self.ledger.for_worker(), self.random, count) for client in clients]
-        drive(self.network, drivers, [WorkerClock() for _ in clients], Hosts(begin_ns=1_000))
+        drive(self.network, drivers, [WorkerClock() for _ in clients], HostCosts(begin_ns=1_000))
 
     def settle(self) -> None:
         pass_time(self.network, self.network.now + 10_000_000_000)

@@ -14,10 +14,10 @@ from analysis.summary import Summary, summarise
 from experiment.phases.workload import generate_trace
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.dedicated_switch import simulate as dedicated_switch
 from simulator.dedicated_switch.__main__ import main
-from simulator.dedicated_switch.measured_costs import ArmCosts, baseline_costs, correct_costs, costs_of_run
+from simulator.dedicated_switch.similar_run import ArmCosts, baseline_costs, correct_costs, costs_of_run
 from simulator.experiment import temporary_run
 from tests.harness.known_costs import as_if_real
 
@@ -91,7 +91,7 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
 
 def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_beginning() -> None:
     """Servers took 200 µs more of 100 packets, which workers send as well; those took 1,000 more in all."""
-    hosts = Hosts(send_ns=5_000, begin_ns=150_000)
+    hosts = HostCosts(send_ns=5_000, begin_ns=150_000)
     found = correct_costs(hosts, ArmCosts(3_000, 1_200, 100), ArmCosts(2_000, 1_000, 100))
     assert (found.send_ns, found.begin_ns) == (7_000, 150_000 + 400_000)
     # There is no less than next to nothing.
@@ -122,7 +122,7 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     trial, *compared = seen
     # Two threads simulate them, in any order.
     shared, own = sorted(compared, key=lambda config: config.hosts.worker_cores is None)
-    assert trial.hosts.send_ns == Hosts().send_ns
+    assert trial.hosts.send_ns == HostCosts().send_ns
     assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
     assert shared.hosts.send_ns == pytest.approx(9_000, rel=0.15)
     assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.hit_ns, own.hosts.answer_ns) == (

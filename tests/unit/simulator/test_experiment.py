@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 
 from analysis.record import Accounting
+from analysis.summary import read_summary
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
 from simulator import experiment
@@ -22,6 +23,7 @@ from simulator.ledger import WorkerLedger
 from simulator.session import SimulatedSession
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.cli import invoke, json_of
+from tests.harness.summaries import terminal
 
 SMALL = """
 workers = 3
@@ -94,10 +96,17 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
         r"^measure: [\d.]+ s, at ([\d.]+) s of simulated time$", result.stderr, re.MULTILINE
     )
     assert float(measured) == pytest.approx(summary["virtual_s"], abs=0.001)
+    facts = " ".join(terminal(read_summary(run)).split())
     speed = f"{summary['packet_passes'] / summary['loop_s']:,.0f} passes a second of the event loop"
-    assert speed in " ".join(result.output.split())
-    reported = f"Simulated: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes"
-    assert reported in " ".join(result.output.split())
+    assert speed in facts
+    assert f"Simulated: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes" in facts
+
+
+def test_it_prints_the_table_of_a_run(done: tuple[Path, Result]) -> None:
+    folder, result = done
+    lines = [line for line in result.stdout.splitlines() if str(folder) not in line]
+    assert max(map(len, lines)) <= 80 and len(lines) < 25
+    assert any(re.match(r"packets to servers +-\d+ \[-\d+, -\d+\]", line) for line in lines)
 
 
 def test_the_report_has_no_machine_and_no_arm_that_was_not_run(done: tuple[Path, Result]) -> None:

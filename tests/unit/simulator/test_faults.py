@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from foundation.designs.registry import design
 from foundation.protocol.rpc import PULL, PUSH
-from simulator.faults import page as pages
+from simulator.faults import matrix as pages
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import FAULTS, KINDS, Fault, kinds_of, play_schedule
 from simulator.faults.matrix import (
@@ -27,8 +27,8 @@ from simulator.faults.matrix import (
     tally_of,
 )
 from simulator.faults.model import Judgement, judge
-from simulator.faults.operations import Operations
-from simulator.faults.player import Outcome, Player
+from simulator.faults.operations import WorkerOperations
+from simulator.faults.player import Player, ScheduleOutcome
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 from simulator.state import HEAD_BYTES
@@ -106,7 +106,7 @@ def test_a_row_adds_up() -> None:
 
 
 def test_what_is_published_of_a_schedule() -> None:
-    outcome = Outcome(
+    outcome = ScheduleOutcome(
         took_effect=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
         judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8),
     )  # fmt: skip
@@ -182,7 +182,7 @@ def test_pulls_are_checked_again_when_all_workers_have_replayed(monkeypatch: pyt
     testbed, spans = cached_testbed("offload"), []
 
     def judge_and_record(
-        operations: Operations,
+        operations: WorkerOperations,
         values: NDArray[np.uint32],
         blind_spans: NDArray[np.int64],
         *rest: Any,

@@ -22,7 +22,7 @@ from nativekit.plain import plain
 from simulator.faults import matrix
 from simulator.faults.kinds import play_schedule
 from simulator.faults.model import Judgement, judge
-from simulator.faults.operations import EXTREMES, KEYS, Operations, delta_of, make_operations
+from simulator.faults.operations import EXTREMES, KEYS, WorkerOperations, delta_of, make_operations
 from simulator.faults.schedule import FaultSchedule
 from simulator.faults.shrink import shrink
 from simulator.faults.switch import compile_small
@@ -34,7 +34,7 @@ from tests.harness.faults import fails_soon
 _delta_of = plain(delta_of)
 
 
-def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) -> Operations:
+def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) -> WorkerOperations:
     """Return (worker, kind, invoked, completed or 0, keys); incomplete operations are not acknowledged."""
     made = make_operations(3)
     made.header.seed = np.uint64(seed)
@@ -48,7 +48,7 @@ def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) ->
     return made
 
 
-def held(operations: Operations, *pushes: tuple[int, int, int]) -> Values:
+def held(operations: WorkerOperations, *pushes: tuple[int, int, int]) -> Values:
     """Return the values that are held after pushes (worker, operation, key)."""
     values = np.zeros(KEYS, np.uint32)
     for w, k, key in pushes:

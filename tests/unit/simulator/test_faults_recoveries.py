@@ -18,8 +18,7 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
 from hosts.ps.server import RpcServer
 from hosts.worker import replay
-from hosts.worker.replay import ReplayLog, UnackedUpdates
-from hosts.worker.replay_words import acknowledged_sums
+from hosts.worker.replay import ReplayLog, UnackedUpdates, acknowledged_sums
 from simulator.faults import cluster as virtual
 from simulator.faults.cluster import SimulatedCluster
 from simulator.faults.matrix import cached_testbed

@@ -10,7 +10,7 @@ from hosts.ps.server import RpcServer
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.matrix import cached_testbed
-from simulator.faults.player import Outcome
+from simulator.faults.player import ScheduleOutcome
 from simulator.faults.testbed import SimulatedTestbed
 
 GOES_ON_AFTER_A_WAIT = 3003
@@ -27,7 +27,7 @@ def durable_state(testbed: SimulatedTestbed, p: int) -> dict[str, np.ndarray]:
     return {name: np.array(getattr(state, name)) for name in names}
 
 
-def play(monkeypatch: pytest.MonkeyPatch, arm: str, fault: str, seed: int) -> tuple[int, Outcome]:
+def play(monkeypatch: pytest.MonkeyPatch, arm: str, fault: str, seed: int) -> tuple[int, ScheduleOutcome]:
     """Play a schedule; return the number of restarts that left no trace. Raises `Differs`."""
     restarts = 0
     restart = SimulatedTestbed.restart_server

@@ -20,7 +20,7 @@ from nativekit.reference import unwrap_ref
 from simulator import drive as drives
 from simulator import loop
 from simulator.config import SimulationError
-from simulator.costs import Hosts, LinkOutage, Network
+from simulator.costs import HostCosts, LinkOutage, Network
 from simulator.drive import pass_time
 from simulator.links import free_frame, new_frame, send_over_link
 from simulator.state import ABSENT, AT_HOST, AT_SWITCH, FRAME, READY, SWITCH_LATENCY_OVER, World
@@ -86,7 +86,7 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
 
     def run(program_ns: int, hit_ns: int, answer_ns: int = 0) -> RandomTestbed:
         # Nothing else depends on when things come.
-        hosts = Hosts(
+        hosts = HostCosts(
             wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns, answer_ns=answer_ns
         )
         testbed = RandomTestbed(arm, workers=1, hosts=hosts, hot=HALF)
@@ -123,7 +123,7 @@ def test_whatever_the_network_does_nothing_is_lost_or_doubled(
     seed: int, loss: float, duplication: float, reordering: float, queue_kb: float, cores: int, arm: Arm
 ) -> None:
     network = Network(loss=loss, duplication=duplication, reordering=reordering, queue_kb=queue_kb)
-    testbed = RandomTestbed(arm, network=network, hosts=Hosts(worker_cores=cores), hot=HALF, seed=seed)
+    testbed = RandomTestbed(arm, network=network, hosts=HostCosts(worker_cores=cores), hot=HALF, seed=seed)
     operate_to_rest(testbed, 4)
 
 
@@ -221,7 +221,7 @@ def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
 
 def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
     """1 ms each, one after the other; cables and everything else take 10 µs at most."""
-    testbed = RandomTestbed(BASELINE, workers=1, servers=1, hosts=Hosts(serve_ns=1_000_000, lane_ns=0))
+    testbed = RandomTestbed(BASELINE, workers=1, servers=1, hosts=HostCosts(serve_ns=1_000_000, lane_ns=0))
     testbed.network.clients[0].hint(None)
     testbed.operate(1)
     rows: Any = testbed.network.clients[0].records
@@ -234,7 +234,7 @@ def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
 
 
 def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
-    testbed = RandomTestbed(OFFLOAD, hosts=Hosts(serve_ns=1_000, lane_ns=100), hot=HALF)
+    testbed = RandomTestbed(OFFLOAD, hosts=HostCosts(serve_ns=1_000, lane_ns=100), hot=HALF)
     for client in testbed.network.clients:
         client.hint(np.array(HALF, np.uint64))
     testbed.operate(2)
@@ -250,7 +250,7 @@ def test_a_server_looks_at_each_of_its_connections_before_a_burst(arm: Arm, conn
     """The RPC that waits least has only waited for that; each of three workers has a connection."""
 
     def least(connection_ns: int) -> int:
-        hosts = Hosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns)
+        hosts = HostCosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns)
         testbed = RandomTestbed(arm, hosts=hosts)
         testbed.operate(2)
         return min(int(client.records["ps_queue"].min()) for client in testbed.network.clients)
@@ -262,7 +262,7 @@ def test_agents_of_one_core_take_turns() -> None:
     """Four workers that share one take four times as long as with one each, where all is computing."""
 
     def took(cores: int) -> int:
-        hosts = Hosts(worker_cores=cores, receive_ns=1_000_000, slice_ns=100_000)
+        hosts = HostCosts(worker_cores=cores, receive_ns=1_000_000, slice_ns=100_000)
         testbed = RandomTestbed(BASELINE, workers=4, servers=1, hosts=hosts)
         testbed.operate(3)
         assert testbed.network.worker_used_ns() == pytest.approx(testbed.network.worker_used_ns(), rel=0.1)
@@ -346,7 +346,7 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     network = Network(rate_mbit=100, delay_us=3, switch_us=2, switch_mpps=0.03)
     # A host without costs sends a frame in the event in which it is scheduled.
     none = dict.fromkeys(["encode_ns", "send_ns", "take_ns", "receive_ns", "serve_ns", "lane_ns"], 0)
-    hosts = Hosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
+    hosts = HostCosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
     testbed = RandomTestbed(OFFLOAD, network=network, hosts=hosts, hot=HALF)
     world = testbed.network.world
     n = len(world.agents)

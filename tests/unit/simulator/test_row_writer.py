@@ -7,20 +7,19 @@ import pytest
 from finsy.proto import p4r
 
 from controller.designs import control_of
-from controller.tables import Change, Group, HotParam, Replica, Row, State, Update
+from controller.tables import Change, GroupRow, HotParam, KeyState, Replica, TableRow, Update
 from foundation.designs.hotset import OFFLOAD_PROXY
-from foundation.designs.interface import Design, Hosts
+from foundation.designs.interface import Design, SwitchHosts
 from foundation.designs.registry import design
 from foundation.protocol.hashing import lane_of
-from simulator.row_writer import RowWriter
-from simulator.simulated_switch import compiled_config
+from simulator.simulated_switch import RowWriter, compiled_config
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt
 
 HOTSET = design("hotset")
-GROUP = Group(5, (Replica(1), Replica(2, 7)))
+GROUP = GroupRow(5, (Replica(1), Replica(2, 7)))
 
 
 def controlled(chosen: Design) -> ControlledPipeline[CompiledPipeline]:
@@ -28,11 +27,13 @@ def controlled(chosen: Design) -> ControlledPipeline[CompiledPipeline]:
     return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
 
 
-def param(key: int, slot: int = 3, state: State = State.HOT) -> HotParam:
+def param(key: int, slot: int = 3, state: KeyState = KeyState.HOT) -> HotParam:
     return HotParam(OFFLOAD_PROXY.job, key, lane_of(key), slot, state)
 
 
-def read(control: ControlledPipeline[CompiledPipeline], chosen: Design, kind: type[Row]) -> set[Row]:
+def read(
+    control: ControlledPipeline[CompiledPipeline], chosen: Design, kind: type[TableRow]
+) -> set[TableRow]:
     """Return all rows of a kind as a controller reads them."""
     schema = fy.P4Schema(chosen.p4info)
     queries = [fy.P4TableEntry(kind.CONTROL + table).encode(schema) for table in kind.TABLES]
@@ -46,11 +47,13 @@ def read(control: ControlledPipeline[CompiledPipeline], chosen: Design, kind: ty
 def test_rows_are_read_as_they_were_written(name: str) -> None:
     chosen = design(name)
     control = controlled(chosen)
-    rows = [*control_of(chosen).rows(Hosts(workers=3, servers=2), list(chosen.arms), 1)]
+    rows = [*control_of(chosen).rows(SwitchHosts(workers=3, servers=2), list(chosen.arms), 1)]
     if chosen is HOTSET:
-        rows += [param(key, slot, state) for slot, state in enumerate(State) for key in (slot, 2**63 + slot)]
+        rows += [
+            param(key, slot, state) for slot, state in enumerate(KeyState) for key in (slot, 2**63 + slot)
+        ]
     RowWriter(control).insert(rows)
-    kinds = {type(row) for row in rows} - {Group}
+    kinds = {type(row) for row in rows} - {GroupRow}
     assert kinds
     for kind in kinds:
         assert read(control, chosen, kind) == {row for row in rows if type(row) is kind}
@@ -60,7 +63,7 @@ def test_rows_are_changed_and_deleted() -> None:
     control = controlled(HOTSET)
     writer = RowWriter(control)
     writer.insert([param(1), param(2), GROUP])
-    replaced = param(2, slot=4, state=State.PARKED)
+    replaced = param(2, slot=4, state=KeyState.PARKED)
     changes = [Update(Change.DELETE, param(1)), Update(Change.MODIFY, replaced), Update(Change.DELETE, GROUP)]
     writer.write(changes)
     assert read(control, HOTSET, HotParam) == {replaced}

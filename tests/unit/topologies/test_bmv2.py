@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -27,17 +28,20 @@ def test_a_run_checks_the_bmv2_that_is_named(
     not_installed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = Config(target="bmv2", runs=tmp_path)
-    with pytest.raises(PreflightError, match=f"^TARGET=bmv2: {NO_BMV2}; see Vagrantfile"):
-        preflight.check(config)
-    monkeypatch.setenv("HOTLINE_BMV2", "/nowhere")
-    with pytest.raises(PreflightError, match=r"^TARGET=bmv2: HOTLINE_BMV2=/nowhere: /nowhere is not a prog"):
-        preflight.check(config)
+    for name, problem in (("", NO_BMV2), ("/nowhere", "HOTLINE_BMV2=/nowhere: /nowhere is not a program")):
+        monkeypatch.setenv("HOTLINE_BMV2", name)
+        with pytest.raises(PreflightError, match=f"^TARGET=bmv2: {re.escape(problem)}; ") as raised:
+            preflight.check(config)
+        message = str(raised.value)
+        assert "Vagrantfile" in message and "softswitch" in message and "\n" not in message
+    assert "https://github.com/p4lang/behavioral-model" in NO_BMV2
+    preflight.check(Config(runs=tmp_path))
 
 
 @pytest.mark.usefixtures("only_the_target_matters")
 def test_a_run_takes_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path) -> None:
     preflight.check(Config(target="bmv2", runs=tmp_path))
-    nodes = pytest.importorskip("topologies.nodes", reason="needs Mininet")
+    nodes = pytest.importorskip("topologies.network", reason="needs Mininet")
     switch = nodes.Bmv2Switch(
         "s1", port=9559, log_dir=tmp_path, cpu=None, impairment=None, datapath="sockets", inNamespace=False
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from experiment.config import VARIABLES, Config
 from tests.harness.cli import invoke
+from tests.harness.make import planned_commands
 from topologies import cleanup, lifecycle, preflight, run_lock
 
 ROOT = Path(__file__).parents[3]
@@ -51,17 +51,7 @@ def test_bad_data_is_reported_before_anything_is_set_up(
 
 def arguments(*given: str, **environment: str) -> list[str]:
     """What `make run-topo` would give to `hotline run`."""
-    done = subprocess.run(
-        ["make", "-n", "--no-print-directory", "run-topo", *given],
-        cwd=ROOT,
-        # The make that runs the tests has its own variables in there.
-        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
-        | environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    words = shlex.split(done.stdout.splitlines()[-1])
+    words = planned_commands("run-topo", *given, **environment)[-1]
     return words[words.index("run") + 1 :]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiment.liveness import Liveness
-from foundation.errors import DataError, DiskFull
+from foundation.errors import DataError, DiskFullError
 from hosts import agent
 from hosts.agent import write_when_there_is_room
 from topologies import disk
@@ -49,7 +49,7 @@ class Disk:
     def write(self) -> None:
         if self.remaining:
             self.remaining -= 1
-            raise DiskFull("a log: no room")
+            raise DiskFullError("a log: no room")
         self.written += 1
 
 
@@ -81,7 +81,7 @@ def test_a_writer_tries_again_and_says_so_once(
 def test_a_writer_raises_the_error_once_its_input_is_closed(stdin: int) -> None:
     os.close(stdin)
     full_disk = Disk(1)
-    with pytest.raises(DiskFull):
+    with pytest.raises(DiskFullError):
         write_when_there_is_room(full_disk.write)
     write_when_there_is_room(full_disk.write)
     assert full_disk.written == 1

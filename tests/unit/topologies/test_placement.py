@@ -58,7 +58,7 @@ def test_the_switch_s_program_is_steered_to_its_cpu(
     tmp_path: Path, cpu: int | None, datapath: str, steered: list[str]
 ) -> None:
     """The process has its affinity; by sockets it does all of the work."""
-    nodes = pytest.importorskip("topologies.nodes", reason="needs Mininet")
+    nodes = pytest.importorskip("topologies.network", reason="needs Mininet")
     switch = nodes.SoftSwitch.__new__(nodes.SoftSwitch)  # Mininet's would start a shell
     switch.name, switch.address, switch.intfs = "s1", "127.0.0.1:9559", {}
     switch.log_dir, switch.cpu, switch.datapath, switch.impairment = tmp_path, cpu, datapath, None

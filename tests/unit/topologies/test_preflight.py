@@ -6,7 +6,6 @@ import importlib
 import os
 import shutil
 import socket
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,7 +13,7 @@ import pytest
 
 from experiment.config import Config, PlacementConfig
 from experiment.errors import PreflightError
-from foundation.designs.registry import design
+from experiment.requirements import RunKind
 from softswitch.processes import reserved_port
 from topologies import preflight, up
 
@@ -84,10 +83,17 @@ def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module
     assert_refused(Config(), message)
 
 
-def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    missing = replace(design("hotset"), program=tmp_path / "hotset.json")
-    monkeypatch.setattr(preflight, "design", lambda _name: missing)
-    assert_refused(Config(), r"hotset\.json is missing; `make p4` compiles it")
+def test_a_run_that_cannot_be_simulated_afterwards_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reasons = {RunKind.SIMULATED: "design hotset: part switch_state (None) lacks values"}
+    monkeypatch.setattr(preflight, "lacks_anything", lambda _name, kind: reasons.get(kind))
+    note = f"no dedicated switch will be simulated after the run: {reasons[RunKind.SIMULATED]}"
+    with caplog.at_level("INFO"):
+        preflight.check(Config())
+        assert caplog.messages == [note]
+        preflight.check(Config(simulate_dedicated_switch=False))
+        assert caplog.messages == [note]
 
 
 @pytest.mark.parametrize(

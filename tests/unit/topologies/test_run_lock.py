@@ -16,7 +16,7 @@ import pytest
 
 from experiment.errors import PreflightError
 from experiment.folder import create_run_folder
-from foundation.errors import DiskFull
+from foundation.errors import DiskFullError
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
 from topologies import run_lock
@@ -143,9 +143,9 @@ def test_a_killed_run_is_named_until_its_folder_is_tidied(
         locked.set_folder(run)
         raise RuntimeError
     with monkeypatch.context() as patched:
-        patched.setattr(run_lock, "finish_run_folder", Mock(side_effect=DiskFull("no room")))
+        patched.setattr(run_lock, "finish_run_folder", Mock(side_effect=DiskFullError("no room")))
         for _ in range(2):
-            with pytest.raises(DiskFull), hold_run_lock([], lock):
+            with pytest.raises(DiskFullError), hold_run_lock([], lock):
                 pass
     with hold_run_lock([], lock) as locked:
         assert (locked.removed_run.run, locked.removed_run.is_tidied) == (run, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from analysis.record import Accounting, RunRecord, read_record
 from experiment.config import Config
+from foundation.designs import hotset
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.records import a_block, a_record
 from tests.harness.sessions import quiet
@@ -48,6 +50,12 @@ def test_a_default_run_can_be_simulated() -> None:
 )
 def test_a_run_without_a_model_cannot_be_simulated(changes: dict[str, Any]) -> None:
     assert not can_be_simulated(record(**changes))
+
+
+def test_a_design_that_no_simulation_can_have_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = replace(hotset.DESIGN, switch_state=None)
+    monkeypatch.setattr(hotset, "DESIGN", lacking)
+    assert not can_be_simulated(record())
 
 
 def module(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> str:

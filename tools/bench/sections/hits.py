@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from controller.tables import Row
+from controller.tables import TableRow
 from foundation.protocol.header import WINDOW
 from hosts.workload.generator import R1
-from simulator.row_writer import RowWriter
+from simulator.simulated_switch import RowWriter
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline
@@ -101,7 +101,7 @@ def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
         yield targets | {C_LOOP: timed.c_loop_run(jobs * R1.hot)}
 
 
-def install(config: LoadedConfig, pipeline: ControlPlane, rows: Iterable[Row]) -> None:
+def install(config: LoadedConfig, pipeline: ControlPlane, rows: Iterable[TableRow]) -> None:
     """Insert rows into a pipeline; raise `BenchError` if it refuses a row."""
     try:
         RowWriter(ControlledPipeline(config, lambda _: pipeline, clock=lambda: 0)).insert(rows)

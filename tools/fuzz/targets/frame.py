@@ -66,18 +66,18 @@ class Switches:
 
     def reset(self) -> None:
         for pipeline in self.pipelines:
-            for index, value in enumerate(pipeline.read_register(CELLS, 0, CELL_COUNT)):
+            for index, value in enumerate(pipeline.cells.read_register(CELLS, 0, CELL_COUNT)):
                 if value:
-                    pipeline.write_register(CELLS, index, 0)
+                    pipeline.cells.write_register(CELLS, index, 0)
             for lane in range(LANES):
-                pipeline.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, 0)
+                pipeline.cells.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, 0)
 
     def state(self, pipeline: Pipeline) -> tuple[list[int], list[int]]:
         values = [testnet.held(pipeline, lane, SLOT) for lane in range(LANES)]
-        return pipeline.read_register(CELLS, 0, CELL_COUNT), values
+        return pipeline.cells.read_register(CELLS, 0, CELL_COUNT), values
 
     def counters(self, pipeline: Pipeline) -> list[object]:
-        return [pipeline.read_counter(name, 0, size) for name, size in self._counters]
+        return [pipeline.cells.read_counter(name, 0, size) for name, size in self._counters]
 
 
 @cache

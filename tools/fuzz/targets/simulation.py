@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from experiment.config import load_config_as
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network, costs_of, links_of, outages_of, shapes_of, uplinks_of
+from simulator.costs import HostCosts, Network, costs_of, links_of, outages_of, shapes_of, uplinks_of
 from tools.fuzz.target import Target, scratch
 from tools.fuzz.targets.run_toml import WORDS
 
@@ -48,7 +48,8 @@ extra_delay_us = 100
 
 
 TOKENS = (
-    *(name.encode() for model in (SimulationConfig, Network, Hosts) for name in model.model_fields), *WORDS,
+    *(name.encode() for model in (SimulationConfig, Network, HostCosts) for name in model.model_fields),
+    *WORDS,
     b"[network]\n", b"[hosts]\n", b"[[network.outages]]\n", b'"w1"', b'"p2"', b"1e300", b"1e20",
 )  # fmt: skip
 TARGET = Target(

@@ -1,4 +1,11 @@
-"""CSV, TSV and other delimited text; without a header, columns are named by their number."""
+"""CSV, TSV and other delimited text, also Criteo's TSV and RecBole's atomic files.
+
+Without a header, columns are named by their number; Criteo's TSV has none: a label, 13 counts and 26
+hexadecimal categories, which may be empty. The header of
+RecBole's files (`.inter`, `.user`, ...) has the type of each column: `token` is a key, `token_seq` a list of
+keys separated by spaces, `float` and `float_seq` are no keys
+(https://recbole.io/docs/user_guide/data/atomic_files.html).
+"""
 
 from __future__ import annotations
 
@@ -12,11 +19,20 @@ from pathlib import Path
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
-from foundation.logs.access.columns import Columns, looks_like_key, resolve
-from foundation.logs.access.rows import Layout, TableLog, has_bad_rows, layout_of, to_block
+from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
+from foundation.logs.access.columns import AccessColumns, looks_like_key, resolve
+from foundation.logs.access.rows import (
+    HEX_KEY,
+    INTEGER_KEY,
+    TEXT,
+    TEXT_KEY,
+    Layout,
+    TableLog,
+    has_bad_rows,
+    layout_of,
+    to_block,
+)
 from foundation.logs.access.source import StreamedLog, line_blocks
-from foundation.logs.access.values import INTEGER_KEY, TEXT, TEXT_KEY
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS
 from foundation.text import pluralize
 
@@ -27,6 +43,16 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 _SAMPLE_LINES = 1000
 _CUT_HEAD_BYTES = 1 << 15
 """Size above which a head may be the beginning of a longer file, so that its last line may be cut off."""
+CRITEO_COUNTS, CRITEO_CATEGORIES = 13, 26
+CRITEO_NAMES = (
+    "label",
+    *(f"I{number}" for number in range(1, CRITEO_COUNTS + 1)),
+    *(f"C{number}" for number in range(1, CRITEO_CATEGORIES + 1)),
+)
+_CRITEO_CATEGORY = re.compile(r"[0-9a-fA-F]*")
+_CRITEO_COUNT = re.compile(r"(-?\d+)?")
+_RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
+_RECBOLE_TIME_NAMES = ("timestamp", "time", "ts")
 
 
 def delimiter_of(line: str) -> str | None:
@@ -51,7 +77,7 @@ class DelimitedLog(StreamedLog, TableLog):
     layout: Layout
     format: str
 
-    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+    def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         line, row = 1, first_row
         with self.open() as stream:
             for data in line_blocks(stream):
@@ -61,8 +87,8 @@ class DelimitedLog(StreamedLog, TableLog):
                 yield block
 
     def _read_block(
-        self, data: bytes, line: int, tables: Tables, bad: BadRows, row: int
-    ) -> tuple[Block, int]:
+        self, data: bytes, line: int, tables: AccessTables, bad: BadRows, row: int
+    ) -> tuple[AccessBlock, int]:
         has_header = self.has_header and line == 1
         frame = self._parse(data, has_header)
         if frame is not None and not has_bad_rows(frame, self.layout):
@@ -162,7 +188,7 @@ def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLo
     _check_names(path, names)
     columns = options.columns
     if not has_header and not columns.key and len(names) == 1:
-        columns = Columns(key=names)
+        columns = AccessColumns(key=names)
     location = f"{path}, line 1"
     columns = resolve(
         columns,
@@ -204,3 +230,47 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"{path}, line 1: expected the column {name!r} once, got it twice")
+
+
+def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
+    lines = head_lines(head)
+    fields = lines[0].split("\t") if lines else []
+    if len(fields) != len(CRITEO_NAMES) or fields[0] not in ("0", "1"):
+        return None
+    counts, categories = fields[1 : CRITEO_COUNTS + 1], fields[-CRITEO_CATEGORIES:]
+    if not all(map(_CRITEO_COUNT.fullmatch, counts)) or not all(map(_CRITEO_CATEGORY.fullmatch, categories)):
+        return None
+    requested = (
+        options.columns if options.columns.key else AccessColumns(key=CRITEO_NAMES[-CRITEO_CATEGORIES:])
+    )
+    columns = resolve(requested, CRITEO_NAMES, lists=(), location=str(path))
+    kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
+    layout = layout_of(columns, sample_of(lines, CRITEO_NAMES, "\t"), separators={}, key_kinds=kinds)
+    return DelimitedLog(
+        path, delimiter="\t", names=CRITEO_NAMES, has_header=False, layout=layout, format="Criteo's TSV"
+    )
+
+
+def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
+    lines = head_lines(head)
+    fields = [_RECBOLE_FIELD.fullmatch(name) for name in lines[0].split("\t")] if lines else []
+    if not any(fields):
+        return None
+    types: dict[str, str] = {}
+    for name, field in zip(lines[0].split("\t"), fields, strict=True):
+        if field is None or field[1] in types:
+            kinds = "token, token_seq, float or float_seq"
+            raise DataError(f"{path}, line 1: column {name!r}; expected NAME:TYPE once, of type {kinds}")
+        types[field[1]] = field[2]
+    names = tuple(types)
+    requested = options.columns
+    tokens = tuple(name for name in names if types[name].startswith("token"))
+    time = next((name for name in _RECBOLE_TIME_NAMES if name in types), None)
+    if not requested.key and requested.table is None and requested.iteration is None:
+        requested = AccessColumns(key=tokens, time=requested.time or time)
+    columns = resolve(requested, names, lists=(), location=f"{path}, line 1")
+    separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
+    layout = layout_of(columns, sample_of(lines[1:], names, "\t"), separators)
+    return DelimitedLog(
+        path, delimiter="\t", names=names, has_header=True, layout=layout, format="RecBole's atomic file"
+    )

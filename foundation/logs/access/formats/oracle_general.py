@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.access.block import KEY_EXPECTED, BadRows, Block, ReadOptions, Tables
-from foundation.logs.access.columns import Columns
+from foundation.logs.access.block import KEY_EXPECTED, AccessBlock, AccessTables, BadRows, ReadOptions
+from foundation.logs.access.columns import AccessColumns
 from foundation.logs.access.source import StreamedLog
 from foundation.protocol.header import NO_KEY
 
@@ -26,7 +26,7 @@ class OracleGeneralLog(StreamedLog):
     description: str = "libCacheSim's oracleGeneral; keys are objects"
     has_batches: bool = False
 
-    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+    def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         record = 1  # number of the first record of `data`
         with self.open() as stream:
             while data := stream.read(_RECORDS_AT_ONCE * RECORD.itemsize):
@@ -41,7 +41,7 @@ class OracleGeneralLog(StreamedLog):
                     bad.add(self.path, "record", record + row, f"object is {NO_KEY}", KEY_EXPECTED)
                 rows = np.arange(len(keys), dtype=np.uint64) + np.uint64(first_row + record - 1)
                 good_keys, good_rows = np.delete(keys, bad_indices), np.delete(rows, bad_indices)
-                yield Block(good_keys, tables=None, order=None, group=good_rows, pulls=None)
+                yield AccessBlock(good_keys, tables=None, order=None, group=good_rows, pulls=None)
                 record += len(records)
 
 
@@ -50,7 +50,7 @@ def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> Oracle
     records = np.frombuffer(head[: len(head) // RECORD.itemsize * RECORD.itemsize], RECORD)
     if not len(records) or not is_plausible(records):
         return None
-    if options.columns != Columns():
+    if options.columns != AccessColumns():
         raise DataError(
             f"{path}: --columns {options.columns}; expected none, as the fields of oracleGeneral are fixed"
         )

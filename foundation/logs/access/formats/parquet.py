@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
-from foundation.logs.access.columns import Columns, resolve
+from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
+from foundation.logs.access.columns import AccessColumns, resolve
 from foundation.logs.access.rows import Layout, TableLog, layout_of, to_block
 from foundation.logs.access.source import open_stream
 from foundation.logs.update_log import PARQUET_MAGIC, reading
@@ -36,7 +36,7 @@ class ParquetLog(TableLog):
     def position(self) -> int:
         return self.path.stat().st_size * self._rows_read // max(self._row_count, 1)
 
-    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+    def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         selection = self._frame.select(self.layout.columns.names)
         self._rows_read = 0
         with reading(self.path):
@@ -90,7 +90,7 @@ def _hugectr_keys(path: Path) -> tuple[str, ...]:
         ) from None
 
 
-def _check_types(path: Path, columns: Columns, schema: pl.Schema) -> None:
+def _check_types(path: Path, columns: AccessColumns, schema: pl.Schema) -> None:
     for name in columns.names:
         column_type = schema[name]
         value_type = column_type.inner if isinstance(column_type, pl.List) else column_type

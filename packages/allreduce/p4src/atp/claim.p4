@@ -19,8 +19,7 @@ control Claim(in headers_t hdr, inout metadata_t meta) {
             meta.is_owner = ahead == 0;
             meta.is_new_tensor = !meta.is_owner && ahead < 0x80000000 && hdr.atp.is_ack == 0;
             if (ahead >= 0x80000000 && hdr.atp.is_ack == 0 && hdr.atp.is_resent == 0) {
-                meta.kind = PacketKind.DROPPED;
-                meta.drop_reason = DropReason.STALE_TENSOR;
+                drop(meta, DropReason.STALE_TENSOR);
             }
         }
         if (meta.kind == PacketKind.DROPPED) {

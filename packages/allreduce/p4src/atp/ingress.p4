@@ -6,21 +6,16 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Bitmaps() bitmaps;
     Congestion() congestion;
     Count() count;
-#define VALUE(nn, i) Value() value_##nn;
-    REPEAT(VALUE)
-#undef VALUE
+#define DECLARE_VALUE(nn, i) Value() value_##nn;
+    REPEAT(DECLARE_VALUE)
+#undef DECLARE_VALUE
     NextStep() next_step;
     Forward() forward;
-
-    action drop(in DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
 
     apply {
         meta.kind = PacketKind.OTHER;
         if (std.parser_error != error.NoError) {
-            drop(DropReason.PARSER_ERROR);
+            drop(meta, DropReason.PARSER_ERROR);
         } else if (hdr.tensor.isValid()) {
             identify.apply(hdr, meta);
         }
@@ -30,7 +25,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.is_congested = hdr.atp.ecn == 1 || hdr.ipv4.diffserv & 3 == CONGESTION_EXPERIENCED;    // 3: ECN bits
             meta.is_owner = false;
             if (meta.index >= CELLS || hdr.ipv4.total_len != PACKET_IPV4_BYTES) {
-                drop(DropReason.BAD_SHAPE);
+                drop(meta, DropReason.BAD_SHAPE);
             } else if (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0) {       // packets of floats use no cell
                 claim.apply(hdr, meta);
             }
@@ -50,9 +45,9 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                     meta.operation = Operation.ADD;
                 }
             }
-#define VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
-            REPEAT(VALUE)
-#undef VALUE
+#define APPLY_VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
+            REPEAT(APPLY_VALUE)
+#undef APPLY_VALUE
         }
 
         if (meta.kind == PacketKind.ATP) {

@@ -7,19 +7,14 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         packets.count(PacketOutcome.ACKNOWLEDGED);
     }
 
-    action no_group() {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = DropReason.NO_GROUP;
-    }
-
     // An acknowledgement goes to the multicast group of its job, if it comes from the port of a server.
     table groups {
         key = {
             hdr.atp.app:      exact @name("app");
             std.ingress_port: exact @name("ingress_port");
         }
-        actions = { set_group; @defaultonly no_group; }
-        const default_action = no_group();
+        actions = { set_group; @defaultonly drop(meta); }
+        const default_action = drop(meta, DropReason.NO_GROUP);
         size = 1024;
     }
 

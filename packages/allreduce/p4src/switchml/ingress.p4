@@ -7,21 +7,16 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     SlotTimeout() slot_timeout;
     Count() count;
     Exponents() exponents;
-#define VALUE(nn, i) Value() value_##nn;
-    REPEAT(VALUE)
-#undef VALUE
+#define DECLARE_VALUE(nn, i) Value() value_##nn;
+    REPEAT(DECLARE_VALUE)
+#undef DECLARE_VALUE
     NextStep() next_step;
     Forward() forward;
-
-    action drop(in DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
 
     apply {
         meta.kind = PacketKind.OTHER;
         if (std.parser_error != error.NoError) {
-            drop(DropReason.PARSER_ERROR);
+            drop(meta, DropReason.PARSER_ERROR);
         } else if (hdr.values.isValid()) {
             identify.apply(hdr, meta);
         }
@@ -30,7 +25,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.index = (bit<32>)hdr.switchml.slot << 1 | (bit<32>)hdr.switchml.pool_set;
             if (hdr.switchml.size != SIZE || (bit<32>)hdr.switchml.slot >= SLOTS
                 || hdr.ipv4.total_len != PACKET_IPV4_BYTES) {
-                drop(DropReason.BAD_SHAPE);
+                drop(meta, DropReason.BAD_SHAPE);
             } else {
                 stale_chunk_filter.apply(hdr, meta);
             }
@@ -41,9 +36,9 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             slot_timeout.apply(meta, std.ingress_global_timestamp);
             count.apply(meta);
             exponents.apply(hdr.exponents, meta);
-#define VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
-            REPEAT(VALUE)
-#undef VALUE
+#define APPLY_VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
+            REPEAT(APPLY_VALUE)
+#undef APPLY_VALUE
             next_step.apply(hdr, meta, std);
         } else if (meta.kind == PacketKind.OTHER) {
             forward.apply(hdr, meta, std);

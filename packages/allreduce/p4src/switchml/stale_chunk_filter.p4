@@ -11,8 +11,7 @@ control StaleChunkFilter(in headers_t hdr, inout metadata_t meta) {
             numbers.read(number, meta.index);
             bit<32> ahead = hdr.switchml.chunk + 1 - number;
             if (ahead >= 0x80000000) {
-                meta.kind = PacketKind.DROPPED;
-                meta.drop_reason = DropReason.STALE_CHUNK;
+                drop(meta, DropReason.STALE_CHUNK);
             } else {
                 meta.is_new_chunk = ahead != 0;
                 numbers.write(meta.index, hdr.switchml.chunk + 1);

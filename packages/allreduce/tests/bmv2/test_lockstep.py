@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from controller.tables import Change, Row, RowEncoder, Update
-from foundation.designs.interface import Hosts
+from controller.tables import Change, RowEncoder, TableRow, Update
+from foundation.designs.interface import SwitchHosts
+from foundation.designs.registry import design as find_design
 from hotline_allreduce.atp import control as atp
 from hotline_allreduce.switchml import control as switchml
 from packages.allreduce.tests.harness import atp as atp_harness
@@ -23,12 +24,11 @@ from packages.allreduce.tests.unit.test_lockstep_in_the_kernel import (
 from softswitch.conformance.client import read_p4info
 from softswitch.pipeline import Output
 from switch_harness.twins import twins
-from tests.harness import testnet
 
 pytestmark = pytest.mark.bmv2
 
 PACKETS = 2_000
-HOSTS = Hosts(WORKERS, 1)
+HOSTS = SwitchHosts(WORKERS, 1)
 Packets = Iterator[tuple[int, bytes, object]]
 """Port and frame of each packet, and what it is."""
 
@@ -40,9 +40,9 @@ def by_port(outputs: list[Output]) -> dict[int, list[bytes]]:
     return ports
 
 
-def answers(design: str, rows: Sequence[Row], packets: Packets) -> int:
+def answers(design: str, rows: Sequence[TableRow], packets: Packets) -> int:
     """Send packets through both switches; return the number of their answers, which agree."""
-    program, found = testnet.COMPILED / design, 0
+    program, found = find_design(design).program.with_suffix(""), 0
     encoder = RowEncoder(read_p4info(program))
     with twins(program) as both:
         for row in rows:

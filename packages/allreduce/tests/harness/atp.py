@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foundation.designs.interface import Arm, Hosts
+from foundation.designs.interface import Arm, SwitchHosts
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
@@ -31,7 +31,7 @@ class SwitchUnderTest:
         self, workers: int, arms: Sequence[Arm] = (arm_with(),),
         description: Mapping[str, Any] | None = None, pipeline: StatePipeline | None = None,
     ) -> None:  # fmt: skip
-        self.workers, self.hosts = workers, Hosts(workers, 1)
+        self.workers, self.hosts = workers, SwitchHosts(workers, 1)
         rows = CONTROL.rows(self.hosts, arms, 0)
         self.pipeline = pipeline_of(DESIGN, rows, description, pipeline)
 
@@ -69,7 +69,7 @@ class SwitchUnderTest:
         return answers
 
     def cells(self, name: str, count: int) -> list[int]:
-        return list(self.pipeline.read_register(f"HotlineIngress.{name}", 0, count))
+        return list(self.pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count))
 
 
 def mark(frame: bytes, is_marked: bool) -> bytes:

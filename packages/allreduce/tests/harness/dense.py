@@ -19,11 +19,12 @@ from hosts.worker.machine import Machine, plain_machine
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import DensePacket, parse
 from nativekit.plain import plain
+from packages.allreduce.tests.harness.loop import FaultyLoop
 
-MS = 1_000_000
+Datagram = tuple[int, int, bytes]  # source and peer: servers come first, then workers
 
 
-class DenseTestbed:
+class DenseTestbed(FaultyLoop[Datagram]):
     """Workers, servers (plain Python unless `machine` is given), and the datagrams between them."""
 
     def __init__(
@@ -31,7 +32,8 @@ class DenseTestbed:
         chunk_size: int = 64, seed: int = 1, faults: float = 0.0,
         machine: Machine | None = None,
     ) -> None:  # fmt: skip
-        self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
+        super().__init__(seed, loss=faults, doubling=faults / 2, extra=2, reordering=faults)
+        self.n_ps = servers
         [arm, *_], space = design.arms, KeySpace(values)
         agents: Agents[DenseClient, Any, Any, Any] = cast(Any, agents_of(design))
         machine = machine or plain_machine()
@@ -48,32 +50,23 @@ class DenseTestbed:
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
         self.sent: list[tuple[int, int, DensePacket]] = []
         """Source, peer and packet; servers come first, then workers."""
-        self.wire: list[tuple[int, int, bytes]] = []
+
+    @property
+    def all_clients(self) -> Sequence[DenseClient]:
+        return self.clients
 
     def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Add up one vector of each worker; return copies of the results."""
-        for client, vector in zip(self.clients, vectors, strict=True):
-            client.all_reduce(vector, len(vectors))
-            self.step()  # so some begin before others
-        self.settle()
+        self.add_up(
+            (client, vector, len(vectors)) for client, vector in zip(self.clients, vectors, strict=True)
+        )
         return [client.result.copy() for client in self.clients]
 
-    def settle(self) -> None:
-        while not all(client.idle for client in self.clients):
-            self.step()
+    def emit(self, sender: int, datagram: bytes, peer: int) -> None:
+        self._send(self.n_ps + sender, peer, datagram)
 
-    def step(self) -> None:
-        """Send all datagrams that are ready; then deliver one, or let time pass."""
-        for w, client in enumerate(self.clients):
-            for frame, peer in iter(client.transmit, None):
-                self._send(self.n_ps + w, peer, bytes(frame))
-        if not self.wire:
-            self.now += 5 * MS
-            for client in self.clients:
-                client.wake(self.now)
-            return
-        at = self.random.randrange(len(self.wire)) if self.random.random() < self.faults else 0
-        source, peer, datagram = self.wire.pop(at)
+    def arrive(self, message: Datagram) -> None:
+        source, peer, datagram = message
         if peer >= self.n_ps:
             self.clients[peer - self.n_ps].receive(datagram, self.now, self.now)
         else:
@@ -91,11 +84,7 @@ class DenseTestbed:
 
     def _send(self, source: int, peer: int, datagram: bytes) -> None:
         self.sent.append((source, peer, parse(datagram)))
-        chance = self.random.random()
-        if chance >= self.faults:
-            self.wire.append((source, peer, datagram))
-        if chance > 1 - self.faults / 2:
-            self.wire += [(source, peer, datagram)] * 2
+        self.put((source, peer, datagram))
 
 
 def _octets(rpc: Any, length: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foundation.designs.interface import Arm, Hosts
+from foundation.designs.interface import Arm, SwitchHosts
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
@@ -29,7 +29,7 @@ class SwitchUnderTest:
         pipeline: StatePipeline | None = None,
     ) -> None:  # fmt: skip
         self.workers, self.arm = workers, arm or arm_with()
-        rows = CONTROL.rows(Hosts(workers, 1), [self.arm], 0)
+        rows = CONTROL.rows(SwitchHosts(workers, 1), [self.arm], 0)
         self.pipeline = pipeline_of(DESIGN, rows, description, pipeline)
 
     def frame(self, worker: int, datagram: bytes) -> bytes:
@@ -60,4 +60,4 @@ class SwitchUnderTest:
         return answers
 
     def cells(self, name: str, count: int) -> list[int]:
-        return list(self.pipeline.read_register(f"HotlineIngress.{name}", 0, count))
+        return list(self.pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count))

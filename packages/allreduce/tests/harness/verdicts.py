@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hotline_allreduce.simulation.player import Verdict
+from hotline_allreduce.simulation.player import AllReduceVerdict, VerdictCounts
 from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import VerdictCounts
 
 
 def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
@@ -14,7 +13,9 @@ def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int
     return counts
 
 
-def check_verdicts(subject: Subject, fault: str, first: int, schedules: int, allowed: set[Verdict]) -> None:
+def check_verdicts(
+    subject: Subject, fault: str, first: int, schedules: int, allowed: set[AllReduceVerdict]
+) -> None:
     found = count_verdicts(fault, subject, first, schedules)
     assert sum(found.counts.values()) == schedules
     assert {verdict for verdict, count in found.counts.items() if count} <= allowed, found.first_seeds

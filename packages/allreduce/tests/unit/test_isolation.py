@@ -36,7 +36,9 @@ def harm(switch: Callable[[], Any], registers: tuple[str, ...], count: int, forg
         pipeline = switch()
 
         def cells(pipeline: Any = pipeline) -> list[list[int]]:
-            return [list(pipeline.read_register(f"HotlineIngress.{name}", 0, count)) for name in registers]
+            return [
+                list(pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count)) for name in registers
+            ]
 
         before = cells()
         outputs = pipeline.process(*forge(random), 0, 0)

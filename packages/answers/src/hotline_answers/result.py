@@ -7,7 +7,7 @@ import numpy as np
 from analysis.figures.files import draw
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.page.build import fragment
-from analysis.wording import AnswerText, Row, Table, plain
+from analysis.wording import AnswerText, ReportTable, Row, plain
 from experiment.config import config_of
 from experiment.progress import Reporter
 from foundation.concurrency import run_interruptibly
@@ -56,8 +56,8 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
     return Answer.model_construct(**dict(cluster_answer))
 
 
-def table(cluster_answer: ClusterAnswer) -> Table:
-    return Table(
+def table(cluster_answer: ClusterAnswer) -> ReportTable:
+    return ReportTable(
         "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
         _COLUMNS,
         [_make_row(size) for size in cluster_answer.sizes],

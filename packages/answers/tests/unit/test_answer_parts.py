@@ -16,10 +16,9 @@ from foundation.protocol.addressing import MAX_HOSTS
 from hosts.workload.files import deal, load
 from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
-from hotline_answers.cluster_answer.cluster import Cluster, config_for
+from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import workload_for
-from hotline_answers.cluster_answer.part import max_workers, part_of
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.experiment import quiet_reporter
 from switch_harness.effort import examples
 
@@ -38,7 +37,7 @@ def simulated(cluster: Cluster, limit: int) -> tuple[float, float]:
         Cluster(workers=64, servers=16, keys_per_step=600, racks=8),
         Cluster(workers=24, servers=24, keys_per_step=300, racks=6),
         Cluster(workers=64, servers=4, keys_per_step=600, racks=8, oversubscription=400),
-        Cluster(workers=64, servers=2, keys_per_step=900, hosts=Hosts(connection_ns=300)),
+        Cluster(workers=64, servers=2, keys_per_step=900, hosts=HostCosts(connection_ns=300)),
     ],
     ids=["servers", "servers in racks", "workers", "uplinks", "connections"],
 )

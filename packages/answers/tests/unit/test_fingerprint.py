@@ -16,17 +16,26 @@ from foundation.designs.registry import DEFAULT, NAMES, design
 from foundation.import_graph import digest_of, files_needed_by
 from hotline_answers.sweeps import point
 from hotline_answers.sweeps.plan import with_changes
-from hotline_answers.sweeps.point import digest, fingerprint
+from hotline_answers.sweeps.point import SweepPoint
 from simulator.config import SimulationConfig
+from simulator.study import digest_of_code, fingerprint
 
 SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
 OURS = """
 import json, sys
-from hotline_answers.sweeps.point import simulate_point
-simulate_point(sys.argv[1])
+from hotline_answers.sweeps.point import SweepPoint
+SweepPoint.model_validate_json(sys.argv[1]).run()
 files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
 print(json.dumps({name: file for name, file in files.items() if file.startswith(sys.argv[2])}))
 """
+
+
+def point_of(config: SimulationConfig) -> SweepPoint:
+    return SweepPoint(sweep="top_k", label="20", x=20, config=config)
+
+
+def digest(name: str, root: Path = ROOT) -> str:
+    return digest_of_code(point_of(SimulationConfig(design=name)), root)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +64,7 @@ def copy(files: list[Path], tmp_path: Path) -> Path:
 @pytest.mark.soak
 def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     """A process that has simulated a point lists its modules."""
-    command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
+    command = [sys.executable, "-c", OURS, point_of(SMALL).model_dump_json(), f"{ROOT}/"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     files = json.loads(done.stdout.splitlines()[-1])
     imported = {name: Path(file) for name, file in files.items() if ".venv" not in file}
@@ -113,8 +122,10 @@ def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str])
 
 def test_settings_and_design_are_part_of_it() -> None:
     configs = (SMALL, with_changes(SMALL, {"seed": 2}), SimulationConfig(design="none"))
-    made = [fingerprint(config) for config in configs]
-    assert len(set(made)) == 3 and fingerprint(with_changes(SMALL, {"runs": "elsewhere"})) == made[0]
+    made = [fingerprint(point_of(config)) for config in configs]
+    assert (
+        len(set(made)) == 3 and fingerprint(point_of(with_changes(SMALL, {"runs": "elsewhere"}))) == made[0]
+    )
 
 
 def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hotline_answers.prediction import fit as fits
 from hotline_answers.prediction.compare import LatencyPrediction, compare
 from hotline_answers.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from hotline_answers.prediction.observed import Observation, read_observation
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.dedicated_switch.similar_run import config_like, shared_cores
 from tests.harness import records
 from tests.harness.cli import invoke, json_of
@@ -38,7 +38,7 @@ def a_record(**changes: Any) -> RunRecord:
 
 
 def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
-    hosts = Hosts.model_validate({**shared_cores(a_record()), "program_ns": 5})
+    hosts = HostCosts.model_validate({**shared_cores(a_record()), "program_ns": 5})
     config = config_like(a_record(), hosts, ["baseline", "offload"], rounds=3)
     assert (config.seed, config.arms, config.rounds) == (7, ("baseline", "offload"), 3)
     assert config.offered == {"0.5": 200, "0.8": 320}
@@ -50,7 +50,7 @@ def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
 def test_a_simulated_run_is_nothing_to_compare_with() -> None:
     simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
     with pytest.raises(AnalysisError, match="expected a real run to compare with, got a simulated one"):
-        config_like(a_record(simulation=simulated), Hosts(), ["baseline"])
+        config_like(a_record(simulation=simulated), HostCosts(), ["baseline"])
 
 
 # -- comparison
@@ -123,7 +123,7 @@ def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
 
 
 def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
-    base = Hosts(worker_cores=1, serve_ns=77)
+    base = HostCosts(worker_cores=1, serve_ns=77)
     hosts = with_costs(base, ["begin_ns", "noise_us"], np.log([1234.4, 5.5]))
     assert hosts.begin_ns == 1234 and hosts.noise_us == pytest.approx(5.5)
     assert (hosts.worker_cores, hosts.serve_ns) == (1, 77)

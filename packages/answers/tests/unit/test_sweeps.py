@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,12 +22,12 @@ from controller.dask_cluster import ClusterError
 from experiment.errors import ConfigError
 from foundation.checkout import ROOT
 from foundation.designs.hotset import BASELINE
+from foundation.errors import DataError
 from hotline_answers.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from hotline_answers.sweeps.page import table
 from hotline_answers.sweeps.plan import (
     COMPUTE_MS,
     TABLE_2,
-    Point,
     Sweep,
     points_of,
     sweeps,
@@ -35,21 +35,21 @@ from hotline_answers.sweeps.plan import (
     with_changes,
 )
 from hotline_answers.sweeps.point import (
-    CachedPoint,
     PointCost,
-    PointResult,
+    SweepPoint,
+    SweepPointResult,
     SweptArm,
-    fingerprint,
-    simulate_point,
+    SweptRun,
     summarize_run,
 )
-from hotline_answers.sweeps.spread import result_file, simulate_points
-from simulator import task_cache
+from simulator import study
 from simulator.config import DDL, SimulationConfig, SimulationError
 from simulator.experiment import quiet_reporter, temporary_run
+from simulator.study import Results, StudyPoint, run_points
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.cli import invoke
 from tests.harness.dask import cluster_of
+from tests.harness.studies import fake_runs
 
 TINY = """
 workers = 2
@@ -83,9 +83,9 @@ def sweep(folder: Path, *options: str) -> Result:
     return invoke("answer", "sweep", "--config", tiny(folder), *into, *options)
 
 
-def point(k: int) -> Point:
+def point(k: int) -> SweepPoint:
     config = SimulationConfig.model_validate({**tomli.loads(TINY), "top_k": k})
-    return Point("top_k", str(k), k, config)
+    return SweepPoint(sweep="top_k", label=str(k), x=k, config=config)
 
 
 def no_progress(done: int, total: int, name: str) -> None:
@@ -97,7 +97,7 @@ def no_progress(done: int, total: int, name: str) -> None:
 
 def test_the_papers_clusters_are_those_of_its_table() -> None:
     (clusters,) = sweeps(["clusters"])
-    found = [(point.name, point.config.workers, point.config.servers) for point in clusters.points]
+    found = [(point.label, point.config.workers, point.config.servers) for point in clusters.points]
     assert found == [
         ("S1", 80, 20), ("S2", 120, 30), ("S3", 160, 40), ("S4", 200, 50), ("S5", 240, 60), ("S6", 280, 70),
     ]  # fmt: skip
@@ -123,7 +123,7 @@ def test_every_sweep_has_its_own_points() -> None:
     assert len(points) == sum(len(each.points) for each in swept) > 30
     workers = [point.config.workers for point in points]
     assert workers == sorted(workers, reverse=True)
-    assert len({result_file(point, Path()) for point in points}) == len(points)
+    assert len({point.name for point in points}) == len(points)
 
 
 def test_impossible_values_are_refused() -> None:
@@ -142,32 +142,26 @@ def test_impossible_values_are_refused() -> None:
 # -- simulation
 
 
-def fake_simulation(monkeypatch: pytest.MonkeyPatch, lost: int = 0) -> list[str]:
-    """Replace the simulation by fixed results; return a list to which each simulated top_k is appended."""
-    done: list[str] = []
+def fake_simulation(monkeypatch: pytest.MonkeyPatch, lost: int = 0) -> list[StudyPoint]:
+    """Replace the simulation by fixed results; return a list to which each simulated point is appended."""
 
-    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
-        configs = [SimulationConfig.model_validate_json(text) for [text] in tasks]
-        done.extend(str(config.top_k) for config in configs)
-        return [(k, a_result(config, lost).model_dump_json()) for k, config in enumerate(configs)]
+    def result_of(point: StudyPoint) -> SweptRun:
+        assert isinstance(point, SweepPoint)
+        return a_result(lost)
 
-    monkeypatch.setattr(task_cache, "run_in_parallel", simulate)
-    return done
+    return fake_runs(monkeypatch, result_of)
 
 
 @pytest.mark.soak
 def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> None:
     points = [point(20), point(40)]
-    made = {each.name: simulate_point(each.config.model_dump_json()) for each in points}
-    here = {name: CachedPoint.model_validate_json(text) for name, text in made.items()}
-    local = simulate_points(points, tmp_path / "local", None, 1, no_progress)
+    here = [each.run() for each in points]
+    local = run_points(points, tmp_path / "local", None, 1, no_progress)
     with cluster_of(1, tmp_path) as address:
-        remote = simulate_points(points, tmp_path / "away", address, 1, no_progress)
-    for each in points:
-        key = each.sweep, each.name
-        assert here[each.name].result == local[key].result == remote[key].result
-        assert local[key].fingerprint == remote[key].fingerprint == fingerprint(each.config)
-    results = [here[each.name].result for each in points]
+        remote = run_points(points, tmp_path / "away", address, 1, no_progress)
+    for each, ours in zip(points, here, strict=True):
+        assert ours.result == local.of(each).result == remote.of(each).result
+    results = [each.result for each in here]
     assert results[0].arms["offload"] != results[1].arms["offload"] and results[0].rpcs > 100
     assert all((result.sent > 1_000, result.lost) == (True, 0) for result in results)
     assert results[1].arms["offload"].ps_packets_per_step < results[1].arms["baseline"].ps_packets_per_step
@@ -225,24 +219,35 @@ def test_finished_work_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monke
     points = [point(20), point(40)]
     done = fake_simulation(monkeypatch)
     reported: list[tuple[int, int, str]] = []
-    first = simulate_points(points, tmp_path, None, 1, lambda *progress: reported.append(progress))
+    first = run_points(points, tmp_path, None, 1, lambda *progress: reported.append(progress))
     assert reported == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
-    assert (simulate_points(points, tmp_path, None, 1, no_progress), done) == (first, ["20", "40"])
-    result_file(points[0], tmp_path).write_text("{}")
-    simulate_points(points, tmp_path, None, 1, no_progress)
-    assert done == ["20", "40", "20"]
-    other = Point("top_k", "40", 40, with_changes(points[1].config, {"seed": 2}))
-    simulate_points([points[0], other], tmp_path, None, 1, no_progress)
-    assert done == ["20", "40", "20", "40"]
-    monkeypatch.setattr("hotline_answers.sweeps.point.digest", lambda design: "of other code")
-    simulate_points([points[0]], tmp_path, None, 1, no_progress)
-    assert done == ["20", "40", "20", "40", "20"]
+    second = run_points(points, tmp_path, None, 1, no_progress)
+    assert [second.of(each) for each in points] == [first.of(each) for each in points] and done == points
+    (tmp_path / "points" / "top_k" / "20.json").write_text("{}")
+    run_points(points, tmp_path, None, 1, no_progress)
+    assert done == [*points, points[0]]
+    other = points[1].model_copy(update={"config": with_changes(points[1].config, {"seed": 2})})
+    run_points([points[0], other], tmp_path, None, 1, no_progress)
+    assert done == [*points, points[0], other]
+    monkeypatch.setattr(study, "digest_of_code", lambda point: "of other code")
+    run_points([points[0]], tmp_path, None, 1, no_progress)
+    assert done == [*points, points[0], other, points[0]]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_anything_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = fake_simulation(monkeypatch)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=re.escape(str(tmp_path / "file"))):
+        run_points([point(20)], tmp_path / "file" / "sweeps", None, 1, no_progress)
+    assert done == []
 
 
 def test_a_missing_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
-        simulate_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, no_progress)
+        run_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, no_progress)
 
 
 # -- the command
@@ -312,7 +317,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         start_new_session=True,
     )
     with process:
-        wait_for(lambda: any(scratch.glob("hotline-sweep-*/hotline-*/parts/*.parquet")))
+        wait_for(lambda: any(scratch.glob("hotline-study-*/hotline-*/parts/*.parquet")))
         process.send_signal(signal.SIGINT)
         _, printed = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, printed.strip().splitlines()[-1]) == (130, "hotline: interrupted")
@@ -339,14 +344,14 @@ def an_arm(capacity: float, **changes: float) -> SweptArm:
     return SweptArm(capacity=capacity, simulated=simulated_arm, **{**values, **of_arm})
 
 
-def a_result(config: SimulationConfig, lost: int = 0, **arms: SweptArm) -> CachedPoint:
-    result = PointResult(
+def a_result(lost: int = 0, **arms: SweptArm) -> SweptRun:
+    result = SweepPointResult(
         arms=arms or {"baseline": an_arm(100), "offload": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
         sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
         virtual_s=1.5,
     )  # fmt: skip
     cost = PointCost(real_s=0.02, loop_s=0.01)
-    return CachedPoint(fingerprint=fingerprint(config), result=result, cost=cost)
+    return SweptRun(result=result, cost=cost)
 
 
 def numbers(values: object) -> list[float]:
@@ -356,11 +361,11 @@ def numbers(values: object) -> list[float]:
 
 def test_training_time_is_plotted_with_the_ideal_scaling_of_16_workers() -> None:
     """The baseline doubles its steps/s only once, where there are eight times as many workers."""
-    base = [Point("training", str(n), n, with_changes(DDL, {"workers": n})) for n in (16, 32, 128)]
-    found = [
-        a_result(point.config, baseline=an_arm(rate), offload=an_arm(2 * rate))
-        for point, rate in zip(base, (1_000, 1_600, 2_000), strict=True)
+    base = [
+        SweepPoint(sweep="training", label=str(n), x=n, config=with_changes(DDL, {"workers": n}))
+        for n in (16, 32, 128)
     ]
+    found = [a_result(baseline=an_arm(rate), offload=an_arm(2 * rate)) for rate in (1_000, 1_600, 2_000)]
     swept = Sweep("training", "Training", "workers", tuple(base))
     figure = training(swept, found)
     lines = {series.name: numbers(series.y) for series in figure.panels[0].series}
@@ -375,8 +380,8 @@ def test_figures_show_what_points_have() -> None:
     clusters = sweeps(["clusters"])[0]
     clusters = Sweep(clusters.name, clusters.title, clusters.axis, clusters.points[:2])
     found = [
-        a_result(point.config, baseline=an_arm(100, workers_busy=busy), offload=an_arm(100, dropped=30))
-        for point, busy in zip(clusters.points, (0.5, 0.4), strict=True)
+        a_result(baseline=an_arm(100, workers_busy=busy), offload=an_arm(100, dropped=30))
+        for busy in (0.5, 0.4)
     ]
     busy = {panel.title: panel.series for panel in utilisation(clusters, found).panels}
     assert numbers(busy["workers"][0].y) == [0.5, 0.4] and numbers(busy["workers"][0].x) == [80, 120]
@@ -384,15 +389,15 @@ def test_figures_show_what_points_have() -> None:
     spent = {series.name: numbers(series.y) for series in cost(clusters, found).panels[0].series}
     assert spent == {"event loop": [5, 5], "whole run": [10, 10]}
     assert numbers(drops(clusters, found).panels[0].series[1].y) == [0.03, 0.03]
-    results = {("clusters", point.name): done for point, done in zip(clusters.points, found, strict=True)}
+    results = Results({point.name: done for point, done in zip(clusters.points, found, strict=True)})
     assert [figure.name for figure in figures_of([clusters], results)] == [
         "sweep-clusters", "fig-08", "fig-07b", "cost",
     ]  # fmt: skip
 
 
 def test_the_table_compares_with_the_baseline() -> None:
-    point = Point("clusters", "S1", 80, DDL)
-    made = table(Sweep("clusters", "Clusters", "workers", (point,)), {("clusters", "S1"): a_result(DDL)})
+    point = SweepPoint(sweep="clusters", label="S1", x=80, config=DDL)
+    made = table(Sweep("clusters", "Clusters", "workers", (point,)), Results({point.name: a_result()}))
     (row,) = made.texts()
     assert len(made.columns) == len(row)
     assert (made.columns[3], made.columns[6], made.columns[8]) == (

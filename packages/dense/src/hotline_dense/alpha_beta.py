@@ -53,7 +53,7 @@ class AlphaBetaModel(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class GradientSchedule:
     """Gradients merged into buffers, each sent once it is ready and fewer than `at_once` are under way."""
 
     scheduler: str
@@ -66,7 +66,7 @@ class Schedule:
 class ScheduleTiming:
     """The timing of a schedule of b buffers, in µs since backward began."""
 
-    schedule: Schedule
+    schedule: GradientSchedule
     sizes: NDArray[np.int64]
     """[b]: bytes of each buffer."""
     ready_times: NDArray[np.float64]
@@ -79,7 +79,7 @@ class ScheduleTiming:
         return float(self.end_times.max())
 
 
-def simulate(layers: Layers, network: AlphaBetaModel, schedule: Schedule) -> ScheduleTiming:
+def simulate(layers: Layers, network: AlphaBetaModel, schedule: GradientSchedule) -> ScheduleTiming:
     sizes, ready_times = buffers(layers, schedule)
     start_times, end_times = np.zeros(len(sizes)), np.zeros(len(sizes))
     _simulate(
@@ -88,7 +88,7 @@ def simulate(layers: Layers, network: AlphaBetaModel, schedule: Schedule) -> Sch
     return ScheduleTiming(schedule, sizes, ready_times, start_times, end_times)
 
 
-def buffers(layers: Layers, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def buffers(layers: Layers, schedule: GradientSchedule) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the bytes[b] of a schedule's buffers and the times[b] in µs at which they are ready."""
     sizes, ready_times = layers.gradients()
     last_gradients = np.array(schedule.last_gradients)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foundation.settings import Strict
-from hotline_dense.alpha_beta import AlphaBetaModel, Schedule, simulate
-from hotline_dense.catalogue import Model
+from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule, simulate
+from hotline_dense.catalogue import DenseModel
 from hotline_dense.fusion import Fusion
-from hotline_dense.network import MAX_COMPRESSION, MAX_GBIT, MIN_COMPRESSION, MIN_GBIT, Network
+from hotline_dense.network import MAX_COMPRESSION, MAX_GBIT, MIN_COMPRESSION, MIN_GBIT, DenseNetwork
 from hotline_dense.whatif import TARGET, needed_compression, needed_gbit, scaling_factor
 
 COLUMNS = ("Gbit/s needed", "compression needed", "compression needed with a switch that sums")
@@ -59,7 +59,7 @@ def _format_requirement(value: float | None, unit: str, minimum: float, maximum:
 
 
 def requirements_of(
-    models: Sequence[Model], network: Network, fusion: Fusion, target: float = TARGET
+    models: Sequence[DenseModel], network: DenseNetwork, fusion: Fusion, target: float = TARGET
 ) -> list[Requirements]:
     """Return the requirements of each model for the scaling factor `target`."""
     switch = network.model_copy(update={"aggregation": "switch"})
@@ -89,10 +89,12 @@ class StepTimes(Strict):
         return self.step_ms[baseline] / self.step_ms[name]
 
 
-def step_times(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> StepTimes:
+def step_times(
+    model: DenseModel, network: AlphaBetaModel, schedules: Sequence[GradientSchedule]
+) -> StepTimes:
     """Return a model's step times; a step ends when both backward and the last all-reduce have ended."""
 
-    def step_ms(schedule: Schedule) -> float:
+    def step_ms(schedule: GradientSchedule) -> float:
         end_us = max(model.layers.total_backward_us, simulate(model.layers, network, schedule).end_us)
         return (model.before_backward_us + end_us) / 1e3
 

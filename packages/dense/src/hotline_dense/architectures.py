@@ -8,7 +8,7 @@ from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ParameterTensor:
     name: str
     values: int
     multiply_adds: float
@@ -18,10 +18,10 @@ class Tensor:
 class Builder:
     """A collector of tensors in the order of the forward pass; images are squares with sides of `side`."""
 
-    tensors: list[Tensor] = field(default_factory=list)
+    tensors: list[ParameterTensor] = field(default_factory=list)
 
     def add(self, name: str, values: int, multiply_adds: float = 0.0) -> None:
-        self.tensors.append(Tensor(name, values, multiply_adds))
+        self.tensors.append(ParameterTensor(name, values, multiply_adds))
 
     def conv(self, name: str, inputs: int, outputs: int, kernel: tuple[int, int], side: int) -> None:
         """Add a convolution without bias whose output has `side`² positions."""
@@ -37,7 +37,7 @@ class Builder:
         self.add(f"{name}.bias", outputs)
 
 
-def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
+def resnet(blocks: tuple[int, int, int, int]) -> list[ParameterTensor]:
     """Return ResNet v1.5 with bottlenecks (He et al. 2016) as in torchvision, 224², 1,000 classes."""
     net = Builder()
     net.conv("conv1", 3, 64, (7, 7), 112)
@@ -62,7 +62,7 @@ def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
     return net.tensors
 
 
-def vgg16() -> list[Tensor]:
+def vgg16() -> list[ParameterTensor]:
     """Return VGG-16 with batch normalisation (torchvision's `vgg16_bn`), 224², 1,000 classes."""
     net = Builder()
     inputs, index, side = 3, 0, 224
@@ -79,7 +79,7 @@ def vgg16() -> list[Tensor]:
     return net.tensors
 
 
-def densenet201() -> list[Tensor]:
+def densenet201() -> list[ParameterTensor]:
     """Return DenseNet-201 (Huang et al. 2017): growth 32, blocks of 6, 12, 48, 32; 224², 1,000 classes."""
     net, growth = Builder(), 32
     net.conv("features.conv0", 3, 64, (7, 7), 112)
@@ -106,7 +106,7 @@ _Branch = tuple[tuple[int, tuple[int, int], int], ...]  # (outputs, kernel, side
 _1X1, _3X3, _1X7, _7X1, _1X3, _3X1 = (1, 1), (3, 3), (1, 7), (7, 1), (1, 3), (3, 1)
 
 
-def inception_v4() -> list[Tensor]:
+def inception_v4() -> list[ParameterTensor]:
     """Return Inception-v4 (Szegedy et al. 2017), 299², 1,000 classes, no auxiliary head."""
     net = Builder()
     _chain(net, "features.stem", 3, ((32, _3X3, 149), (32, _3X3, 147), (64, _3X3, 147)))
@@ -184,7 +184,7 @@ def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
         inputs = outputs
 
 
-def bert(layers: int, hidden: int, sequence_length: int) -> list[Tensor]:
+def bert(layers: int, hidden: int, sequence_length: int) -> list[ParameterTensor]:
     """Return BERT for pre-training (Devlin et al. 2019), 30,522 tokens, sequences of `sequence_length`."""
     # The decoder shares the embedding's weight, whose gradient is ready last; the decoder's multiply-adds are
     # counted at the decoder's bias.
@@ -213,7 +213,7 @@ def bert(layers: int, hidden: int, sequence_length: int) -> list[Tensor]:
     return net.tensors
 
 
-def dlrm() -> list[Tensor]:
+def dlrm() -> list[ParameterTensor]:
     """Return the dense part of NVIDIA's DLRM for Criteo: 13 numerical features and 26 embeddings of 128."""
     net = Builder()
     for number, (inputs, outputs) in enumerate(pairwise((13, 512, 256, 128))):
@@ -224,7 +224,7 @@ def dlrm() -> list[Tensor]:
     return net.tensors
 
 
-ARCHITECTURES: dict[str, Callable[[], list[Tensor]]] = {
+ARCHITECTURES: dict[str, Callable[[], list[ParameterTensor]]] = {
     "resnet50": lambda: resnet(blocks=(3, 4, 6, 3)),
     "resnet101": lambda: resnet(blocks=(3, 4, 23, 3)),
     "resnet152": lambda: resnet(blocks=(3, 8, 36, 3)),

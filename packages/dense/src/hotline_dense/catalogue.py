@@ -17,7 +17,7 @@ BACKWARD_SHARE = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ModelOrigin:
     title: str
     step_us: float
     batch: int  # samples
@@ -34,37 +34,41 @@ _LAMBDA_SOURCE = (
     "{} images/s on a V100, FP32 (Lambda, RTX 2080 Ti Deep Learning Benchmarks with TensorFlow, 2019)"
 )
 ORIGINS = {
-    "resnet50": Origin(
+    "resnet50": ModelOrigin(
         "ResNet-50", step_us=128_085.80219559176, batch=32, source=_BOTTLENECK, is_estimate=False
     ),
-    "resnet101": Origin(
+    "resnet101": ModelOrigin(
         "ResNet-101", step_us=192_005.99479476405, batch=32, source=_BOTTLENECK, is_estimate=False
     ),
-    "vgg16": Origin("VGG-16", step_us=194_523.52295080985, batch=32, source=_BOTTLENECK, is_estimate=False),
-    "resnet152": Origin("ResNet-152", step_us=1e6 * 32 / 155, batch=32, source=_LAMBDA_SOURCE.format(155)),
-    "densenet201": Origin(
+    "vgg16": ModelOrigin(
+        "VGG-16", step_us=194_523.52295080985, batch=32, source=_BOTTLENECK, is_estimate=False
+    ),
+    "resnet152": ModelOrigin(
+        "ResNet-152", step_us=1e6 * 32 / 155, batch=32, source=_LAMBDA_SOURCE.format(155)
+    ),
+    "densenet201": ModelOrigin(
         "DenseNet-201",
         step_us=125_276.0,
         batch=12,
         source="125.276 ms for 12 images on a V100, FP32 (aisensiy/pytorch-gpu-benchmark, median of 50)",
     ),
-    "inceptionv4": Origin(
+    "inceptionv4": ModelOrigin(
         "Inception-v4", step_us=1e6 * 32 / 112, batch=32, source=_LAMBDA_SOURCE.format(112)
     ),
-    "bert-base": Origin(
+    "bert-base": ModelOrigin(
         "BERT-Base",
         step_us=1e6 * 32 / 119.60,
         batch=32,
         source="119.60 sequences/s of 128 on a V100, FP32, PyTorch (Oneflow-Inc/DLPerf, report v1)",
     ),
-    "bert-large": Origin(
+    "bert-large": ModelOrigin(
         "BERT-Large",
         step_us=1e6 * 32 / 40.32,
         batch=32,
         source="40.32 sequences/s of 128 on a V100, FP32 "
         "(NVIDIA/DeepLearningExamples, PyTorch BERT, DGX-1 32G)",
     ),
-    "dlrm": Origin(
+    "dlrm": ModelOrigin(
         "DLRM, dense part",
         step_us=1e6 * 32_768 / 494_000,
         batch=32_768,
@@ -77,7 +81,7 @@ MEASURED_MODELS = tuple(name for name, origin in ORIGINS.items() if not origin.i
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class DenseModel:
     name: str
     title: str
     layers: Layers
@@ -104,7 +108,7 @@ class Model:
         return self.step_us - self.layers.total_backward_us
 
 
-def open_model(name: str, step_us: float | None = None) -> Model:
+def open_model(name: str, step_us: float | None = None) -> DenseModel:
     """Open a built-in model by its name, or a table; `step_us` is for a table without the forward times.
 
     For an estimate, `step_us` scales all times. Raises `DataError` for an invalid table and `DenseError` for
@@ -116,10 +120,12 @@ def open_model(name: str, step_us: float | None = None) -> Model:
     layers = read_layers(MODELS_FOLDER / f"{name}.csv")
     if origin.is_estimate and step_us is not None:
         layers = layers.scale_times(step_us / origin.step_us)
-    return Model(name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate)
+    return DenseModel(
+        name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate
+    )
 
 
-def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
+def open_models(names: Sequence[str], step_us: float | None = None) -> list[DenseModel]:
     """Open models with distinct names; `step_us` is allowed with one model only; raises like `open_model`."""
     if step_us is not None and len(names) != 1:
         raise DenseError(f"--step-ms {step_us / 1e3:g}: expected one model, got {len(names)}")
@@ -131,7 +137,7 @@ def open_models(names: Sequence[str], step_us: float | None = None) -> list[Mode
     return models
 
 
-def _open_table(path: Path, step_us: float | None) -> Model:
+def _open_table(path: Path, step_us: float | None) -> DenseModel:
     if path.suffix not in SUFFIXES and not path.exists():
         names = shortened(", ".join(ORIGINS))
         raise DenseError(f"{path}: neither a table ({' or '.join(SUFFIXES)}) nor one of {names}")
@@ -141,4 +147,4 @@ def _open_table(path: Path, step_us: float | None) -> Model:
             f"{path}: forward_us is empty, so the time of a step is unknown; give it with --step-ms"
         )
     forward_us = 0.0 if layers.forward_us is None else float(layers.forward_us.sum())
-    return Model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)
+    return DenseModel(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)

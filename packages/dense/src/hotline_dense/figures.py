@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.figures.model import DASHES, Axis, Figure, Panel, Series, colour_of
-from hotline_dense.alpha_beta import AlphaBetaModel, Schedule, ScheduleTiming, simulate
-from hotline_dense.catalogue import Model
+from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule, ScheduleTiming, simulate
+from hotline_dense.catalogue import DenseModel
 from hotline_dense.fusion import Fusion
 from hotline_dense.layers import Values
 from hotline_dense.network import (
@@ -18,7 +18,7 @@ from hotline_dense.network import (
     MIN_COMPRESSION,
     MIN_GBIT,
     Aggregation,
-    Network,
+    DenseNetwork,
 )
 from hotline_dense.whatif import TARGET, scaling_factor
 
@@ -35,8 +35,8 @@ def map_axes() -> tuple[Values, Values]:
 
 
 def scaling_map(
-    models: Sequence[Model],
-    network: Network,
+    models: Sequence[DenseModel],
+    network: DenseNetwork,
     fusion: Fusion,
     target: float = TARGET,
 ) -> Figure:
@@ -65,7 +65,7 @@ def _compared_aggregations(aggregation: Aggregation) -> tuple[Aggregation, Aggre
     return ("ring" if aggregation == "switch" else aggregation, "switch")
 
 
-def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
+def scaling_by_workers(models: Sequence[DenseModel], network: DenseNetwork, fusion: Fusion) -> Figure:
     panels = []
     for model in models:
         lines = []
@@ -86,7 +86,7 @@ def scaling_by_workers(models: Sequence[Model], network: Network, fusion: Fusion
     )
 
 
-def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> Figure:
+def timeline(model: DenseModel, network: AlphaBetaModel, schedules: Sequence[GradientSchedule]) -> Figure:
     """Draw backward's layers and each buffer's all-reduce, for each schedule, in ms since backward began."""
     timings = [simulate(model.layers, network, schedule) for schedule in schedules]
     longest_ms = max(timing.end_us for timing in timings) / 1e3
@@ -108,7 +108,7 @@ def _panel_title(timing: ScheduleTiming) -> str:
     return f"{schedule.scheduler}: {len(timing.sizes)} buffers, {schedule.at_once} at once, {end_ms:,.1f} ms"
 
 
-def _spans(model: Model, timing: ScheduleTiming) -> list[Series]:
+def _spans(model: DenseModel, timing: ScheduleTiming) -> list[Series]:
     _, ready_times = model.layers.gradients()
     starts = np.concatenate(([0.0], ready_times[:-1]))
     lanes = [f"all-reduce {lane + 1}" for lane in _lanes(timing.start_times, timing.end_times)]

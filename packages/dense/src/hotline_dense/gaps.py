@@ -10,8 +10,7 @@ from numpy.random import Generator
 
 from hotline_dense.alpha_beta import AlphaBetaModel, simulate
 from hotline_dense.layers import Layers, Values
-from hotline_dense.schedulers import SCHEDULERS
-from hotline_dense.search import MAX_LAYERS, optimum
+from hotline_dense.schedulers import MAX_LAYERS, SCHEDULERS, optimum
 
 MODELS = 1_000  # number of random models
 _MIN_LAYERS = 2

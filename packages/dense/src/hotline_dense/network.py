@@ -33,7 +33,7 @@ MIN_COMPRESSION, MAX_COMPRESSION = 1.0, 100.0
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
 
 
-class Network(Strict):
+class DenseNetwork(Strict):
     """The network of a training job. Links are full duplex and carry gradients only."""
 
     workers: int = Field(default=64, ge=1, le=100_000)
@@ -53,7 +53,7 @@ class Network(Strict):
     Horovod's hierarchical all-reduce do."""
 
     @model_validator(mode="after")
-    def _check_curve(self) -> Network:
+    def _check_curve(self) -> DenseNetwork:
         if isinstance(self.utilisation, tuple):
             rates = [rate for rate, _ in self.utilisation]
             if not rates or any(following <= previous for previous, following in pairwise(rates)):
@@ -79,7 +79,10 @@ class Network(Strict):
 
 
 def reduce_us(
-    network: Network, size: ArrayLike, gbit: ArrayLike | None = None, compression: ArrayLike | None = None
+    network: DenseNetwork,
+    size: ArrayLike,
+    gbit: ArrayLike | None = None,
+    compression: ArrayLike | None = None,
 ) -> Values:
     """Return the µs to reduce `size` bytes; arrays broadcast; `gbit` and `compression` override `network`."""
     size = np.asarray(size, dtype=np.float64)
@@ -99,7 +102,9 @@ def reduce_us(
     return local + (_between_machines(network, size, one_way, machines, 1) if machines > 1 else 0 * one_way)
 
 
-def _between_machines(network: Network, size: Values, one_way: Values, n: int, card_workers: int) -> Values:
+def _between_machines(
+    network: DenseNetwork, size: Values, one_way: Values, n: int, card_workers: int
+) -> Values:
     """Return the µs in which `n` senders reduce `size` bytes, of which `card_workers` share a network card.
 
     `one_way` is the time of the whole buffer over a card.
@@ -126,7 +131,7 @@ def _between_machines(network: Network, size: Values, one_way: Values, n: int, c
     return card_workers * one_way + network.startup_us
 
 
-def utilisation_at(network: Network, gbit: ArrayLike) -> Values:
+def utilisation_at(network: DenseNetwork, gbit: ArrayLike) -> Values:
     if isinstance(network.utilisation, tuple):
         rates, shares = zip(*network.utilisation, strict=True)
         return _interpolate(gbit, rates, shares)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from foundation.settings import Strict
 from hotline_dense import DenseError
-from hotline_dense.alpha_beta import AlphaBetaModel, Schedule, simulate
-from hotline_dense.catalogue import Model
+from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule, simulate
+from hotline_dense.catalogue import DenseModel
 from hotline_dense.fusion import Fusion, fuse
 from hotline_dense.layers import Values
-from hotline_dense.network import Network, addition_us
+from hotline_dense.network import DenseNetwork, addition_us
 from hotline_dense.rings import FRAME, Rings, run_rings
 from hotline_dense.whatif import last_end_us
 from nativekit.records import records
@@ -132,7 +132,7 @@ class FormulaComparison(Strict):
 
 
 def compare_with_formula(
-    model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
+    model: DenseModel, network: DenseNetwork, fusion: Fusion, workers: Sequence[int] = WORKERS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[FormulaComparison]:  # fmt: skip
     sizes, ready_times = fuse(model.layers, fusion)
@@ -170,7 +170,7 @@ def compare_with_formula(
 class ModelComparison:
     """The end of a schedule's last all-reduce by the α-β model and by frames, in ms since backward began."""
 
-    schedule: Schedule
+    schedule: GradientSchedule
     model_ms: float
     packets_ms: float
 
@@ -180,7 +180,7 @@ class ModelComparison:
 
 
 def compare_with_model(
-    model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]
+    model: DenseModel, network: AlphaBetaModel, schedules: Sequence[GradientSchedule]
 ) -> list[ModelComparison]:
     gbit, startup_us = link_of(network)
     comparisons = []

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
-from analysis.wording import AnswerText, Span, Table
-from hotline_dense.alpha_beta import AlphaBetaModel, Schedule
+from analysis.wording import AnswerText, ReportTable, Span
+from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule
 from hotline_dense.answers import COLUMNS, StepTimes, requirements_of, step_times
-from hotline_dense.catalogue import Model
+from hotline_dense.catalogue import DenseModel
 from hotline_dense.figures import scaling_by_workers, scaling_map, timeline
 from hotline_dense.fusion import Fusion
-from hotline_dense.network import Network
+from hotline_dense.network import DenseNetwork
 from hotline_dense.whatif import TARGET
 
 _GLOSSARY = (
@@ -41,7 +40,7 @@ _HOW_TO_READ_OVERLAP = (
 
 
 def write_whatif(
-    models: Sequence[Model], network: Network, fusion: Fusion, folder: Path, target: float = TARGET
+    models: Sequence[DenseModel], network: DenseNetwork, fusion: Fusion, folder: Path, target: float = TARGET
 ) -> Path:
     figures = [scaling_map(models, network, fusion, target), scaling_by_workers(models, network, fusion)]
     requirements = requirements_of(models, network, fusion, target)
@@ -61,7 +60,6 @@ def write_whatif(
         ],
         provenance=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
         tables=[("Required network", [table])],
-        plots=[plot(figure) for figure in figures],
         how_to_read=_HOW_TO_READ_WHATIF,
         glossary=_GLOSSARY,
     )
@@ -69,9 +67,9 @@ def write_whatif(
 
 
 def write_overlap(
-    models: Sequence[Model],
+    models: Sequence[DenseModel],
     network: AlphaBetaModel,
-    schedules: Mapping[str, Sequence[Schedule]],
+    schedules: Mapping[str, Sequence[GradientSchedule]],
     folder: Path,
 ) -> Path:
     figures = [timeline(model, network, schedules[model.name]) for model in models]
@@ -80,14 +78,13 @@ def write_overlap(
         title="Which gradients to merge",
         provenance=[*_sources(models), *network.describe()],
         tables=[("Time of a step", [times_table(times)])],
-        plots=[plot(figure) for figure in figures],
         how_to_read=_HOW_TO_READ_OVERLAP,
         glossary=_GLOSSARY,
     )
     return write_report(page, figures, folder)
 
 
-def times_table(times: Sequence[StepTimes]) -> Table:
+def times_table(times: Sequence[StepTimes]) -> ReportTable:
     names = list(times[0].step_ms)
     rows = [
         (each.model, *(f"{ms:,.1f}" for ms in (*(each.step_ms[name] for name in names), each.compute_ms)))
@@ -96,5 +93,5 @@ def times_table(times: Sequence[StepTimes]) -> Table:
     return text_table("ms of a step", ("", *names, "without communication"), rows)
 
 
-def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:
+def _sources(models: Sequence[DenseModel]) -> list[tuple[str, str]]:
     return [(model.label, model.source) for model in models]

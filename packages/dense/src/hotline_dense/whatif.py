@@ -9,7 +9,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hotline_dense.catalogue import MEASURED_MODELS, Model, open_model
+from hotline_dense.catalogue import MEASURED_MODELS, DenseModel, open_model
 from hotline_dense.fusion import PRESETS, Fusion, fuse
 from hotline_dense.layers import Values
 from hotline_dense.network import (
@@ -17,7 +17,7 @@ from hotline_dense.network import (
     MAX_GBIT,
     MIN_COMPRESSION,
     MIN_GBIT,
-    Network,
+    DenseNetwork,
     reduce_us,
 )
 
@@ -49,7 +49,7 @@ SMALL_SETUP = Setup(gbit=10.0, workers=16)
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    model: Model
+    model: DenseModel
     messages: int  # number of buffers in a step
     factors: tuple[float, ...]  # scaling factors with `SETUPS`
     small_factor: float  # scaling factor with `SMALL_SETUP`
@@ -61,8 +61,8 @@ class ModelRow:
 
 
 def scaling_factor(
-    model: Model,
-    network: Network,
+    model: DenseModel,
+    network: DenseNetwork,
     fusion: Fusion = PAPER_FUSION,
     gbit: ArrayLike | None = None,
     compression: ArrayLike | None = None,
@@ -75,8 +75,8 @@ def scaling_factor(
 
 
 def exposed_us(
-    model: Model,
-    network: Network,
+    model: DenseModel,
+    network: DenseNetwork,
     fusion: Fusion = PAPER_FUSION,
     gbit: ArrayLike | None = None,
     compression: ArrayLike | None = None,
@@ -87,7 +87,7 @@ def exposed_us(
 
 
 def last_end_us(
-    sizes: NDArray[np.int64], ready_times: Values, network: Network, gbit: ArrayLike | None = None,
+    sizes: NDArray[np.int64], ready_times: Values, network: DenseNetwork, gbit: ArrayLike | None = None,
     compression: ArrayLike | None = None,
 ) -> Values:  # fmt: skip
     """Return the end of the last of all-reduces that follow each other, in µs since backward began."""
@@ -102,17 +102,17 @@ def bottleneck_rows() -> Iterator[ModelRow]:
     for name in MEASURED_MODELS:
         model = open_model(name)
 
-        def factor(setup: Setup, model: Model = model) -> float:
-            network = Network(workers=setup.workers, gbit=setup.gbit, compression=setup.compression)
+        def factor(setup: Setup, model: DenseModel = model) -> float:
+            network = DenseNetwork(workers=setup.workers, gbit=setup.gbit, compression=setup.compression)
             return float(scaling_factor(model, network))
 
         messages = len(fuse(model.layers, PAPER_FUSION)[0])
-        needed_ratio = needed_compression(model, Network(gbit=10.0))
+        needed_ratio = needed_compression(model, DenseNetwork(gbit=10.0))
         yield ModelRow(model, messages, tuple(map(factor, SETUPS)), factor(SMALL_SETUP), needed_ratio)
 
 
 def needed_gbit(
-    model: Model, network: Network, fusion: Fusion = PAPER_FUSION, target: float = TARGET
+    model: DenseModel, network: DenseNetwork, fusion: Fusion = PAPER_FUSION, target: float = TARGET
 ) -> float | None:
     """Return the smallest bandwidth from 1 to 400 Gbit/s with a scaling factor of `target`, or None."""
     return _smallest_sufficient(
@@ -121,7 +121,7 @@ def needed_gbit(
 
 
 def needed_compression(
-    model: Model, network: Network, fusion: Fusion = PAPER_FUSION, target: float = TARGET
+    model: DenseModel, network: DenseNetwork, fusion: Fusion = PAPER_FUSION, target: float = TARGET
 ) -> float | None:
     """Return the smallest compression from 1 to 100 with a scaling factor of `target`, or None."""
     return _smallest_sufficient(

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotline_dense import DenseError
-from hotline_dense.alpha_beta import AlphaBetaModel, Schedule, simulate
+from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule, simulate
 from hotline_dense.answers import StepTimes, step_times
 from hotline_dense.catalogue import open_model
 from hotline_dense.gaps import gaps, gaps_of, random_models
 from hotline_dense.layers import Layers
-from hotline_dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed_buffers, mg_wfbp, wfbp
-from hotline_dense.search import beam, optimum
+from hotline_dense.schedulers import SCHEDULERS, asc_wfbp, beam, best, fixed_buffers, mg_wfbp, optimum, wfbp
 from packages.dense.tests.unit.docs_tables import rows
 from switch_harness.effort import examples
 
@@ -59,31 +58,31 @@ def reference_ends(
 
 
 def test_alone_it_is_alpha_and_beta() -> None:
-    timing = simulate(layers([50, 30], [10, 20]), NET, Schedule("", (1,)))
+    timing = simulate(layers([50, 30], [10, 20]), NET, GradientSchedule("", (1,)))
     assert (timing.start_times.tolist(), timing.end_times.tolist()) == ([30], [210])
     assert (timing.sizes.tolist(), timing.ready_times.tolist(), timing.end_us) == ([80], [30], 210)
 
 
 def test_one_at_a_time_waits() -> None:
-    timing = simulate(layers([50, 30], [10, 20]), NET, Schedule("", (0, 1)))
+    timing = simulate(layers([50, 30], [10, 20]), NET, GradientSchedule("", (0, 1)))
     assert timing.start_times.tolist() == [10, 160]
     assert timing.end_times.tolist() == [160, 290]
 
 
 def test_two_at_once_slow_each_other_while_both_move_bytes() -> None:
     """Both begin to move at 110: 100 bytes each at 1.5 µs a byte. Start-ups do not interfere."""
-    both = simulate(layers([100, 100], [10, 0]), NET, Schedule("", (0, 1), 2))
+    both = simulate(layers([100, 100], [10, 0]), NET, GradientSchedule("", (0, 1), 2))
     assert both.start_times.tolist() == [10, 10] and both.end_times.tolist() == [260, 260]
     halved = NET.model_copy(update={"sharing": 1.0})
-    fair = simulate(layers([100, 100], [10, 0]), halved, Schedule("", (0, 1), 2))
+    fair = simulate(layers([100, 100], [10, 0]), halved, GradientSchedule("", (0, 1), 2))
     assert fair.end_times.tolist() == [310, 310]
     # The second moves from 160 on, when 50 of the first are left; both together until 235, then it is alone.
-    late = simulate(layers([100, 100], [10, 50]), NET, Schedule("", (0, 1), 2))
+    late = simulate(layers([100, 100], [10, 50]), NET, GradientSchedule("", (0, 1), 2))
     assert late.end_times.tolist() == [235, 285]
 
 
 def test_no_more_are_under_way_than_may_be() -> None:
-    timing = simulate(layers([10] * 5, [1] * 5), NET, Schedule("", (0, 1, 2, 3, 4), 2))
+    timing = simulate(layers([10] * 5, [1] * 5), NET, GradientSchedule("", (0, 1, 2, 3, 4), 2))
     spans = list(zip(timing.start_times, timing.end_times, strict=True))
     for at in timing.start_times:
         assert sum(start <= at < end for start, end in spans) <= 2
@@ -97,7 +96,7 @@ _MODELS = st.lists(st.tuples(st.integers(1, 500), st.floats(0, 300)), min_size=1
 def test_it_equals_the_reference(rows: list[tuple[int, float]], at_once: int, sharing: float) -> None:
     net = NET.model_copy(update={"sharing": sharing})
     given_layers = layers([size for size, _ in rows], [us for _, us in rows])
-    timing = simulate(given_layers, net, Schedule("", tuple(range(len(rows))), at_once))
+    timing = simulate(given_layers, net, GradientSchedule("", tuple(range(len(rows))), at_once))
     expected = reference_ends(timing.ready_times.tolist(), timing.sizes.tolist(), at_once, net)
     np.testing.assert_allclose(timing.end_times, expected, rtol=1e-6)
 
@@ -150,9 +149,9 @@ def test_fixed_buffers_are_those_of_the_rule() -> None:
     assert wfbp(toy, NET).last_gradients == (0, 1, 2, 3)
 
 
-def all_schedules(n: int, max_at_once: int) -> list[Schedule]:
+def all_schedules(n: int, max_at_once: int) -> list[GradientSchedule]:
     ways = [(*cut, n - 1) for count in range(n) for cut in combinations(range(n - 1), count)]
-    return [Schedule("", way, at_once) for way in ways for at_once in range(1, max_at_once + 1)]
+    return [GradientSchedule("", way, at_once) for way in ways for at_once in range(1, max_at_once + 1)]
 
 
 @given(_MODELS, st.integers(1, 3))

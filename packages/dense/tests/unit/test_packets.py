@@ -12,7 +12,7 @@ import pytest
 from hotline_dense.alpha_beta import AlphaBetaModel
 from hotline_dense.catalogue import open_model
 from hotline_dense.layers import Layers
-from hotline_dense.network import Network, addition_us
+from hotline_dense.network import DenseNetwork, addition_us
 from hotline_dense.packets import (
     GOODPUT_SHARE,
     MTU,
@@ -120,7 +120,7 @@ def test_formula_and_packets_are_within_3_percent(
     workers: int, formula_ms: float, with_headers_ms: float, packets_ms: float, frames: int
 ) -> None:
     """ResNet-50's buffers at 10 Gbit/s; headers, which the formula includes, are 4.5 % of a link."""
-    (found,) = compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [workers])
+    (found,) = compare_with_formula(open_model("resnet50"), DenseNetwork(gbit=10), PAPER_FUSION, [workers])
     assert abs(found.deviation) < 0.03
     assert 0.03 < found.packets_ms / found.formula_ms - 1 < 0.06
     assert found.longest_queue <= 1514
@@ -131,9 +131,9 @@ def test_formula_and_packets_are_within_3_percent(
 
 def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
     """Formula and frames agree with compression, and with start-up times."""
-    network = Network(gbit=10, compression=4, startup_us=100)
+    network = DenseNetwork(gbit=10, compression=4, startup_us=100)
     (found,) = compare_with_formula(open_model("resnet50"), network, PAPER_FUSION, [4])
-    (plain,) = compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])
+    (plain,) = compare_with_formula(open_model("resnet50"), DenseNetwork(gbit=10), PAPER_FUSION, [4])
     assert found.frames == pytest.approx(plain.frames / 4, rel=0.001)
     assert found.packets_ms < plain.packets_ms and abs(found.deviation) < 0.03
     sizes, ready = np.array([400_000]), np.zeros(1)

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from foundation.errors import DataError
 from hotline_dense.answers import requirements_of
-from hotline_dense.catalogue import Model, open_model, open_models
+from hotline_dense.catalogue import DenseModel, open_model, open_models
 from hotline_dense.fusion import MIB, PRESETS, Fusion, fuse
 from hotline_dense.layers import Layers
 from hotline_dense.network import (
     AGGREGATIONS,
     Aggregation,
-    Network,
+    DenseNetwork,
     addition_us,
     read_utilisation,
     reduce_us,
@@ -48,10 +48,10 @@ def written(factor: float) -> str:
     return f"{factor:.3f}".lstrip("0")
 
 
-def model(sizes: list[int], backward_us: list[float], step_us: float) -> Model:
+def model(sizes: list[int], backward_us: list[float], step_us: float) -> DenseModel:
     names = tuple(f"layer{i}" for i in range(len(sizes)))
     layers = Layers(names, np.array(sizes, dtype=np.int64), np.array(backward_us))
-    return Model("toy", "toy", layers, step_us)
+    return DenseModel("toy", "toy", layers, step_us)
 
 
 def test_the_table_of_the_paper_to_the_third_digit() -> None:
@@ -87,7 +87,7 @@ def test_where_the_papers_claim_holds() -> None:
 def test_required_networks_are_those_of_the_docs() -> None:
     """The README: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
     models = open_models(["resnet50", "resnet101", "vgg16", "bert-large"])
-    found = requirements_of(models, Network(gbit=10), PAPER_FUSION)
+    found = requirements_of(models, DenseNetwork(gbit=10), PAPER_FUSION)
     assert rows("model", "bandwidth, no compression") == {
         each.model: [
             f"{each.gbit:.1f} Gbit/s", f"{each.compression:.2f}×", f"{each.compression_with_switch:.2f}×"
@@ -99,15 +99,15 @@ def test_required_networks_are_those_of_the_docs() -> None:
 
 def test_results_at_the_bounds_are_marked() -> None:
     toy = model([10**9], [1000], 2000)
-    (found,) = requirements_of([toy], Network(gbit=1), PAPER_FUSION)
+    (found,) = requirements_of([toy], DenseNetwork(gbit=1), PAPER_FUSION)
     assert found.cells() == ("more than 400", "more than 100×", "more than 100×")
-    (slow,) = requirements_of([model([10**3], [10**5], 10**6)], Network(gbit=0.001), PAPER_FUSION)
+    (slow,) = requirements_of([model([10**3], [10**5], 10**6)], DenseNetwork(gbit=0.001), PAPER_FUSION)
     assert slow.cells()[0] == "at most 1"
 
 
 def test_a_rings_all_reduce_by_hand() -> None:
     """4 workers, 10 Gbit/s: 1.25 GB/s; three quarters of 10 MB twice, and three additions of 2.5 MB."""
-    network = Network(workers=4, gbit=10)
+    network = DenseNetwork(workers=4, gbit=10)
     wire = 2 * 0.75 * 10_000_000 / 1250
     added = 3 * (10.704 + (2_500_000 - 1_310_720) / 1_310_720 * (18.1632 - 10.704))
     assert reduce_us(network, 10_000_000) == pytest.approx(wire + added)
@@ -134,7 +134,7 @@ def test_other_aggregations_by_hand(
     aggregation: Aggregation, servers: int | None, wire: float, added: float
 ) -> None:
     """8 workers, 10 MB at 10 Gbit/s, which takes 8,000 µs one way."""
-    network = Network(workers=8, gbit=10, aggregation=aggregation, servers=servers)
+    network = DenseNetwork(workers=8, gbit=10, aggregation=aggregation, servers=servers)
     assert reduce_us(network, 10_000_000) == pytest.approx(wire + added)
 
 
@@ -166,7 +166,7 @@ def test_workers_that_share_a_network_card_by_hand(
     added: float, startups: int,
 ) -> None:  # fmt: skip
     """8 workers, 10 MB at 10 Gbit/s, which takes 8,000 µs one way; a step's start-up takes 5 µs."""
-    network = Network(
+    network = DenseNetwork(
         workers=8, gbit=10, aggregation=aggregation, servers=servers, per_machine=per_machine,
         sums_locally=sums_locally, startup_us=5,
     )  # fmt: skip
@@ -176,7 +176,7 @@ def test_workers_that_share_a_network_card_by_hand(
 @pytest.mark.parametrize("sums_locally", [False, True])
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_a_card_for_each_worker_is_the_default(aggregation: Aggregation, sums_locally: bool) -> None:
-    own = Network(workers=6, gbit=10, aggregation=aggregation, startup_us=5)
+    own = DenseNetwork(workers=6, gbit=10, aggregation=aggregation, startup_us=5)
     same = own.model_copy(update={"per_machine": 1, "sums_locally": sums_locally})
     assert reduce_us(same, [10_000, 10_000_000]) == pytest.approx(reduce_us(own, [10_000, 10_000_000]))
 
@@ -189,18 +189,18 @@ def test_additions_are_clamped() -> None:
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_one_worker_does_not_wait(aggregation: Aggregation) -> None:
-    network = Network(workers=1, gbit=1, aggregation=aggregation, startup_us=5)
+    network = DenseNetwork(workers=1, gbit=1, aggregation=aggregation, startup_us=5)
     assert scaling_factor(open_model("vgg16"), network) == 1.0
 
 
 def test_a_curve_of_utilisation_is_interpolated_and_clamped() -> None:
-    network = Network(workers=2, aggregation="switch", utilisation=((10.0, 1.0), (100.0, 0.1)))
-    full = Network(workers=2, aggregation="switch")
+    network = DenseNetwork(workers=2, aggregation="switch", utilisation=((10.0, 1.0), (100.0, 0.1)))
+    full = DenseNetwork(workers=2, aggregation="switch")
     for gbit, share in ((1, 1.0), (10, 1.0), (55, 0.55), (100, 0.1), (400, 0.1)):
         assert reduce_us(network, 10**6, gbit) == pytest.approx(reduce_us(full, 10**6, gbit) / share)
     for wrong in ((), ((10.0, 1.0), (10.0, 0.5)), ((10.0, 1.5),), 0.0):
         with pytest.raises(ValidationError, match="utilisation"):
-            Network(utilisation=wrong)
+            DenseNetwork(utilisation=wrong)
 
 
 def test_a_buffer_goes_when_its_time_has_come_or_it_is_full() -> None:
@@ -231,7 +231,7 @@ def test_presets_are_the_defaults_of_others() -> None:
 def test_what_backward_does_not_hide() -> None:
     """Two buffers of 1 MB through a switch at 8 Gbit/s: 1,000 µs each; ready at 100 and 300 µs."""
     toy = model([10**6, 10**6], [200, 100], 700)
-    network = Network(workers=4, gbit=8, aggregation="switch")
+    network = DenseNetwork(workers=4, gbit=8, aggregation="switch")
     assert exposed_us(toy, network, PRESETS["layers"]) == pytest.approx(100 + 2000 - 300)
     assert scaling_factor(toy, network, PRESETS["layers"]) == pytest.approx(700 / 2500)
     # Fast enough, only the last buffer is seen.
@@ -240,15 +240,15 @@ def test_what_backward_does_not_hide() -> None:
 
 def test_a_grid_is_what_its_points_are() -> None:
     resnet, gbit, times = open_model("resnet50"), np.array([1.0, 10, 100]), np.array([[1.0], [7.0]])
-    grid = scaling_factor(resnet, Network(), gbit=gbit, compression=times)
+    grid = scaling_factor(resnet, DenseNetwork(), gbit=gbit, compression=times)
     assert grid.shape == (2, 3)
     for row, compression in zip(grid, times[:, 0], strict=True):
         for factor, rate in zip(row, gbit, strict=True):
-            assert factor == scaling_factor(resnet, Network(gbit=rate, compression=compression))
+            assert factor == scaling_factor(resnet, DenseNetwork(gbit=rate, compression=compression))
 
 
 def test_which_bandwidth_or_compression_does() -> None:
-    resnet, vgg, ten = open_model("resnet50"), open_model("vgg16"), Network(gbit=10)
+    resnet, vgg, ten = open_model("resnet50"), open_model("vgg16"), DenseNetwork(gbit=10)
     needed = needed_gbit(resnet, ten)
     assert needed is not None and 10 < needed < 25
     assert scaling_factor(resnet, ten, gbit=needed) == pytest.approx(0.9, abs=1e-9)
@@ -256,7 +256,7 @@ def test_which_bandwidth_or_compression_does() -> None:
     for name in ("resnet50", "resnet101"):
         assert 2 < (needed_compression(open_model(name), ten) or 0) < 5
     assert 5 < (needed_compression(vgg, ten) or 0) < 10
-    assert needed_compression(resnet, Network(gbit=100)) == 1.0
+    assert needed_compression(resnet, DenseNetwork(gbit=100)) == 1.0
     assert needed_gbit(resnet, ten, target=0.999) is None
     # A switch that adds halves what is sent.
     switch = needed_compression(vgg, ten.model_copy(update={"aggregation": "switch"}))
@@ -275,7 +275,7 @@ def test_more_of_either_never_harms(
 ) -> None:
     """Factors rise with both, as bisection assumes, and are from 0 to 1."""
     toy = model([size for size, _ in layers], [us for _, us in layers], 1 + sum(us for _, us in layers))
-    network, fusion = Network(workers=7, aggregation=aggregation), PRESETS[preset]
+    network, fusion = DenseNetwork(workers=7, aggregation=aggregation), PRESETS[preset]
     rising = [
         float(scaling_factor(toy, network, fusion, rate, times))
         for rate, times in ((gbit, compression), (1.1 * gbit, compression), (1.1 * gbit, 1.1 * compression))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from experiment.bars import named_progress_bar
+from experiment.progress import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import FILE, into_option, one_line_errors, print_study, simulation_options
 from hotline.cli.examples import add_example

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series
-from hotline_optimisers.numbers import Curve, Numbers
+from hotline_optimisers.numbers import OptimiserNumbers, TrainingCurve
 from hotline_optimisers.plan import ARMS, TITLES
 
 _COLOURS = {arm.label: arm.colour for arm in ARMS}
@@ -21,11 +21,11 @@ METRIC_TITLES = {
 }
 
 
-def figures_of(numbers: Numbers) -> list[Figure]:
+def figures_of(numbers: OptimiserNumbers) -> list[Figure]:
     return [loss_figure(numbers), offload_map(numbers)]
 
 
-def loss_figure(numbers: Numbers) -> Figure:
+def loss_figure(numbers: OptimiserNumbers) -> Figure:
     return Figure(
         "optimisers-loss",
         "Loss against time and against updates",
@@ -40,21 +40,21 @@ def loss_figure(numbers: Numbers) -> Figure:
     )
 
 
-def _loss_panels(numbers: Numbers) -> Iterator[Panel]:
+def _loss_panels(numbers: OptimiserNumbers) -> Iterator[Panel]:
     for data in numbers.data:
         for title, axis, x_field in (("time", _TIME_AXIS, "ms"), ("updates", _UPDATES_AXIS, "step")):
             series = [_series(curve, x_field) for curve in numbers.curves_of(data)]
             yield Panel(f"{TITLES[data]}: {title}", series, axis)
 
 
-def _series(curve: Curve, x_field: str) -> Series:
+def _series(curve: TrainingCurve, x_field: str) -> Series:
     loss_curve = curve.result.loss_curve
     x = np.array(loss_curve.ms if x_field == "ms" else loss_curve.step)
     loss = np.minimum(loss_curve.loss, _MAX_LOSS_RATIO * curve.result.chance_loss)
     return Series(curve.label, x, loss, _COLOURS[curve.label], _DASHES[curve.label])
 
 
-def offload_map(numbers: Numbers) -> Figure:
+def offload_map(numbers: OptimiserNumbers) -> Figure:
     """Draw the changes by offload against the share of hits and the budget."""
     hit_shares = sorted({point.hit_share for point in numbers.points})
     bounds = sorted({point.budget.staleness_ms for point in numbers.points})

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from foundation.logs.parts import make_folder
 from foundation.settings import Strict
-from hosts.config import Collection
+from hosts.config import CollectionSettings
 from hotline_optimisers.offload import OffloadChanges
-from hotline_optimisers.plan import ARMS, TITLES, Plan, data_of, offload_jobs_of, tuning_jobs_of
-from hotline_optimisers.point import OffloadPoint, TrainingPoint, run_points
-from hotline_optimisers.training import DataName, Training, TrainingResult
-from simulator.task_cache import TaskProgress
+from hotline_optimisers.plan import ARMS, TITLES, OptimiserPlan, data_of, offload_jobs_of, tuning_jobs_of
+from hotline_optimisers.point import OffloadPoint, OptimiserTrainingPoint
+from hotline_optimisers.training import DataName, OptimiserTraining, OptimiserTrainingResult
+from simulator.study import StudyProgress, run_points
 
 
-class Curve(Strict):
+class TrainingCurve(Strict):
     """A training at the learning rate that was best on the tuning part of the data."""
 
     data: DataName
@@ -26,20 +25,20 @@ class Curve(Strict):
     """Learning rate -> loss at the end of the tuning part."""
     is_edge: bool
     """Whether the rate is the largest or the smallest that was tried."""
-    result: TrainingResult
+    result: OptimiserTrainingResult
 
 
 class MapPoint(Strict):
     hit_share: float
-    budget: Collection
+    budget: CollectionSettings
     worth: OffloadChanges
 
 
-class Numbers(Strict):
-    curves: list[Curve]
+class OptimiserNumbers(Strict):
+    curves: list[TrainingCurve]
     points: list[MapPoint]
 
-    def curves_of(self, data: DataName) -> list[Curve]:
+    def curves_of(self, data: DataName) -> list[TrainingCurve]:
         return [each for each in self.curves if each.data == data]
 
     @property
@@ -48,40 +47,44 @@ class Numbers(Strict):
 
 
 def run_plan(
-    plan: Plan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
-    progress: TaskProgress,
-) -> Numbers:  # fmt: skip
+    plan: OptimiserPlan, ratings: Path | None, folder: Path, scheduler: str | None, processes: int,
+    progress: StudyProgress,
+) -> OptimiserNumbers:  # fmt: skip
     """Run all points that have no cached result in `folder`/points; raise `DataError`."""
-    make_folder(folder)
     data = data_of(plan, ratings)
     tuning_jobs = tuning_jobs_of(plan, data)
     options = (folder, scheduler, processes, progress)
 
-    def train_all(jobs: Sequence[Training]) -> list[TrainingResult]:
-        return run_points(TrainingResult, [TrainingPoint(job=job) for job in jobs], *options)
+    def train_all(jobs: Sequence[OptimiserTraining]) -> list[OptimiserTrainingResult]:
+        points = [OptimiserTrainingPoint(job=job) for job in jobs]
+        results = run_points(points, *options)
+        return [results.of(point) for point in points]
 
     tunings = iter(zip(tuning_jobs, train_all(tuning_jobs), strict=True))
     # `tuning_jobs_of` orders jobs by data set, then arm, then learning rate.
     groups = [list(islice(tunings, len(plan.factors))) for _ in data for _ in ARMS]
     best_jobs = [min(group, key=lambda each: each[1].last_loss)[0] for group in groups]
     results = train_all([job.model_copy(update={"is_tuning": False}) for job in best_jobs])
-    offload_jobs = offload_jobs_of(plan)
-    changes = run_points(OffloadChanges, [OffloadPoint(job=job) for job in offload_jobs], *options)
+    offload_points = [OffloadPoint(job=job) for job in offload_jobs_of(plan)]
+    changes = run_points(offload_points, *options)
     labels = [arm.label for _ in data for arm in ARMS]
-    return Numbers(
+    return OptimiserNumbers(
         curves=[_curve(*each) for each in zip(groups, best_jobs, labels, results, strict=True)],
         points=[
-            MapPoint(hit_share=job.hit_share, budget=job.budget, worth=each)
-            for job, each in zip(offload_jobs, changes, strict=True)
+            MapPoint(hit_share=each.job.hit_share, budget=each.job.budget, worth=changes.of(each))
+            for each in offload_points
         ],
     )
 
 
 def _curve(
-    group: Sequence[tuple[Training, TrainingResult]], best_job: Training, label: str, result: TrainingResult
-) -> Curve:
+    group: Sequence[tuple[OptimiserTraining, OptimiserTrainingResult]],
+    best_job: OptimiserTraining,
+    label: str,
+    result: OptimiserTrainingResult,
+) -> TrainingCurve:
     rates = [job.learning_rate for job, _ in group]
-    return Curve(
+    return TrainingCurve(
         data=best_job.data.name,
         label=label,
         learning_rate=best_job.learning_rate,

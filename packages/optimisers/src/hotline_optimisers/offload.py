@@ -6,7 +6,7 @@ from experiment.config import WorkloadShape
 from foundation.designs.collect import BASELINE, COLLECT
 from foundation.optimisers import Adagrad
 from foundation.settings import Strict
-from hosts.config import Collection
+from hosts.config import CollectionSettings
 from hotline_optimisers.training import SERVERS, WORKERS
 from simulator.config import SimulationConfig
 from simulator.experiment import quiet_reporter, temporary_run
@@ -26,7 +26,7 @@ class Offload(Strict):
 
     hit_share: float
     """Share of the updates that hit keys in the switch."""
-    budget: Collection
+    budget: CollectionSettings
     steps: int
     """Steps of each worker in the trace."""
     shape: WorkloadShape = WorkloadShape()

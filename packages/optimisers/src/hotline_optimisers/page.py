@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
-from analysis.wording import Table
+from analysis.wording import ReportTable
 from hotline_optimisers.figures import figures_of
-from hotline_optimisers.numbers import Numbers
+from hotline_optimisers.numbers import OptimiserNumbers
 from hotline_optimisers.plan import TITLES
 from hotline_optimisers.training import SERVERS, WORKERS, DataName
 
@@ -27,26 +26,25 @@ _HOW_TO_READ = (
 _EDGE_MARK = " (lowest or highest tried)"
 
 
-def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
+def write_page(numbers: OptimiserNumbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
     figures = figures_of(numbers)
     page = Page(
         title="Optimisers at servers, with the hot set in the switch",
         provenance=provenance,
-        plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         how_to_read=_HOW_TO_READ,
     )
     return write_report(page, figures, folder, numbers)
 
 
-def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
+def tables_of(numbers: OptimiserNumbers) -> list[tuple[str, Sequence[ReportTable]]]:
     return [
         ("Losses", [loss_table(data, numbers) for data in numbers.data]),
         ("What offload is worth", [changes_table(numbers)]),
     ]
 
 
-def loss_table(data: DataName, numbers: Numbers) -> Table:
+def loss_table(data: DataName, numbers: OptimiserNumbers) -> ReportTable:
     """Return losses of a data set, and ages of published values, in ms and in mini-batches of all workers."""
     rows = []
     for curve in numbers.curves_of(data):
@@ -71,7 +69,7 @@ def loss_table(data: DataName, numbers: Numbers) -> Table:
     )
 
 
-def changes_table(numbers: Numbers) -> Table:
+def changes_table(numbers: OptimiserNumbers) -> ReportTable:
     rows = []
     for point in numbers.points:
         changes, budget = point.worth, point.budget

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiment.config import WorkloadShape
-from hosts.config import Collection
+from hosts.config import CollectionSettings
 from hotline_optimisers import dlrm
 from hotline_optimisers.offload import Offload
 from hotline_optimisers.ratings import count_ratings
-from hotline_optimisers.training import WORKERS, Data, DataName, Training, Way
+from hotline_optimisers.training import WORKERS, Data, DataName, OptimiserTraining, Way
 
 BUDGETS = tuple(
-    Collection(staleness_ms=ms, share_of_server=share)
+    CollectionSettings(staleness_ms=ms, share_of_server=share)
     for ms, share in ((20, 0.5), (50, 0.2), (200, 0.1), (1000, 0.05))
 )
 TRAINED_BUDGETS = (BUDGETS[0], BUDGETS[2], BUDGETS[3])  # those with curves of the loss
@@ -33,7 +33,7 @@ _R1 = WorkloadShape()  # its defaults are those of R1, the built-in workload
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OptimiserPlan:
     steps: dict[DataName, int]
     """Steps of each worker for tuning, and again for reporting; fewer if there are too few ratings."""
     hit_shares: tuple[float, ...]
@@ -46,16 +46,20 @@ class Plan:
 
 
 _HIT_SHARES = (0.1, 0.5, 0.9)
-FULL = Plan(steps={"clicks": 400, "ratings": 2_000, "dlrm": 500}, hit_shares=_HIT_SHARES, offload_steps=600)
-QUICK = Plan(steps={"clicks": 200, "ratings": 400, "dlrm": 300}, hit_shares=_HIT_SHARES, offload_steps=200)
+FULL = OptimiserPlan(
+    steps={"clicks": 400, "ratings": 2_000, "dlrm": 500}, hit_shares=_HIT_SHARES, offload_steps=600
+)
+QUICK = OptimiserPlan(
+    steps={"clicks": 200, "ratings": 400, "dlrm": 300}, hit_shares=_HIT_SHARES, offload_steps=200
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class TrainingArm:
     """One curve: a way to train, and its budget."""
 
     way: Way
-    budget: Collection | None
+    budget: CollectionSettings | None
     label: str
     colour: str
 
@@ -65,17 +69,17 @@ class Arm:
 
 
 ARMS = (
-    Arm("sgd", None, "SGD, servers add", "#7f7f7f"),
-    Arm("sgd-hotset", None, "SGD, the switch adds", "#17a2b8"),
-    Arm("adagrad", None, "Adagrad at servers", "#222222"),
+    TrainingArm("sgd", None, "SGD, servers add", "#7f7f7f"),
+    TrainingArm("sgd-hotset", None, "SGD, the switch adds", "#17a2b8"),
+    TrainingArm("adagrad", None, "Adagrad at servers", "#222222"),
     *(
-        Arm("collect", budget, f"Adagrad, collect {budget.staleness_ms:,g} ms", colour)
+        TrainingArm("collect", budget, f"Adagrad, collect {budget.staleness_ms:,g} ms", colour)
         for budget, colour in zip(TRAINED_BUDGETS, ("#2c9a57", "#e07b1a", "#c44e52"), strict=True)
     ),
 )
 
 
-def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
+def data_of(plan: OptimiserPlan, ratings: Path | None) -> list[tuple[Data, int]]:
     """Return pairs of a data set and the steps of each worker; raises `DataError` for bad ratings."""
     clicks = Data(name="clicks", hot_keys=plan.shape.hot_parameters, shape=plan.shape)
     data = [(clicks, plan.steps["clicks"])]
@@ -86,10 +90,10 @@ def data_of(plan: Plan, ratings: Path | None) -> list[tuple[Data, int]]:
     return [*data, (Data(name="dlrm", rows=plan.rows), plan.steps["dlrm"])]
 
 
-def tuning_jobs_of(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Training]:
+def tuning_jobs_of(plan: OptimiserPlan, data: Sequence[tuple[Data, int]]) -> list[OptimiserTraining]:
     """Return a training with each learning rate that is tried, for each arm of each data set."""
     return [
-        Training(
+        OptimiserTraining(
             data=each, way=arm.way, learning_rate=factor * arm.middle_rates[each.name], steps=steps,
             is_tuning=True, budget=arm.budget,
         )
@@ -99,7 +103,7 @@ def tuning_jobs_of(plan: Plan, data: Sequence[tuple[Data, int]]) -> list[Trainin
     ]  # fmt: skip
 
 
-def offload_jobs_of(plan: Plan) -> list[Offload]:
+def offload_jobs_of(plan: OptimiserPlan) -> list[Offload]:
     return [
         Offload(
             hit_share=share, budget=budget, steps=plan.offload_steps, shape=plan.shape,

@@ -1,30 +1,23 @@
-"""Trainings and runs as tasks, whose results are cached by settings, data and code."""
+"""Trainings and runs as points of the study, whose results are cached by settings, data and code."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal, TypeVar
-
-from pydantic import TypeAdapter
+from collections.abc import Iterator
 
 from foundation.designs import collect
 from foundation.designs.interface import Design
-from foundation.import_graph import digest_of
-from foundation.settings import Strict
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers.offload import Offload, OffloadChanges, simulate_changes
-from hotline_optimisers.training import PLACEMENTS, Training, TrainingResult, train
-from simulator.costs import Hosts, Network
-from simulator.task_cache import CachedResult, Task, TaskProgress, run_cached
+from hotline_optimisers.training import PLACEMENTS, OptimiserTraining, OptimiserTrainingResult, train
+from simulator.costs import HostCosts, Network
+from simulator.study import StudyPoint
 
 _LINK_GBIT = 10.0
 
 
-class TrainingPoint(Strict):
-    kind: Literal["train"] = "train"
-    job: Training
+class OptimiserTrainingPoint(StudyPoint):
+    result_class = OptimiserTrainingResult
+    job: OptimiserTraining
 
     @property
     def name(self) -> str:
@@ -36,12 +29,17 @@ class TrainingPoint(Strict):
     def design(self) -> Design:
         return PLACEMENTS[self.job.way].design
 
-    def run(self) -> TrainingResult:
+    def inputs(self) -> Iterator[bytes]:
+        yield from _defaults()
+        if self.job.data.file is not None:
+            yield self.job.data.file.read_bytes()
+
+    def run(self) -> OptimiserTrainingResult:
         return train(self.job, make_network(_LINK_GBIT), host_costs("measured"))
 
 
-class OffloadPoint(Strict):
-    kind: Literal["simulate"] = "simulate"
+class OffloadPoint(StudyPoint):
+    result_class = OffloadChanges
     job: Offload
 
     @property
@@ -52,44 +50,12 @@ class OffloadPoint(Strict):
     def design(self) -> Design:
         return collect.DESIGN
 
+    def inputs(self) -> Iterator[bytes]:
+        return _defaults()
+
     def run(self) -> OffloadChanges:
         return simulate_changes(self.job)
 
 
-Point = TrainingPoint | OffloadPoint
-_POINT: TypeAdapter[Point] = TypeAdapter(Point)
-
-
-ResultT = TypeVar("ResultT", TrainingResult, OffloadChanges)
-
-
-class PointResult(CachedResult):
-    result: TrainingResult | OffloadChanges
-
-
-def fingerprint(point: Point) -> str:
-    modules = (point.job.__module__, "simulator.costs", *point.design.modules)
-    texts = (each.model_dump_json() for each in (point, Network(), Hosts()))
-    hasher = hashlib.sha256(" ".join([digest_of(point.design.program, modules), *texts]).encode())
-    if isinstance(point, TrainingPoint) and point.job.data.file is not None:
-        hasher.update(point.job.data.file.read_bytes())
-    return hasher.hexdigest()[:16]
-
-
-def run_point(point_json: str) -> str:
-    """Run a point, given as JSON, and return its result as JSON."""
-    point = _POINT.validate_json(point_json)
-    return PointResult(fingerprint=fingerprint(point), result=point.run()).model_dump_json()
-
-
-def run_points(
-    result_class: type[ResultT], points: Sequence[Point], folder: Path, scheduler: str | None, processes: int,
-    progress: TaskProgress,
-) -> list[ResultT]:  # fmt: skip
-    """Run points, or take their results from `folder`/points."""
-    tasks = [
-        Task(each.name, folder / "points" / f"{each.name}.json", fingerprint(each), each.model_dump_json())
-        for each in points
-    ]
-    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
-    return [each.result for each in results if isinstance(each.result, result_class)]
+def _defaults() -> Iterator[bytes]:
+    yield from (settings().model_dump_json().encode() for settings in (Network, HostCosts))

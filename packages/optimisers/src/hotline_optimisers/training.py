@@ -17,7 +17,7 @@ from foundation.designs import collect, hotset, none
 from foundation.designs.interface import Arm, Design
 from foundation.optimisers import Adagrad, TableOptimiser
 from foundation.settings import Strict
-from hosts.config import Collection, RunSettings, WorkerCost
+from hosts.config import CollectionSettings, RunSettings, WorkerCost
 from hosts.model import LogisticRegression, Model
 from hosts.model.hyperparameters import chance_loss
 from hosts.model.logistic import GRADIENT_SCALE, SCALE
@@ -25,7 +25,7 @@ from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from hotline_optimisers import dlrm
 from hotline_optimisers.ratings import ratings_trace
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.training import LossCurve, make_network, train_closed_loop
 from simulator.world import SimulatedNetwork
 
@@ -36,7 +36,7 @@ _SEED = 1
 _LAST_SHARE = 0.2  # share of the mini-batches whose mean loss is `last_loss`
 
 
-class Placement(NamedTuple):
+class TrainingPlacement(NamedTuple):
     """The design and the arm of a way to train."""
 
     design: Design
@@ -45,11 +45,11 @@ class Placement(NamedTuple):
     has_optimiser: bool = False
 
 
-PLACEMENTS: dict[Way, Placement] = {
-    "sgd": Placement(none.DESIGN, none.NONE),
-    "sgd-hotset": Placement(hotset.DESIGN, hotset.OFFLOAD, has_hot_set=True),
-    "adagrad": Placement(none.DESIGN, none.NONE, has_optimiser=True),
-    "collect": Placement(collect.DESIGN, collect.COLLECT, has_hot_set=True, has_optimiser=True),
+PLACEMENTS: dict[Way, TrainingPlacement] = {
+    "sgd": TrainingPlacement(none.DESIGN, none.NONE),
+    "sgd-hotset": TrainingPlacement(hotset.DESIGN, hotset.OFFLOAD, has_hot_set=True),
+    "adagrad": TrainingPlacement(none.DESIGN, none.NONE, has_optimiser=True),
+    "collect": TrainingPlacement(collect.DESIGN, collect.COLLECT, has_hot_set=True, has_optimiser=True),
 }
 
 
@@ -68,7 +68,7 @@ class Data(Strict):
     rows: tuple[int, ...] = dlrm.ROWS
 
 
-class Training(Strict):
+class OptimiserTraining(Strict):
     """A training on a part of the data: the first `steps` of each worker tune, the next are for reporting."""
 
     data: Data
@@ -76,7 +76,7 @@ class Training(Strict):
     learning_rate: float
     steps: int
     is_tuning: bool
-    budget: Collection | None = None
+    budget: CollectionSettings | None = None
     """Bound of staleness and share of the servers' time in design `collect`; None in other designs."""
 
 
@@ -89,7 +89,7 @@ class Ages(Strict):
     """Share of values that were older than the bound."""
 
 
-class TrainingResult(Strict):
+class OptimiserTrainingResult(Strict):
     chance_loss: float
     keys_per_step: float
     hot_share: float
@@ -149,7 +149,7 @@ def _count_updates(trace: Trace, steps: range) -> NDArray[np.int64]:
     return counts
 
 
-def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
+def train(job: OptimiserTraining, network: Network, costs: HostCosts) -> OptimiserTrainingResult:
     """Train from zero; workers start together, and each begins a step when its previous step ends."""
     data, placement = load(job.data, job.steps), PLACEMENTS[job.way]
     trace = data.trace
@@ -169,7 +169,7 @@ def train(job: Training, network: Network, costs: Hosts) -> TrainingResult:
     steps = range(0, job.steps) if job.is_tuning else range(job.steps, 2 * job.steps)
     result = train_closed_loop(simulated_network, trace, models, costs, steps, [WorkerCost()] * WORKERS)
     losses = result.counted_losses[np.argsort(result.counted_end_times, kind="stable")]
-    return TrainingResult(
+    return OptimiserTrainingResult(
         chance_loss=chance_loss(trace.samples),
         keys_per_step=trace.lanes / (WORKERS * trace.steps),
         hot_share=data.hot_share,

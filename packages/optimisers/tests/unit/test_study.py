@@ -10,26 +10,26 @@ import pytest
 from analysis.figures.files import draw
 from analysis.page.plots import plot
 from experiment.config import WorkloadShape
-from hosts.config import Collection
+from hosts.config import CollectionSettings
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers.figures import figures_of
-from hotline_optimisers.numbers import Numbers, run_plan
+from hotline_optimisers.numbers import OptimiserNumbers, run_plan
 from hotline_optimisers.offload import Offload, simulate_changes
 from hotline_optimisers.page import tables_of
-from hotline_optimisers.plan import ARMS, BUDGETS, Plan
-from hotline_optimisers.training import Data, Training, TrainingResult, train
-from simulator import task_cache
+from hotline_optimisers.plan import ARMS, BUDGETS, OptimiserPlan
+from hotline_optimisers.training import Data, OptimiserTraining, OptimiserTrainingResult, train
+from simulator import study
 
 SHAPE = WorkloadShape(parameters=30_000, hot_parameters=600, keys_per_step=300)
 CLICKS = Data(name="clicks", hot_keys=600, shape=SHAPE)
-SMALL = Plan(
+SMALL = OptimiserPlan(
     {"clicks": 40, "ratings": 40, "dlrm": 40}, (0.3, 0.6), 60, factors=(0.5, 1.0), shape=SHAPE,
     rows=(5, 40, 300), block_ms=60, calibration_s=0.05,
 )  # fmt: skip
 
 
-def trained(way: str, rate: float, budget: Collection | None = None) -> TrainingResult:
-    job = Training.model_validate(
+def trained(way: str, rate: float, budget: CollectionSettings | None = None) -> OptimiserTrainingResult:
+    job = OptimiserTraining.model_validate(
         dict(data=CLICKS, way=way, learning_rate=rate, steps=400, is_tuning=False, budget=budget)
     )
     return train(job, make_network(10.0), host_costs("measured"))
@@ -38,7 +38,7 @@ def trained(way: str, rate: float, budget: Collection | None = None) -> Training
 def test_staleness_costs_loss_and_saves_servers_time() -> None:
     servers = trained("adagrad", 0.2)
     often, seldom = (
-        trained("collect", 0.2, Collection(staleness_ms=ms, share_of_server=share))
+        trained("collect", 0.2, CollectionSettings(staleness_ms=ms, share_of_server=share))
         for ms, share in ((5, 0.5), (1000, 0.002))
     )
     assert servers.ages is None and often.ages is not None and seldom.ages is not None
@@ -56,7 +56,7 @@ def test_sgd_adds_alike_at_servers_and_in_the_switch() -> None:
 
 
 def test_servers_collect_though_all_keys_are_in_the_switch() -> None:
-    job = Training(
+    job = OptimiserTraining(
         data=Data(name="dlrm", batch=8, rows=(5, 40)), way="collect", learning_rate=0.1, steps=60,
         is_tuning=True, budget=BUDGETS[0],
     )  # fmt: skip
@@ -69,7 +69,7 @@ def test_a_larger_budget_costs_servers_time_and_keeps_values_young() -> None:
     few, many = (
         simulate_changes(
             Offload(
-                hit_share=0.5, budget=Collection(staleness_ms=ms, share_of_server=share), steps=100,
+                hit_share=0.5, budget=CollectionSettings(staleness_ms=ms, share_of_server=share), steps=100,
                 shape=SHAPE, block_ms=200, calibration_s=0.05,
             )
         )
@@ -83,23 +83,23 @@ def test_a_larger_budget_costs_servers_time_and_keeps_values_young() -> None:
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Numbers]:
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OptimiserNumbers]:
     """Return those of a small plan, whose points are run in this process."""
 
     def run_on_this_machine(function, texts, *_):  # type: ignore[no-untyped-def]
         yield from enumerate(function(*arguments) for arguments in texts)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(task_cache, "run_in_parallel", run_on_this_machine)
+        patched.setattr(study, "run_in_parallel", run_on_this_machine)
         folder: Path = tmp_path_factory.mktemp("optimisers")
         found = run_plan(SMALL, None, folder, None, 1, lambda *_: None)
-        patched.setattr(task_cache, "run_in_parallel", None)
+        patched.setattr(study, "run_in_parallel", None)
         # Cached results are used again.
         assert run_plan(SMALL, None, folder, None, 1, lambda *_: None) == found
         yield found
 
 
-def test_each_curve_has_the_learning_rate_with_the_least_loss(numbers: Numbers) -> None:
+def test_each_curve_has_the_learning_rate_with_the_least_loss(numbers: OptimiserNumbers) -> None:
     assert [(each.data, each.label) for each in numbers.curves] == [
         (data, arm.label) for data in ("clicks", "dlrm") for arm in ARMS
     ]
@@ -109,7 +109,7 @@ def test_each_curve_has_the_learning_rate_with_the_least_loss(numbers: Numbers) 
         assert curve.result.last_loss < 0.75
 
 
-def test_figures_and_tables_have_all_points(numbers: Numbers) -> None:
+def test_figures_and_tables_have_all_points(numbers: OptimiserNumbers) -> None:
     losses, offload_map = figures_of(numbers)
     assert [panel.x.title if panel.x else "" for panel in losses.panels] == [
         "ms, simulated", "mini-batches of all workers"
@@ -124,7 +124,7 @@ def test_figures_and_tables_have_all_points(numbers: Numbers) -> None:
     assert [len(table.rows) for table in tables] == [len(ARMS), len(ARMS), 2 * len(BUDGETS)]
 
 
-def test_panels_with_own_axes_have_them_on_paper_and_page(numbers: Numbers) -> None:
+def test_panels_with_own_axes_have_them_on_paper_and_page(numbers: OptimiserNumbers) -> None:
     losses, _ = figures_of(numbers)
     axes = draw(losses).axes
     assert [axis.get_xlabel() for axis in axes] == ["ms, simulated", "mini-batches of all workers"] * 2

@@ -68,8 +68,8 @@ def run_map(
     quick: bool, into: Path | None, data: Path | None, columns: str | None, batch: int, skip_bad: bool
 ) -> None:
     """Draw the map of when offload pays, with your data on it."""
+    from hotline_paper.costs import read_measured
     from hotline_paper.map import marker_of
-    from hotline_paper.measured import read_measured
     from hotline_paper.plan import map_stages
     from hotline_paper.report import write_map
     from hotline_paper.stages import result_path

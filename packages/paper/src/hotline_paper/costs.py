@@ -2,20 +2,28 @@
 
 The CPU time per step of servers and workers, and the time of an operation, are sums of a cost per RPC that a
 server answers, per RPC that the switch answers, and per key. The fit minimizes relative squared errors, with
-costs of at least 0. The error is measured by predicting each run from the others.
+costs of at least 0. The error is measured by predicting each run from the others. `MeasuredRun` is
+a run on this machine, as read from its folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 from scipy.optimize import nnls
 
 from analysis.figures.model import Values
-from hotline_paper.measured import MeasuredRun
-from hotline_paper.packing import Packing
+from analysis.record import AnalysisError, RunRecord, read_record
+from analysis.statistics import Comparison
+from analysis.summary import LoadSummary, Summary, read_summary
+from experiment.config import Config
+from foundation.designs.hotset import OFFLOAD
+from foundation.settings import first_error
+from hotline_paper.packing import MeanPacking
 
 METRICS = {
     "servers": "ps_cpu_us_per_step",
@@ -27,8 +35,36 @@ _OPERATIONS_PER_STEP = 2  # a pull and a push
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    folder: Path
+    record: RunRecord
+    summary: Summary
+    config: Config
+
+    @property
+    def load(self) -> LoadSummary:
+        # Short runs have one load; of others, the first is shown.
+        return next(iter(self.summary.loads.values()))
+
+    def difference(self, metric: str) -> Comparison:
+        comparison = self.load.differences.get(OFFLOAD.name, {}).get(metric)
+        if comparison is None or comparison.ratio is None:
+            raise AnalysisError(f"{self.folder}: {metric} of arm {OFFLOAD.name} was not measured")
+        return comparison
+
+
+def read_measured(folder: Path) -> MeasuredRun:
+    record = read_record(folder)
+    try:
+        config = Config.model_validate(record.config)
+    except ValidationError as error:
+        raise AnalysisError(f"{folder}: {first_error(error)}") from error
+    return MeasuredRun(folder, record, read_summary(folder), config)
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    packing: Packing
+    packing: MeanPacking
     without_offload: dict[str, float]  # µs by quantity
     with_offload: dict[str, float]  # µs by quantity
 
@@ -36,7 +72,7 @@ class MeasuredPoint:
         return self.with_offload[quantity] / self.without_offload[quantity]
 
 
-def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
+def measured_point(run: MeasuredRun, packing: MeanPacking) -> MeasuredPoint:
     comparisons = {quantity: run.difference(metric) for quantity, metric in METRICS.items()}
     return MeasuredPoint(
         packing,
@@ -46,23 +82,23 @@ def measured_point(run: MeasuredRun, packing: Packing) -> MeasuredPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class RpcCosts:
     """Costs of each quantity, in µs: [RPC at a server, RPC at the switch only, key]."""
 
     by_quantity: dict[str, Values]
 
     @staticmethod
-    def fit(points: Sequence[MeasuredPoint]) -> Costs:
+    def fit(points: Sequence[MeasuredPoint]) -> RpcCosts:
         """Fit costs to at least two runs, since each run has two measurements and there are three costs."""
-        return Costs({quantity: _fit(points, quantity) for quantity in METRICS})
+        return RpcCosts({quantity: _fit(points, quantity) for quantity in METRICS})
 
-    def ratio(self, quantity: str, packing: Packing) -> float:
+    def ratio(self, quantity: str, packing: MeanPacking) -> float:
         baseline, offload = _features(packing) @ self.by_quantity[quantity]
         return float(offload / baseline)
 
 
 def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
-    costs_without_point = [Costs.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
+    costs_without_point = [RpcCosts.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
 
     def errors(quantity: str) -> list[float]:
         return [
@@ -73,7 +109,7 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
     return {quantity: float(np.median(errors(quantity))) for quantity in METRICS}
 
 
-def _features(packing: Packing) -> Values:
+def _features(packing: MeanPacking) -> Values:
     """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload: [2, 3]."""
     at_servers, at_switch = packing.server_rpcs_with_offload, packing.rpcs_with_offload
     features = [[packing.rpcs, 0.0, packing.keys], [at_servers, at_switch - at_servers, packing.keys]]

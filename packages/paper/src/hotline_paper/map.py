@@ -12,9 +12,15 @@ import numpy as np
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series
 from foundation.logs.access.block import ReadOptions
 from hosts.workload import files
-from hotline_paper.costs import METRICS, Costs, MeasuredPoint, measured_point, prediction_errors
-from hotline_paper.measured import MeasuredRun
-from hotline_paper.packing import TOP_SHARE, Packing, pack_shape, pack_trace, skew_of
+from hotline_paper.costs import (
+    METRICS,
+    MeasuredPoint,
+    MeasuredRun,
+    RpcCosts,
+    measured_point,
+    prediction_errors,
+)
+from hotline_paper.packing import TOP_SHARE, MeanPacking, pack_shape, pack_trace, skew_of
 
 SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 KEYS_PER_STEP = (125, 250, 500, 1000, 2000, 4000, 8000)
@@ -52,9 +58,9 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class DataMarker(Marker):
-    packing: Packing
+    packing: MeanPacking
 
-    def changes(self, costs: Costs) -> dict[str, float]:
+    def changes(self, costs: RpcCosts) -> dict[str, float]:
         return {title: relative_change(quantity, self.packing, costs) for quantity, title in TITLES.items()}
 
 
@@ -67,7 +73,7 @@ def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> 
 @dataclass(frozen=True, slots=True)
 class OffloadMap:
     figure: Figure
-    costs: Costs
+    costs: RpcCosts
 
 
 def draw_map(runs: Sequence[MeasuredRun], servers: int, markers: Sequence[Marker] = ()) -> OffloadMap:
@@ -78,11 +84,11 @@ def draw_map(runs: Sequence[MeasuredRun], servers: int, markers: Sequence[Marker
         for run in runs
     ]
     packings = {each: pack_shape(*each, servers) for each in product(SKEWS, KEYS_PER_STEP)}
-    costs = Costs.fit(points)
+    costs = RpcCosts.fit(points)
     return OffloadMap(_figure(runs, points, packings, costs, markers), costs)
 
 
-def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
+def relative_change(quantity: str, packing: MeanPacking, costs: RpcCosts) -> float:
     """Return the change by offload, relative to the value without offload; negative is a gain."""
     if quantity == "packets":
         return packing.server_rpcs_with_offload / packing.rpcs - 1
@@ -92,8 +98,8 @@ def relative_change(quantity: str, packing: Packing, costs: Costs) -> float:
 def _figure(
     runs: Sequence[MeasuredRun],
     points: Sequence[MeasuredPoint],
-    packings: dict[tuple[float, int], Packing],
-    costs: Costs,
+    packings: dict[tuple[float, int], MeanPacking],
+    costs: RpcCosts,
     markers: Sequence[Marker],
 ) -> Figure:
     errors = prediction_errors(points)

@@ -22,7 +22,7 @@ _MEASURED_BATCHES = 60  # mini-batches at the end of the trace whose RPCs are co
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class MeanPacking:
     keys: float  # mean keys of an operation
     hot_share: float  # share of the keys that the switch holds
     rpcs: float
@@ -31,7 +31,7 @@ class Packing:
     server_rpcs_with_offload: float  # RPCs that reach servers
 
 
-def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
+def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:
     batches = len(trace.key_start) - 1
     measured_batches = min(_MEASURED_BATCHES, max(1, batches // 2))
     split = trace.key_start[batches - measured_batches]
@@ -44,7 +44,7 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
     keys = float(np.mean([len(positions) for positions in operations]))
     hot_keys = float(np.mean([np.count_nonzero(is_hot[positions]) for positions in operations]))
     rpcs, _ = _mean_rpcs(trace, servers, hot_keys=None, operations=operations)
-    return Packing(
+    return MeanPacking(
         keys,
         hot_keys / keys,
         rpcs,
@@ -64,7 +64,7 @@ def shape_of(skew: float, keys_per_step: int) -> Shape:
     return Shape("clicks", PARAMETERS, TOP_PARAMETERS, skew, keys_per_step, R1.features_per_sample)
 
 
-def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP_PARAMETERS) -> Packing:
+def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP_PARAMETERS) -> MeanPacking:
     batches = max(_MEASURED_BATCHES, _PROFILE_LANES // keys_per_step) + _MEASURED_BATCHES
     trace = generate(shape_of(skew, keys_per_step), workers=1, steps=batches, seed=1)
     return pack_trace(trace, top_k, servers)

@@ -20,13 +20,13 @@ from analysis.report import (
     paper_table,
     provenance_rows,
 )
-from analysis.wording import Table
+from analysis.wording import ReportTable
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
 from hotline_paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
+from hotline_paper.costs import MeasuredRun, read_measured
 from hotline_paper.map import SERVERS, Marker, OffloadMap, draw_map
-from hotline_paper.measured import MeasuredRun, read_measured
 from hotline_paper.plan import Stage
 from hotline_paper.stages import result_path
 from hotline_paper.sweeps import changes_by_workers, sweeps
@@ -50,12 +50,11 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
         all_figures, key=lambda figure: (not figure.name.startswith("fig-"), figure.name)
     )
     progress("files")
-    return write_report(_page(main_runs, ordered_figures, fig_9, runs), ordered_figures, folder)
+    return write_report(_page(main_runs, fig_9, runs), ordered_figures, folder)
 
 
 def _page(
     main_runs: Sequence[MeasuredRun],
-    ordered_figures: Sequence[Figure],
     fig_9: Figure,
     runs: dict[str, MeasuredRun],
 ) -> Page:
@@ -77,11 +76,10 @@ def _page(
         facts=caveats(is_simulated=False),
         how_to_read=how_to_read(first_run.summary, is_simulated=False),
         glossary=glossary(first_run.summary.run_arms),
-        plots=[plot(figure) for figure in ordered_figures],
     )
 
 
-def slopes(fig_9: Figure) -> Table:
+def slopes(fig_9: Figure) -> ReportTable:
     columns = [(ACTIVITIES[active], arm.name) for active, arm in PANELS]
     rows = [(way, *(_slope(fig_9.facts, (way, *column)) for column in columns)) for way in WAYS]
     header = ("server", *(f"{arm}: {activity}" for activity, arm in columns))
@@ -98,7 +96,7 @@ def _slope(facts: Mapping[Fact, float], key: Fact) -> str:
     return f"{value:,.1f} [{low:,.1f}, {high:,.1f}]"
 
 
-def _run_table(runs: dict[str, MeasuredRun]) -> Table:
+def _run_table(runs: dict[str, MeasuredRun]) -> ReportTable:
     metrics = {
         "pull": "pull_mean",
         "servers' CPU": "ps_cpu_us_per_step",

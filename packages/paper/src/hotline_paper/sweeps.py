@@ -12,8 +12,8 @@ from analysis.record import Block
 from foundation.designs.arms import arms_in_order
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from hotline_paper.costs import METRICS as COST_METRICS
+from hotline_paper.costs import MeasuredRun
 from hotline_paper.map import TITLES
-from hotline_paper.measured import MeasuredRun
 
 METRIC_TITLES = {
     "pull_mean": "mean pull, µs",

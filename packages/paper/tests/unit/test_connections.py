@@ -18,7 +18,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Message
 from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 from hotline_paper.connections.figure import delay_against_connections
-from hotline_paper.connections.settings import ACTIVE_CALLERS, Setting, settings
+from hotline_paper.connections.settings import ACTIVE_CALLERS, ConnectionSetting, settings
 from hotline_paper.connections.waiting import WAYS
 from tests.harness.agents import Agent
 
@@ -110,7 +110,7 @@ def test_every_setting_once() -> None:
     # All call in four arms; of 64 connections some are idle in two.
     assert len(found) == len(set(found)) == 4 * (3 * 4 + 2)
     assert {each.callers for each in found if each.connections == 64} == {ACTIVE_CALLERS, 64}
-    assert Setting("scan", 1, True, BASELINE).callers == 1
+    assert ConnectionSetting("scan", 1, True, BASELINE).callers == 1
 
 
 def measured(rounds: int) -> pl.DataFrame:

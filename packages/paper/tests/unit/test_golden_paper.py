@@ -13,8 +13,8 @@ from analysis.report import write_report
 from foundation.logs.access.block import ReadOptions
 from hotline_paper import map as maps
 from hotline_paper.connections.figure import delay_against_connections
+from hotline_paper.costs import read_measured
 from hotline_paper.map import marker_of
-from hotline_paper.measured import read_measured
 from hotline_paper.plan import Stage
 from hotline_paper.report import slopes, write_map, write_paper
 from hotline_paper.stages import result_path

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hotline_paper import map as maps
-from hotline_paper.costs import METRICS, Costs, MeasuredPoint, prediction_errors
+from hotline_paper.costs import METRICS, MeasuredPoint, RpcCosts, prediction_errors
 from hotline_paper.map import KEYS_PER_STEP, SKEWS, draw_map, relative_change
-from hotline_paper.packing import Packing
+from hotline_paper.packing import MeanPacking
 
 COST = {
     "servers": (10.0, 0.0, 0.1),
@@ -22,10 +22,10 @@ COST = {
 """Costs in µs of an RPC at a server, of one at the switch, of a key."""
 
 
-def packed(skew: float, keys: int) -> Packing:
+def packed(skew: float, keys: int) -> MeanPacking:
     """Return a simple packing that differs by data."""
     rpcs = keys / 32 + 1
-    return Packing(keys, skew, rpcs, rpcs * (1 + skew), rpcs * (1 - skew))
+    return MeanPacking(keys, skew, rpcs, rpcs * (1 + skew), rpcs * (1 - skew))
 
 
 def point(skew: float, keys: int, off: float = 1.0) -> MeasuredPoint:
@@ -43,7 +43,7 @@ POINTS = [point(skew, keys) for skew in (0.1, 0.4, 0.7) for keys in (200, 3000)]
 
 
 def test_known_costs_are_found_and_predict_every_run() -> None:
-    costs = Costs.fit(POINTS)
+    costs = RpcCosts.fit(POINTS)
     for what, known in COST.items():
         assert costs.by_quantity[what] == pytest.approx(known, abs=1e-6)
     assert prediction_errors(POINTS) == pytest.approx(dict.fromkeys(METRICS, 0.0), abs=1e-6)
@@ -53,12 +53,12 @@ def test_known_costs_are_found_and_predict_every_run() -> None:
 
 def test_no_cost_is_negative_and_errors_are_measured() -> None:
     crooked = [*POINTS, point(0.3, 1000, off=2.0)]
-    assert all((costs >= 0).all() for costs in Costs.fit(crooked).by_quantity.values())
+    assert all((costs >= 0).all() for costs in RpcCosts.fit(crooked).by_quantity.values())
     assert all(0 < found < 1 for found in prediction_errors(crooked).values())
 
 
 def test_change_is_a_part_of_what_it_is_without() -> None:
-    costs = Costs.fit(POINTS)
+    costs = RpcCosts.fit(POINTS)
     of = packed(0.5, 640)
     assert relative_change("packets", of, costs) == pytest.approx(-0.5)
     known = 10 * of.rpcs + 0.1 * 640
@@ -86,7 +86,7 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     assert surface.z is not None and surface.z.shape == (len(KEYS_PER_STEP), len(SKEWS))
     for row, keys in enumerate(KEYS_PER_STEP):
         for column, skew in enumerate(SKEWS):
-            expected = relative_change("servers", packed(skew, keys), Costs.fit(POINTS))
+            expected = relative_change("servers", packed(skew, keys), RpcCosts.fit(POINTS))
             assert surface.z[row, column] == pytest.approx(expected, abs=1e-6)
     assert [(float(np.asarray(dot.x)[0]), float(dot.y[0])) for dot in dots[:-1]] == [
         (0.1, 500), (0.1, 3000), (0.7, 500), (0.7, 3000),

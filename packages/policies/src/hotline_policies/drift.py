@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from foundation.compiled import entry_point
-from hotline_policies.log import KEY, PULL, Accesses, Log, count_updates
+from hotline_policies.log import KEY, PULL, Accesses, PolicyLog, count_updates
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 
@@ -21,7 +21,7 @@ _MIN_LEAD_LOSS = 0.02
 """Share of its lead that a top k must lose between the first and the last window to count as drift."""
 
 
-def half_life(log: Log) -> float | None:
+def half_life(log: PolicyLog) -> float | None:
     """Return the steps after which the top k of a window have lost half of their lead; None without drift."""
     # The log is cut into 16 windows. The lead is the share of a window's updates that the top k of another
     # window have, minus the share of k random keys. The lead falls with the time between the windows; the

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.figures.model import DASHES, Axis, Figure, Panel, Series, colour_of
-from hotline_policies.results import Outcome, Study
-from hotline_policies.rules import POLICIES
+from hotline_policies.results import PolicyOutcome, Study
+from hotline_policies.rules import BY_NAME
 
 SHOWN_SIZE = 20_000
 """Size at which shares are drawn over time: the hot set of Pan et al. Fig. 10."""
@@ -28,9 +28,11 @@ def figures_of(study: Study) -> list[Figure]:
     return [*shares, _shares(study, "pulls")] if study.facts.pulls else shares
 
 
-def _series(outcomes: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
+def _series(
+    study: Study, outcomes: Sequence[PolicyOutcome], x: Sequence[float], y: Sequence[float]
+) -> Series:
     name = outcomes[0].policy
-    policy_index = [spec.name for spec in POLICIES].index(name)
+    policy_index = list(dict.fromkeys([*BY_NAME, *study.by_policy])).index(name)
     colour = _BOUND_COLOURS.get(name) or colour_of("", policy_index % _COLOUR_COUNT)
     dash = 0 if name == _OPTIMUM else policy_index // _COLOUR_COUNT % len(DASHES)
     return Series(outcomes[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
@@ -38,7 +40,7 @@ def _series(outcomes: Sequence[Outcome], x: Sequence[float], y: Sequence[float])
 
 def _shares(study: Study, kind: str) -> Figure:
     series = [
-        _series(outcomes, [each.size for each in outcomes], [_share(each, kind) for each in outcomes])
+        _series(study, outcomes, [each.size for each in outcomes], [_share(each, kind) for each in outcomes])
         for outcomes in study.by_policy.values()
     ]
     return Figure(
@@ -53,13 +55,14 @@ def _shares(study: Study, kind: str) -> Figure:
     )
 
 
-def _share(outcome: Outcome, kind: str) -> float:
+def _share(outcome: PolicyOutcome, kind: str) -> float:
     return outcome.pull_share or 0.0 if kind == "pulls" else outcome.share
 
 
 def _moves(study: Study) -> Figure:
     series = [
         _series(
+            study,
             outcomes,
             [max(each.moves_per_thousand, _MIN_MOVES) for each in outcomes],
             [each.share for each in outcomes],
@@ -82,7 +85,7 @@ def _over_time(study: Study) -> Figure:
     size, facts = shown_size(study), study.facts
     first_scored_step, bins = facts.steps - facts.scored_steps, len(next(iter(study.outcomes)).over_time)
     middles = [first_scored_step + (index + 0.5) * facts.scored_steps / bins for index in range(bins)]
-    series = [_series([outcome], middles, outcome.over_time) for outcome in study.at(size).values()]
+    series = [_series(study, [outcome], middles, outcome.over_time) for outcome in study.at(size).values()]
     return Figure(
         "policies-time",
         f"Updates that hit over time, with {size:,} keys",

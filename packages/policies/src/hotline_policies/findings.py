@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from foundation.text import pluralize
 from hotline_policies.figures import shown_size
-from hotline_policies.results import Outcome, Study
+from hotline_policies.results import PolicyOutcome, Study
 
 _MIN_LEAD = 0.01  # lead in share of hits for which a policy is preferred to a fixed top-k
 
@@ -25,7 +25,7 @@ def headline(study: Study) -> str:
     return f"{title}: {best_outcome.share:.1%} of the updates hit{optimum_text}."
 
 
-def _is_feasible(outcome: Outcome) -> bool:
+def _is_feasible(outcome: PolicyOutcome) -> bool:
     return not outcome.is_bound and outcome.follows is not False
 
 

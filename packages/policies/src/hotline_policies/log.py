@@ -27,7 +27,7 @@ _CHUNK = 1 << 18  # accesses read at once
 
 
 @dataclass(frozen=True)
-class Log(Steps):
+class PolicyLog(Steps):
     training_steps: int
     folder: Path | None = None
     """Folder for derived arrays; None keeps them in memory."""
@@ -93,12 +93,12 @@ class Log(Steps):
         return next_access
 
 
-def make_log(batches: Iterable[Sequence[int]], train_share: float = TRAIN_SHARE) -> Log:
+def make_log(batches: Iterable[Sequence[int]], train_share: float = TRAIN_SHARE) -> PolicyLog:
     """Make a log in memory from the updated keys of each step; the first `train_share` of the steps train."""
     steps = [np.asarray(batch, np.uint64) for batch in batches]
     keys, accesses = np.unique(np.concatenate(steps), return_inverse=True)
     starts = np.append(0, np.cumsum([len(step) for step in steps], dtype=np.int64))
-    return Log(
+    return PolicyLog(
         "log", accesses.astype(np.uint32), starts, keys, has_pulls=False, tables=(),
         table_of=np.zeros(len(keys), np.uint16), notes=(),
         training_steps=training_length(len(steps), train_share),
@@ -108,13 +108,13 @@ def make_log(batches: Iterable[Sequence[int]], train_share: float = TRAIN_SHARE)
 def prepare(
     files: Sequence[Path], folder: Path, train_share: float, options: ReadOptions, progress: Progress,
     name: str | None = None,
-) -> Log:  # fmt: skip
+) -> PolicyLog:  # fmt: skip
     """Convert logs of any format, or training sets, to a log on disk; raise `DataError`."""
     steps = read_steps(files, options, folder, progress)
     if len(steps) < 2:
         raise DataError(f"{steps.name}: has one mini-batch; expected at least 2 (--batch sets their size)")
     steps = replace(steps, name=name or steps.name)
-    return Log(**vars(steps), training_steps=training_length(len(steps), train_share), folder=folder)
+    return PolicyLog(**vars(steps), training_steps=training_length(len(steps), train_share), folder=folder)
 
 
 @entry_point

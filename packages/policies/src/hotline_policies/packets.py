@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import RpcCounts, count_operations
 from hosts.keys import KeySpace
-from hotline_policies.log import PULL, Log
+from hotline_policies.log import PULL, PolicyLog
 
 SAMPLE_SIZE = 40  # steps
 _SEED = 1
@@ -33,7 +33,7 @@ class Sample:
     max_keys: int
 
 
-def sample_steps(log: Log) -> Sample:
+def sample_steps(log: PolicyLog) -> Sample:
     section_count = min(SAMPLE_SIZE, log.steps - log.training_steps)
     edges = np.linspace(log.training_steps, log.steps, section_count + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
@@ -51,7 +51,11 @@ def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
 
 
 def rpcs_with_policy(
-    sample: Sample, servers: int, log: Log, sampled_levels: Mapping[int, NDArray[np.uint8]], size_index: int
+    sample: Sample,
+    servers: int,
+    log: PolicyLog,
+    sampled_levels: Mapping[int, NDArray[np.uint8]],
+    size_index: int,
 ) -> RpcMeans:
     # A level is the smallest size that has the key, and larger sizes have it, too.
     hits = {

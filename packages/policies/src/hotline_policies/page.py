@@ -6,11 +6,11 @@ from pathlib import Path
 from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
-from analysis.wording import AnswerText, Span, Table
+from analysis.wording import AnswerText, ReportTable, Span
 from hotline_policies.figures import figures_of, shown_size
 from hotline_policies.findings import findings, headline
 from hotline_policies.results import WRITES_PER_MOVE, Study
-from hotline_policies.rules import POLICIES
+from hotline_policies.rules import BY_NAME, POLICIES, spec_named
 from hotline_policies.table import cells, columns, printed_sizes, write_table
 
 _HOW_TO_READ = (
@@ -27,7 +27,6 @@ _HOW_TO_READ = (
     "that the switch makes itself take no table writes.",
 )
 _GLOSSARY = (
-    *((spec.title, spec.description.replace("`", "")) for spec in POLICIES),
     ("step", "one mini-batch of one worker; its keys are distinct"),
     ("period", "the time after which sets are selected again, and hashed slots are cleared"),
     (
@@ -46,6 +45,7 @@ _GLOSSARY = (
 
 def write_page(study: Study, folder: Path) -> Path:
     figures = figures_of(study)
+    specs = (*POLICIES, *(spec_named(name) for name in study.by_policy if name not in BY_NAME))
     page = Page(
         title="What to keep in the switch",
         plots=[plot(figure) for figure in figures],
@@ -53,7 +53,7 @@ def write_page(study: Study, folder: Path) -> Path:
         provenance=_provenance(study),
         tables=[("Policies", tables_of(study))],
         how_to_read=_HOW_TO_READ,
-        glossary=_GLOSSARY,
+        glossary=(*((spec.title, spec.description.replace("`", "")) for spec in specs), *_GLOSSARY),
     )
     report = write_report(page, figures, folder)
     write_table(study, folder)
@@ -69,7 +69,7 @@ def answer_of(study: Study) -> AnswerText:
     )
 
 
-def tables_of(study: Study) -> list[Table]:
+def tables_of(study: Study) -> list[ReportTable]:
     size = shown_size(study)
     rows = [(each.title, *cells(study, each)) for each in study.at(size).values()]
     table = text_table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
@@ -91,7 +91,7 @@ def _provenance(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def _shares(study: Study) -> Iterator[Table]:
+def _shares(study: Study) -> Iterator[ReportTable]:
     sizes = printed_sizes(study)
     if len(sizes) == 1:
         return

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from hotline_policies.log import PULL, Accesses, Log, make_log
+from hotline_policies.log import PULL, Accesses, PolicyLog, make_log
 from hotline_policies.policy import Levels, PolicySpec
 from nativekit.compile import int64
 from nativekit.records import Ints
@@ -38,7 +38,7 @@ class ReplayResult:
 
 
 def replay(
-    log: Log,
+    log: PolicyLog,
     spec: PolicySpec,
     sizes: Sequence[int],
     period: int,
@@ -90,7 +90,7 @@ def replay(
     )
 
 
-def updates_by_table(log: Log) -> NDArray[np.int64]:
+def updates_by_table(log: PolicyLog) -> NDArray[np.int64]:
     updates = np.zeros((len(log.tables), 1), np.int64)
     for chunk in log.chunks(log.training_accesses, len(log.accesses)) if log.tables else ():
         _tally_tables(updates, np.zeros(len(chunk), np.uint8), chunk, log.table_of)
@@ -99,7 +99,7 @@ def updates_by_table(log: Log) -> NDArray[np.int64]:
 
 def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
     # A first replay of three accesses compiles all functions, so that `cpu_s` has no compilation.
-    log = make_log([[1, 2], [1]])
+    log, spec = make_log([[1, 2], [1]]), spec.stand_in or spec
     policy = spec.make(log, sizes)
     policy.serve(log.accesses, np.empty(len(log.accesses), np.uint8))
     policy.end_period()

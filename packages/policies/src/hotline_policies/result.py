@@ -12,7 +12,7 @@ from hosts.workload.generator import R1, R2
 from hotline_policies.figures import figures_of
 from hotline_policies.generated import LogSpec
 from hotline_policies.page import answer_of, tables_of
-from hotline_policies.results import Settings, Study
+from hotline_policies.results import Study, StudySettings
 from hotline_policies.study import StudyProgress, check_names
 from hotline_policies.study import study as study_of
 
@@ -42,14 +42,14 @@ def study(
     """Compare cache policies on a log, as `hotline policies` does: `study("log.csv", sizes=(100, 1_000))`.
 
     Without files it generates the log `built_in`. The settings are those of
-    `hotline_policies.results.Settings`. Results are cached in the folder `into`. Raises `ConfigError`
+    `hotline_policies.results.StudySettings`. Results are cached in the folder `into`. Raises `ConfigError`
     and `DataError`.
     """
     paths = paths_of(files)
     if bool(paths) == bool(built_in):
         raise DataError(f"expected files or built_in, and not both; got {len(paths)} files, {built_in!r}")
-    study_settings = config_of(Settings, settings)
-    check_names(study_settings.policies)
+    study_settings = config_of(StudySettings, settings)
+    check_names(study_settings.policies, study_settings.sizes[0])
     log_spec = None if built_in is None else _log_spec(built_in, steps, half_life, shift)
     result = study_of(paths, log_spec, study_settings, into, progress)
     return Policies.model_construct(**dict(result))

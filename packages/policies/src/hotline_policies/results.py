@@ -21,7 +21,7 @@ WRITES_PER_S = 749_000.0
 (docs/performance.md)."""
 
 
-class Settings(Strict):
+class StudySettings(Strict):
     sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
     policies: tuple[str, ...] = ()
     train_share: float = TRAIN_SHARE
@@ -49,7 +49,7 @@ class Settings(Strict):
         return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 
-class Facts(Strict):
+class LogFacts(Strict):
     name: str
     updates: int
     pulls: int
@@ -74,7 +74,7 @@ class Facts(Strict):
         return self.steps - self.shift_at
 
 
-class Outcome(Strict):
+class PolicyOutcome(Strict):
     policy: str
     title: str
     size: int
@@ -89,7 +89,7 @@ class Outcome(Strict):
     over_time: tuple[float, ...]  # share of the updates that hit, by section of the scored part
     packed: RpcMeans  # with this policy's keys in the switch
     spared: float  # packets that servers are spared, as a share of those without offload
-    seconds: float  # duration of the scored part at the rate of `Settings`
+    seconds: float  # duration of the scored part at the rate of `StudySettings`
     follows: bool | None  # result of `can_follow`
     updates_per_cpu_s: float  # accesses that the study replayed, per second of its CPU time
     table_hits: tuple[int, ...] = ()
@@ -118,20 +118,20 @@ class Outcome(Strict):
 
 
 class Study(Strict):
-    facts: Facts
-    settings: Settings
-    outcomes: tuple[Outcome, ...]
+    facts: LogFacts
+    settings: StudySettings
+    outcomes: tuple[PolicyOutcome, ...]
 
     @property
     def training_steps(self) -> int:
         return self.facts.steps - self.facts.scored_steps
 
     @cached_property
-    def by_policy(self) -> dict[str, list[Outcome]]:
+    def by_policy(self) -> dict[str, list[PolicyOutcome]]:
         names = dict.fromkeys(each.policy for each in self.outcomes)
         return {name: [each for each in self.outcomes if each.policy == name] for name in names}
 
-    def at(self, size: int) -> dict[str, Outcome]:
+    def at(self, size: int) -> dict[str, PolicyOutcome]:
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}
 
 

@@ -9,6 +9,7 @@ from tempfile import mkdtemp
 
 from pydantic import ValidationError
 
+from controller.hotset.rules import module_of_rule
 from foundation.compiled import sources
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError, reason_of
@@ -18,12 +19,12 @@ from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 from hotline_policies.drift import half_life, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
-from hotline_policies.log import PULL, Log, prepare
+from hotline_policies.log import PULL, PolicyLog, prepare
 from hotline_policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
 from hotline_policies.policy import PolicySpec
 from hotline_policies.replay import PULLS, UPDATES, replay, updates_by_table
-from hotline_policies.results import Facts, Outcome, Settings, Study, can_follow
-from hotline_policies.rules import BY_NAME, POLICIES
+from hotline_policies.results import LogFacts, PolicyOutcome, Study, StudySettings, can_follow
+from hotline_policies.rules import POLICIES, rule_of, spec_named
 
 StudyProgress = Callable[[str, int, int], None]  # activity, work done and total
 _MIN_CPU_S = 1e-9  # resolution of the clock
@@ -32,12 +33,16 @@ _COMPILING = 0  # reported instead of a number of accesses while a replay compil
 
 class _CachedPart(Strict):
     fingerprint: str
-    outcomes: tuple[Outcome, ...] = ()
-    facts: Facts | None = None
+    outcomes: tuple[PolicyOutcome, ...] = ()
+    facts: LogFacts | None = None
 
 
 def study(
-    files: Sequence[Path], log_spec: LogSpec | None, settings: Settings, folder: Path, progress: StudyProgress
+    files: Sequence[Path],
+    log_spec: LogSpec | None,
+    settings: StudySettings,
+    folder: Path,
+    progress: StudyProgress,
 ) -> Study:
     """Study update logs or training sets, or a generated log, and cache the results in `folder`.
 
@@ -46,12 +51,13 @@ def study(
     fingerprint = _fingerprint(files, log_spec, settings)
     runs = list(_runs(settings))
     facts, outcomes_by_run = _read_cached(folder / "facts.json", fingerprint).facts, {}
+    fingerprint_of = {spec.name: _fingerprint_of_policy(spec, fingerprint) for spec, _ in runs}
     for spec, sizes in runs:
-        if outcomes := _read_cached(_file_of(folder, spec, sizes), fingerprint).outcomes:
+        if outcomes := _read_cached(_file_of(folder, spec, sizes), fingerprint_of[spec.name]).outcomes:
             outcomes_by_run[spec.name, sizes] = outcomes
     remaining = [(spec, sizes) for spec, sizes in runs if (spec.name, sizes) not in outcomes_by_run]
 
-    def complete(scratch: Path) -> Facts:
+    def complete(scratch: Path) -> LogFacts:
         log = _read_log(files, log_spec, settings, scratch, progress)
         sample = sample_steps(log)
         log_facts = facts or _make_facts(log, log_spec, sample, settings)
@@ -60,7 +66,8 @@ def study(
             report_progress = _replay_progress(log, index, remaining, progress)
             outcomes = tuple(_replay_outcomes(log, spec, sizes, sample, log_facts, settings, report_progress))
             _write_cached(
-                _file_of(folder, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
+                _file_of(folder, spec, sizes),
+                _CachedPart(fingerprint=fingerprint_of[spec.name], outcomes=outcomes),
             )
             outcomes_by_run[spec.name, sizes] = outcomes
         return log_facts
@@ -75,27 +82,31 @@ def study(
     return result
 
 
-def _runs(settings: Settings) -> Iterator[tuple[PolicySpec, tuple[int, ...]]]:
-    for spec in POLICIES:
-        if not settings.policies or spec.name in settings.policies:
-            yield from (
-                [(spec, settings.sizes)] if spec.one_pass else [(spec, (size,)) for size in settings.sizes]
-            )
+def _runs(settings: StudySettings) -> Iterator[tuple[PolicySpec, tuple[int, ...]]]:
+    for spec in _specs(settings.policies):
+        yield from [(spec, settings.sizes)] if spec.one_pass else [(spec, (size,)) for size in settings.sizes]
 
 
-def check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if name not in BY_NAME:
-            raise DataError(f"{name!r} is no policy; expected one of {', '.join(BY_NAME)}")
+def _specs(names: Sequence[str]) -> list[PolicySpec]:
+    """Return the policies of these names, or all built-in ones; rules of users come last."""
+    built_in = [spec for spec in POLICIES if not names or spec.name in names]
+    return built_in + [spec for spec in map(spec_named, dict.fromkeys(names)) if spec not in POLICIES]
+
+
+def check_names(names: Sequence[str], size: int) -> None:
+    """Raise `DataError` for an unknown policy, and `RuleError` for a rule that cannot start."""
+    for spec in _specs(names):
+        if spec.check is not None:
+            spec.check(size)
 
 
 def _read_log(
     files: Sequence[Path],
     log_spec: LogSpec | None,
-    settings: Settings,
+    settings: StudySettings,
     scratch: Path,
     progress: StudyProgress,
-) -> Log:
+) -> PolicyLog:
     def progress_of(activity: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(activity, done, total)
 
@@ -117,7 +128,7 @@ def log_name(log_spec: LogSpec) -> str:
 
 
 def _replay_progress(
-    log: Log, index: int, runs: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
+    log: PolicyLog, index: int, runs: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
 ) -> Callable[[int], None]:
     def length(spec: PolicySpec) -> int:
         return len(log.accesses) - (0 if spec.warms_up else log.training_accesses)
@@ -136,9 +147,11 @@ def _replay_progress(
     return report_progress
 
 
-def _make_facts(log: Log, log_spec: LogSpec | None, sample: Sample, settings: Settings) -> Facts:
+def _make_facts(
+    log: PolicyLog, log_spec: LogSpec | None, sample: Sample, settings: StudySettings
+) -> LogFacts:
     pulls = sum(int((chunk >= PULL).sum()) for chunk in log.chunks(log.training_accesses, len(log.accesses)))
-    return Facts(
+    return LogFacts(
         name=log.name,
         updates=len(log.accesses) - log.training_accesses - pulls,
         pulls=pulls,
@@ -156,9 +169,9 @@ def _make_facts(log: Log, log_spec: LogSpec | None, sample: Sample, settings: Se
 
 
 def _replay_outcomes(
-    log: Log, spec: PolicySpec, sizes: Sequence[int], sample: Sample, facts: Facts, settings: Settings,
-    progress: Callable[[int], None],
-) -> Iterator[Outcome]:  # fmt: skip
+    log: PolicyLog, spec: PolicySpec, sizes: Sequence[int], sample: Sample, facts: LogFacts,
+    settings: StudySettings, progress: Callable[[int], None],
+) -> Iterator[PolicyOutcome]:  # fmt: skip
     progress(_COMPILING)
     result = replay(log, spec, sizes, facts.period, sample.steps, progress)
     seconds = facts.scored_steps / settings.rate
@@ -167,7 +180,7 @@ def _replay_outcomes(
         installs, evictions = (int(moves) for moves in result.moves[:, size_index])
         over_time = tuple((hits[:, UPDATES] / result.accesses[:, UPDATES]).tolist())
         rpcs = rpcs_with_policy(sample, settings.servers, log, result.sampled_levels, size_index)
-        yield Outcome(
+        yield PolicyOutcome(
             policy=spec.name,
             title=spec.title,
             size=size,
@@ -190,7 +203,7 @@ def _replay_outcomes(
         )
 
 
-def _steps_to_follow(over_time: Sequence[float], facts: Facts) -> int | None:
+def _steps_to_follow(over_time: Sequence[float], facts: LogFacts) -> int | None:
     if facts.steps_after_shift is None:
         return None
     shift = (facts.scored_steps - facts.steps_after_shift) / facts.scored_steps
@@ -202,7 +215,7 @@ def _file_of(folder: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
     return folder / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
 
 
-def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Settings) -> str:
+def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: StudySettings) -> str:
     """Return a digest of the data, the settings except the choice of policies, and the code."""
     texts = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(log_spec)]
     for file in expand(files):
@@ -213,6 +226,15 @@ def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Sett
         texts.append(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}")
     code = b"".join(source.read_bytes() for source in sources(__name__))
     return hashlib.sha256("\n".join(texts).encode() + code).hexdigest()
+
+
+def _fingerprint_of_policy(spec: PolicySpec, fingerprint: str) -> str:
+    """Return the fingerprint of a study's part, which for a user's rule includes the rule's code."""
+    reference = rule_of(spec)
+    if reference is None:
+        return fingerprint
+    code = b"".join(source.read_bytes() for source in sources(module_of_rule(reference)))
+    return hashlib.sha256(fingerprint.encode() + code).hexdigest()
 
 
 def _read_cached(file: Path, fingerprint: str) -> _CachedPart:

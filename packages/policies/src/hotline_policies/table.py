@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from foundation.logs.parts import atomic_path
-from hotline_policies.results import Outcome, Study
+from hotline_policies.results import PolicyOutcome, Study
 
 _COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
 _SHIFT_COLUMN = "steps to follow"
@@ -25,7 +25,7 @@ def columns(study: Study) -> tuple[str, ...]:
     return _COLUMNS if study.facts.steps_after_shift is None else (*_COLUMNS, _SHIFT_COLUMN)
 
 
-def cells(study: Study, outcome: Outcome) -> list[str]:
+def cells(study: Study, outcome: PolicyOutcome) -> list[str]:
     texts = [
         f"{outcome.share:.1%}",
         f"{outcome.spared:.1%}",

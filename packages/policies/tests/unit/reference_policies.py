@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.selection import Rates, Rule, choose, smooth_rates, sum_by_key
+from controller.hotset.selection import Rates, SwapRule, choose, smooth_rates, sum_by_key
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
-from hotline_policies.log import Log
-from hotline_policies.rules import heavy_keeper, lfu, look_ahead, s3_fifo, sketch, space_saving, tinylfu
-from hotline_policies.rules.sketch import hash_key, to_bucket
+from hotline_policies.log import PolicyLog
+from hotline_policies.rules import counters, frequency, future, hashed, queues
+from hotline_policies.rules.hashed import hash_key, to_bucket
 from nativekit.plain import plain
 
 plain_hash = plain(hash_key)
@@ -29,7 +29,7 @@ def bucket_of(key: int, seed: int, size: int) -> int:
 class ReferenceCache(ABC):
     """A policy of `size` keys that counts its installs and evictions."""
 
-    log: Log
+    log: PolicyLog
     size: int
     installs: int = 0
     evictions: int = 0
@@ -82,7 +82,7 @@ class Lfu(ReferenceCache):
         self.installs += not before
         position = sum(count <= before + 1 for count, _ in self.cached)
         self.cached.insert(position, (before + 1, key))
-        if lfu.MAX_MEAN_COUNT * self.size < sum(count for count, _ in self.cached):
+        if frequency.MAX_MEAN_COUNT * self.size < sum(count for count, _ in self.cached):
             self.cached = [(max(count // 2, 1), each) for count, each in self.cached]
         return bool(before)
 
@@ -92,16 +92,16 @@ class Sketched:
 
     def __init__(self, size: int) -> None:
         self.size, self.accesses = size, 0
-        self.rows: list[Counter[int]] = [Counter() for _ in range(sketch.ROWS)]
+        self.rows: list[Counter[int]] = [Counter() for _ in range(hashed.SKETCH_ROWS)]
 
     def _places(self, key: int) -> list[int]:
-        return [bucket_of(key, row, 4 * self.size) for row in range(sketch.ROWS)]
+        return [bucket_of(key, row, 4 * self.size) for row in range(hashed.SKETCH_ROWS)]
 
     def note(self, key: int) -> None:
         for row, place in zip(self.rows, self._places(key), strict=True):
-            row[place] = min(row[place] + 1, sketch.MAX_COUNT)
+            row[place] = min(row[place] + 1, hashed.MAX_COUNT)
         self.accesses += 1
-        if self.accesses % (sketch.ACCESSES_PER_KEY * self.size) == 0:
+        if self.accesses % (hashed.ACCESSES_PER_KEY * self.size) == 0:
             self.rows = [Counter({place: n // 2 for place, n in row.items()}) for row in self.rows]
 
     def estimate(self, key: int) -> int:
@@ -126,7 +126,7 @@ class WTinyLfu(ReferenceCache):
     def __post_init__(self) -> None:
         self.sketch = Sketched(self.size)
         self.window, self.probation, self.protected = list[int](), list[int](), list[int]()
-        self.capacities = tinylfu.capacities(self.size)
+        self.capacities = frequency.segment_capacities(self.size)
 
     def serve(self, key: int) -> bool:
         self.sketch.note(key)
@@ -185,7 +185,7 @@ class FirstCome(ReferenceCache):
 
 
 @dataclass
-class PeriodicSet(ReferenceCache):
+class ReferencePeriodicSet(ReferenceCache):
     """A set selected at the end of a period, whose new keys are installed with their next access."""
 
     pending: set[int] = field(default_factory=set)
@@ -209,12 +209,12 @@ class PeriodicSet(ReferenceCache):
 
 
 @dataclass
-class SpaceSaving(PeriodicSet):
+class SpaceSaving(ReferencePeriodicSet):
     counters: list[tuple[int, int]] = field(default_factory=list)
 
     def count(self, key: int) -> None:
         found = next((each for each in self.counters if each[1] == key), None)
-        if found is None and len(self.counters) == space_saving.COUNTERS_PER_KEY * self.size:
+        if found is None and len(self.counters) == counters.COUNTERS_PER_KEY * self.size:
             found = self.counters[0]
         if found is not None:
             self.counters.remove(found)
@@ -227,19 +227,19 @@ class SpaceSaving(PeriodicSet):
 
 
 @dataclass
-class HeavyKeeper(PeriodicSet):
+class HeavyKeeper(ReferencePeriodicSet):
     draws: int = 0
     cells: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, key: int) -> None:
-        for row in range(heavy_keeper.ROWS):
+        for row in range(counters.CELL_ROWS):
             cell = row, bucket_of(key, 18 + row, self.size)
             stored, count = self.cells.get(cell, (key, 0))
             if stored == key:
                 self.cells[cell] = key, count + 1
                 continue
             self.draws += 1
-            if plain_hash(self.draws, 32) < int(2**31 * heavy_keeper.BASE**-count):
+            if plain_hash(self.draws, 32) < int(2**31 * counters.BASE**-count):
                 self.cells[cell] = (stored, count - 1) if count > 1 else (key, 1)
 
     def end_period(self) -> None:
@@ -251,7 +251,7 @@ class HeavyKeeper(PeriodicSet):
 
 
 @dataclass
-class Window(PeriodicSet):
+class ReferenceWindow(ReferencePeriodicSet):
     """`hotline follow`'s rule over keys, called as its follower calls it."""
 
     counts: Counter[int] = field(default_factory=Counter)
@@ -268,7 +268,7 @@ class Window(PeriodicSet):
         counts = np.array([self.counts[key] for key in keys], np.int64)
         self.rates = smooth_rates(self.rates, sum_by_key(self.log.keys[keys], counts))
         hot = self.log.keys[np.array(self.selected, np.int64)]
-        change = choose(self.rates, hot, Rule(self.size), [SLOTS] * LANES)
+        change = choose(self.rates, hot, SwapRule(self.size), [SLOTS] * LANES)
         self.selected = np.searchsorted(
             self.log.keys, np.array(change.apply_to(hot.tolist()), np.uint64)
         ).tolist()
@@ -358,7 +358,7 @@ class Sieve(ReferenceCache):
 @dataclass
 class S3Fifo(ReferenceCache):
     def __post_init__(self) -> None:
-        self.places, self.main_places, self.ghost_places = s3_fifo.capacities(self.size)
+        self.places, self.main_places, self.ghost_places = queues.queue_capacities(self.size)
         self.small: dict[int, int] = {}
         self.main: dict[int, int] = {}
         self.ghost: list[int] = []
@@ -386,7 +386,7 @@ class S3Fifo(ReferenceCache):
     def evict_small(self) -> None:
         for key, count in list(self.small.items()):
             del self.small[key]
-            if count < s3_fifo.MIN_ACCESSES_TO_MAIN:
+            if count < queues.MIN_ACCESSES_TO_MAIN:
                 self.ghost = [*self.ghost, key][-self.ghost_places :] if self.ghost_places else []
                 self.evictions += 1
                 return
@@ -528,7 +528,7 @@ class LookAhead(ReferenceCache):
 
     def known_next(self, key: int) -> int | None:
         step = int(np.searchsorted(self.log.starts, self.at - 1, side="right")) - 1
-        end = int(self.log.starts[min(step + 1 + look_ahead.STEPS, self.log.steps)])
+        end = int(self.log.starts[min(step + 1 + future.KNOWN_STEPS, self.log.steps)])
         coming = self.log.accesses[self.at : end].tolist()
         return coming.index(key) if key in coming else None
 
@@ -558,7 +558,7 @@ class LookAhead(ReferenceCache):
 REFERENCES: dict[str, type[ReferenceCache]] = {
     "belady": Optimum,
     "top-k": Fixed,
-    "window": Window,
+    "window": ReferenceWindow,
     "tinylfu": TinyLfu,
     "w-tinylfu": WTinyLfu,
     "lfu": Lfu,

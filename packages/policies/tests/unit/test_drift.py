@@ -13,13 +13,13 @@ from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import Shape
 from hotline_policies.drift import half_life, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
-from hotline_policies.log import Log, make_log, prepare
+from hotline_policies.log import PolicyLog, make_log, prepare
 
 SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
 WITHOUT_DRIFT = LogSpec(SHAPE, 2_000)
 
 
-def written(spec: LogSpec, folder: Path) -> tuple[Log, pl.DataFrame]:
+def written(spec: LogSpec, folder: Path) -> tuple[PolicyLog, pl.DataFrame]:
     parts = write_parts(spec, folder, lambda done, total: None)
     log = prepare(parts, folder, 0.5, ReadOptions(), lambda done, total: None)
     return log, pl.concat(pl.read_parquet(part) for part in parts)

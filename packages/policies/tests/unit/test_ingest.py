@@ -11,11 +11,11 @@ import pytest
 from foundation.errors import DataError
 from foundation.logs.access import steps
 from foundation.logs.access.block import ReadOptions
-from hotline_policies.log import Log, prepare
+from hotline_policies.log import PolicyLog, prepare
 from tests.harness.access_logs import keys_by_step
 
 
-def prepared(*files: Path, train_share: float = 0.5, samples: int = 2) -> Log:
+def prepared(*files: Path, train_share: float = 0.5, samples: int = 2) -> PolicyLog:
     folder = files[0].parent / f"arrays-{len(list(files[0].parent.iterdir()))}"
     folder.mkdir()
     return prepare(files, folder, train_share, ReadOptions(batch=samples), lambda done, total: None)

@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hotline_policies.log import Log
+from hotline_policies.log import PolicyLog
 from hotline_policies.miss_ratio.curve import miss_ratios
 from hotline_policies.policy import Policy
-from hotline_policies.rules import BY_NAME, belady, lfu, lirs
+from hotline_policies.rules import BY_NAME, frequency, future, recency
 from tests.harness.access_logs import movielens, oracle_general, read
 
 libcachesim = pytest.importorskip("libcachesim", reason="there is no wheel of it for this Python")
 
-Make = Callable[[Log, Sequence[int]], Policy]
+Make = Callable[[PolicyLog, Sequence[int]], Policy]
 POLICIES: dict[str, tuple[Make, Any]] = {
     "lru": (BY_NAME["lru"].make, libcachesim.LRU),
-    "lfu": (partial(lfu.make, max_mean=0), libcachesim.LFU),
+    "lfu": (partial(frequency.make_lfu, max_mean=0), libcachesim.LFU),
     "fifo": (BY_NAME["fifo"].make, libcachesim.FIFO),
     "s3-fifo": (BY_NAME["s3-fifo"].make, libcachesim.S3FIFO),
     "sieve": (BY_NAME["sieve"].make, libcachesim.Sieve),
     "arc": (BY_NAME["arc"].make, libcachesim.ARC),
-    "lirs": (partial(lirs.make, has_demotions=True), libcachesim.LIRS),
-    "belady": (partial(belady.make, may_bypass=False), libcachesim.Belady),
+    "lirs": (partial(recency.make_lirs, has_demotions=True), libcachesim.LIRS),
+    "belady": (partial(future.make_belady, may_bypass=False), libcachesim.Belady),
 }
 SIZES = (20, 100, 200, 500)
 
@@ -43,7 +43,7 @@ def generated(keys: int, length: int, seed: int) -> list[int]:
     return keys_of
 
 
-def traces(folder: Path, name: str) -> tuple[Log, Path]:
+def traces(folder: Path, name: str) -> tuple[PolicyLog, Path]:
     """Return a log whose steps are single accesses, and the same in libCacheSim's format."""
     if name == "movielens":
         steps = read(folder, movielens(), columns="key=item_id,iteration=timestamp,worker=user_id")
@@ -53,7 +53,7 @@ def traces(folder: Path, name: str) -> tuple[Log, Path]:
     path = folder / f"{name}.oracleGeneral"
     path.write_bytes(oracle_general(objects))
     found = read(folder, path)
-    return Log(**vars(found), training_steps=0), path
+    return PolicyLog(**vars(found), training_steps=0), path
 
 
 def hits_of(path: Path, cache: Any) -> int:
@@ -98,7 +98,7 @@ def test_lru_is_at_least_as_fast(tmp_path: Path) -> None:
     path = tmp_path / "log.oracleGeneral"
     path.write_bytes(oracle_general(objects))
     found = read(tmp_path, path)
-    log = Log(**vars(found), training_steps=0)
+    log = PolicyLog(**vars(found), training_steps=0)
     levels, ours, theirs = np.empty(len(objects), np.uint8), [], []
     BY_NAME["lru"].make(log, (10,)).serve(np.array(log.accesses[:10]), levels[:10])
     for _ in range(3):

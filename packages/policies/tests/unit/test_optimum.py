@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotline_policies.log import Log, make_log
+from hotline_policies.log import PolicyLog, make_log
 from hotline_policies.rules import POLICIES
 from packages.policies.tests.unit.test_rules import SIZES, random_log, replayed
 from switch_harness.effort import examples, seeds
 
 
-def best(log: Log, size: int) -> int:
+def best(log: PolicyLog, size: int) -> int:
     """Return the largest number of scored hits of any policy that installs keys with an access only."""
     coming = log.accesses[log.training_accesses :].tolist()
     seen = sorted(set(log.accesses[: log.training_accesses].tolist()))

@@ -10,22 +10,22 @@ import pytest
 
 from controller.controller import Controller
 from controller.hotset.follower import Follower
-from controller.hotset.selection import Rule
+from controller.hotset.selection import SwapRule
 from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import Shape
 from hotline_policies.generated import LogSpec, write_parts
-from hotline_policies.log import Log, prepare
+from hotline_policies.log import PolicyLog, prepare
 from hotline_policies.replay import replay
-from hotline_policies.rules.window import WINDOW
+from hotline_policies.rules.selected import WINDOW_POLICY
 from tests.harness.counting_switch import CountingSwitch
 
 JOB, TOP_K, PERIOD, POINTS = 4, 400, 50, 0.03
 
 
-async def followed(log: Log) -> list[float]:
+async def followed(log: PolicyLog) -> list[float]:
     """Share of the updates that hit in each period of the scored part."""
     net, shares = CountingSwitch(JOB), list[float]()
-    follower = Follower(cast(Controller, net), {JOB: Rule(TOP_K)})
+    follower = Follower(cast(Controller, net), {JOB: SwapRule(TOP_K)})
     for first in range(0, log.steps, PERIOD):
         keys = log.keys[log.accesses[log.starts[first] : log.starts[first + PERIOD]]].tolist()
         hits = [net.update(JOB, key) for key in keys]
@@ -40,7 +40,7 @@ async def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | N
     shape = Shape("small", 20_000, TOP_K, 0.5, 200, 4)
     parts = write_parts(LogSpec(shape, 1_000, half_life=half_life), tmp_path, lambda done, total: None)
     log = prepare(parts, tmp_path, 0.5, ReadOptions(), lambda done, total: None)
-    done = replay(log, WINDOW, (TOP_K,), PERIOD)
+    done = replay(log, WINDOW_POLICY, (TOP_K,), PERIOD)
     counts = done.hits[0, :, 0], done.accesses[:, 0]
     hits, accesses = (of_bins.reshape(10, -1).sum(axis=1) for of_bins in counts)
     shares = hits / accesses

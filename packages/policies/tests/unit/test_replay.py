@@ -14,9 +14,9 @@ from hotline_policies.packets import rpcs_with_policy, rpcs_without_offload, sam
 from hotline_policies.policy import EVICTIONS, INSTALLS
 from hotline_policies.replay import replay
 from hotline_policies.results import can_follow
-from hotline_policies.rules.fixed import TOP_K
-from hotline_policies.rules.hashed_slots import FIRST_COME
-from hotline_policies.rules.lru import LRU
+from hotline_policies.rules.hashed import FIRST_COME
+from hotline_policies.rules.recency import LRU
+from hotline_policies.rules.selected import TOP_K
 
 
 def test_only_the_scored_part_counts_and_the_first_part_warms() -> None:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hotline_policies.log import Log, make_log
-from hotline_policies.rules import BY_NAME, POLICIES, lfu, lru
+from hotline_policies.log import PolicyLog, make_log
+from hotline_policies.rules import BY_NAME, POLICIES, frequency, recency
 from packages.policies.tests.unit.reference_policies import REFERENCES
 from switch_harness.effort import seeds
 
 SIZES = (1, 2, 3, 7, 20, 50)
 
 
-def random_log(seed: int) -> Log:
+def random_log(seed: int) -> PolicyLog:
     """Make a log of skewed keys whose ranks change half-way."""
     chance = np.random.default_rng(seed)
     keys = chance.permutation(1_000)[: chance.integers(30, 150)] * 977
@@ -32,7 +32,7 @@ def random_log(seed: int) -> Log:
 
 
 def replayed(
-    log: Log, name: str, sizes: tuple[int, ...], period: int
+    log: PolicyLog, name: str, sizes: tuple[int, ...], period: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the levels of all accesses that a policy serves, and its moves."""
     spec = BY_NAME[name]
@@ -109,10 +109,10 @@ def hits_of_library(cache: Any, keys: list[int]) -> list[bool]:
 def test_lru_and_lfu_are_cachetools(seed: int) -> None:
     log = random_log(200 + seed)
     levels = np.empty(len(log.accesses), np.uint8)
-    lru.make(log, SIZES).serve(log.accesses, levels)
+    recency.make_lru(log, SIZES).serve(log.accesses, levels)
     for number, size in enumerate(SIZES):
         expected = hits_of_library(cachetools.LRUCache(size), log.accesses.tolist())
         assert (levels <= number).tolist() == expected
     for size in SIZES:
-        lfu.make(log, (size,), max_mean=0).serve(log.accesses, levels)
+        frequency.make_lfu(log, (size,), max_mean=0).serve(log.accesses, levels)
         assert (levels == 0).tolist() == hits_of_library(cachetools.LFUCache(size), log.accesses.tolist())

@@ -4,15 +4,10 @@ control Forward(inout headers_t hdr, inout metadata_t meta, inout port_t egress_
         egress_port = port;
     }
 
-    action no_route() {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = DropReason.NO_ROUTE;
-    }
-
     table forward {
         key = { hdr.ethernet.dst_addr: exact @name("dst_addr"); }
-        actions = { forward_to; @defaultonly no_route; }
-        const default_action = no_route();
+        actions = { forward_to; @defaultonly drop(meta); }
+        const default_action = drop(meta, DropReason.NO_ROUTE);
         size = 1024;
     }
 

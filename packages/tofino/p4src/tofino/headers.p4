@@ -3,41 +3,18 @@
 #ifndef TOFINO_HEADERS_P4
 #define TOFINO_HEADERS_P4
 
-// With TWO_PASSES, an RPC of 32 lanes takes two passes of 16. Both have exactly-once cells of their own, so each half is
-// added once, whatever passes in between.
-#ifdef TWO_PASSES
-#define LANES 32
-#define PASS_LANES 16
-#define PASSES_BITS 1
-#define REPEAT_IN_PASS(X) LANES_0_TO_7(X) LANES_8_TO_15(X)
-#define LIVE meta.live
-#else
-#define PASS_LANES LANES
-#define PASSES_BITS 0
-#define REPEAT_IN_PASS(X) REPEAT(X)
-#define LIVE hdr.rpc.live
-#endif
-
 // Callers: 2^ROW_BITS. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
 #ifndef ROWS
 #if __TARGET_TOFINO__ == 2
-#define ROW_BITS (9 - PASSES_BITS)
+#define ROW_BITS 9
 #else
-#define ROW_BITS (10 - PASSES_BITS)
+#define ROW_BITS 10
 #endif
 #define ROWS (1 << ROW_BITS)
 #endif
-#define CELL_BITS 16            // at least ROW_BITS, PASSES_BITS and WINDOW_BITS together
+#define CELL_BITS 16            // at least ROW_BITS and WINDOW_BITS together
 
-#ifdef TWO_PASSES
-#define headers_t one_pass_headers_t     // two_passes.p4 defines headers_t
 #include "hotset/rpc.p4"
-#undef headers_t
-#include "two_passes.p4"
-#else
-#include "hotset/rpc.p4"
-typedef bitmap_t lanes_t;       // a bit for each lane of a pass
-#endif
 
 // A field of all lanes, the first lane's in the lowest bit.
 #define GATHERED_0_TO_3(field) meta.lane_03.field JOIN meta.lane_02.field JOIN meta.lane_01.field \
@@ -56,11 +33,11 @@ typedef bitmap_t lanes_t;       // a bit for each lane of a pass
 #define GATHERED_0_TO_7(field) GATHERED_4_TO_7(field) JOIN GATHERED_0_TO_3(field)
 #define GATHERED_0_TO_15(field) GROUP(GATHERED_8_TO_15(field)) JOIN GROUP(GATHERED_0_TO_7(field))
 #define GATHERED_16_TO_31(field) GROUP(GATHERED_24_TO_31(field)) JOIN GROUP(GATHERED_16_TO_23(field))
-#if PASS_LANES == 4
+#if LANES == 4
 #define GATHERED(field) 4w0 JOIN GATHERED_0_TO_3(field)
-#elif PASS_LANES == 8
+#elif LANES == 8
 #define GATHERED(field) GATHERED_0_TO_7(field)
-#elif PASS_LANES == 16
+#elif LANES == 16
 #define GATHERED(field) GATHERED_0_TO_15(field)
 #else
 #define GATHERED(field) GROUP(GATHERED_16_TO_31(field)) JOIN GROUP(GATHERED_0_TO_15(field))
@@ -116,21 +93,13 @@ struct metadata_t {
     bit<32>    last_turn;       // of the slot, before this packet
     bit<32>    ahead;           // turns since the last one of the slot
     bit<CELL_BITS> cell;
-    lanes_t    hot;             // lanes whose key is in the switch for every caller,
-    lanes_t    moving;          // or for privileged callers
-    lanes_t    served;          // lanes that the switch serves
-#ifdef TWO_PASSES
-    port_t     ingress_port;    // where the RPC came from at first
-    bit<1>     is_second;       // pass
-    bit<1>     first_is_answered;   // the first pass has served all live lanes of its half; 1 if there was none
-    lanes_t    first_served;    // lanes that it has served
-    lanes_t    live;            // lanes of this pass in use
-    bit<8>     others;          // lanes of the other pass that are not parsed yet
-#endif
+    bitmap_t   hot;             // lanes whose key is in the switch for every caller,
+    bitmap_t   moving;          // or for privileged callers
+    bitmap_t   served;          // lanes that the switch serves
     Work       work;
     Turn       verdict;
 #define LANE(nn, i) lane_t lane_##nn;
-    REPEAT_IN_PASS(LANE)
+    REPEAT(LANE)
 #undef LANE
 }
 

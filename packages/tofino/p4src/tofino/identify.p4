@@ -67,11 +67,6 @@ control Identify(inout headers_t hdr, inout metadata_t meta, in port_t ingress_p
         meta.wrong_port = 1;
     }
 
-    action drop(DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
-
     table checks {
         key = {
             meta.kind: ternary @name("kind");
@@ -81,16 +76,16 @@ control Identify(inout headers_t hdr, inout metadata_t meta, in port_t ingress_p
             meta.has_worker: ternary @name("has_worker");
             meta.wrong_port: ternary @name("wrong_port");
         }
-        actions = { drop; @defaultonly NoAction; }
+        actions = { drop(meta); @defaultonly NoAction; }
         const default_action = NoAction();
         size = 8;
         const entries = {
-            (_, 1, _, _, _, _): drop(DropReason.BAD_LENGTH);
-            (_, _, 0, _, _, _): drop(DropReason.UNKNOWN_SERVER);
-            (_, _, _, 0, _, _): drop(DropReason.UNKNOWN_JOB);
-            (PacketKind.REQUEST, _, _, _, 0, _): drop(DropReason.UNKNOWN_WORKER);
-            (PacketKind.ANSWER, _, _, _, 0, _): drop(DropReason.UNKNOWN_WORKER);
-            (_, _, _, _, _, 1): drop(DropReason.WRONG_PORT);
+            (_, 1, _, _, _, _): drop(meta, DropReason.BAD_LENGTH);
+            (_, _, 0, _, _, _): drop(meta, DropReason.UNKNOWN_SERVER);
+            (_, _, _, 0, _, _): drop(meta, DropReason.UNKNOWN_JOB);
+            (PacketKind.REQUEST, _, _, _, 0, _): drop(meta, DropReason.UNKNOWN_WORKER);
+            (PacketKind.ANSWER, _, _, _, 0, _): drop(meta, DropReason.UNKNOWN_WORKER);
+            (_, _, _, _, _, 1): drop(meta, DropReason.WRONG_PORT);
         }
     }
 

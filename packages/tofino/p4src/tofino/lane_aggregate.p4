@@ -9,19 +9,20 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<1> is_live
                       in bit<16> slot) {
     PAIR_REGISTER(value_cell_t, values, SLOTS)
     PACKET_COUNTER(lane_stats, LANE_EVENTS)
-    // PAIR_ACTION(cell type, its fields, action, register, type of the result, body): tna.p4, v1model.p4.
-    PAIR_ACTION(value_cell_t, value, pushes, add, values, bit<32>,
+
+    // tna.p4 and v1model.p4 define these macros.
+    BEGIN_PAIR_ACTION(value_cell_t, add, values, bit<32>)
         cell.value = cell.value + value.value;
         result = 0;
-    )
-    PAIR_ACTION(value_cell_t, value, pushes, add_and_count, values, bit<32>,
+    END_PAIR_ACTION(value, pushes, values)
+    BEGIN_PAIR_ACTION(value_cell_t, add_and_count, values, bit<32>)
         cell.value = cell.value + value.value;
         cell.pushes = cell.pushes + 1;
         result = 0;
-    )
-    PAIR_ACTION(value_cell_t, value, pushes, read, values, bit<32>,
+    END_PAIR_ACTION(value, pushes, values)
+    BEGIN_PAIR_ACTION(value_cell_t, read, values, bit<32>)
         result = cell.value;
-    )
+    END_PAIR_ACTION(value, pushes, values)
     // Operations of workers are counted, those of privileged callers are not. A push does not use the result.
     action push() {
         bit<32> none;

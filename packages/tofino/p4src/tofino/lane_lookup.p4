@@ -1,14 +1,6 @@
 // Looks up the key of one lane; the entries are those of hotset/lane_lookup.p4. Each lane writes bits of its own:
 // tables of one stage cannot write the same container, so no bitmap can be collected here.
-#ifdef TWO_PASSES
-#define PASS_PARAMETER , in bit<1> is_second
-#define PASS_KEY is_second: exact @name("pass");
-#else
-#define PASS_PARAMETER
-#define PASS_KEY
-#endif
-
-control LaneLookup(inout lane_t lane, in bit<16> job, in bit<64> parameter PASS_PARAMETER) {
+control LaneLookup(inout lane_t lane, in bit<16> job, in bit<64> parameter) {
     action hot(bit<16> slot) {
         lane.slot = slot;
         lane.is_hot = 1;
@@ -31,7 +23,6 @@ control LaneLookup(inout lane_t lane, in bit<16> job, in bit<64> parameter PASS_
         key = {
             job: exact @name("job");
             parameter: exact @name("key");
-            PASS_KEY
         }
         actions = { hot; reserved; draining; parked; @defaultonly NoAction; }
         const default_action = NoAction();

@@ -1,17 +1,4 @@
 // The chip's pipeline around Process. Egress is bypassed: all state is in ingress.
-#ifdef TWO_PASSES
-#define FIRST_INGRESS_PORT meta.ingress_port
-#else
-#define FIRST_INGRESS_PORT intrinsic.ingress_port
-#endif
-
-// The bitmap of 32 lanes is written in halves, so all that it is written from has containers of that width.
-#ifdef TWO_PASSES
-@pa_container_size("ingress", "hdr.rpc.served", 16)
-@pa_container_size("ingress", "hdr.pass.served", 16)
-@pa_container_size("ingress", "meta.served", 16)
-@pa_container_size("ingress", "meta.first_served", 16)
-#endif
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t intrinsic,
                        in ingress_intrinsic_metadata_from_parser_t from_parser,
                        inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
@@ -19,7 +6,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, in ingress_in
     Process() process;
 
     apply {
-        process.apply(hdr, meta, from_parser.parser_err, FIRST_INGRESS_PORT, for_tm.ucast_egress_port);
+        process.apply(hdr, meta, from_parser.parser_err, intrinsic.ingress_port, for_tm.ucast_egress_port);
         hdr.packet_out.setInvalid();
         for_tm.bypass_egress = 1;
         if (meta.kind == PacketKind.DROPPED) {
@@ -27,7 +14,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, in ingress_in
         }
         if (for_tm.ucast_egress_port == SWITCH_CPU_PORT) {
             hdr.packet_in.setValid();
-            hdr.packet_in.ingress_port = FIRST_INGRESS_PORT;
+            hdr.packet_in.ingress_port = intrinsic.ingress_port;
             hdr.packet_in._pad = 0;
         }
     }
@@ -42,20 +29,11 @@ control HotlineDeparser(packet_out packet, inout headers_t hdr, in metadata_t me
             hdr.ipv4.hdr_checksum = ipv4_checksum.update(IPV4_CHECKSUM_FIELDS(hdr.ipv4));
         }
         packet.emit(hdr.packet_in);
-#ifdef TWO_PASSES
-        packet.emit(hdr.pass);
-#endif
         packet.emit(hdr.ethernet);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.udp);
         packet.emit(hdr.rpc);
-#ifdef TWO_PASSES
-        packet.emit(hdr.other_keys);
-#endif
         packet.emit(hdr.keys);
-#ifdef TWO_PASSES
-        packet.emit(hdr.other_values);
-#endif
         packet.emit(hdr.values);
     }
 }

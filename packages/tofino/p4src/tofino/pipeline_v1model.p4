@@ -1,11 +1,5 @@
 // The twin's pipeline around Process. What the chip's parser does, marking values of a pull valid and counting lanes,
 // is done before it; a chip cannot know a frame's length, so the twin does not check it either.
-#ifdef TWO_PASSES
-#define FIRST_INGRESS_PORT meta.ingress_port
-#else
-#define FIRST_INGRESS_PORT std.ingress_port
-#endif
-
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Process() process;
 
@@ -17,10 +11,10 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         meta.bad_checksum = std.checksum_error == 1;
         if (hdr.rpc.isValid() && hdr.rpc.flags & (FLAG_KEYS | FLAG_VALUES) == FLAG_KEYS) {
 #define VALUE(nn, i) if (hdr.keys[i].isValid()) { hdr.values[i].setValid(); hdr.values[i].value = 0; }
-            REPEAT_IN_PASS(VALUE)
+            REPEAT(VALUE)
 #undef VALUE
         }
-        process.apply(hdr, meta, parser_error, FIRST_INGRESS_PORT, std.egress_spec);
+        process.apply(hdr, meta, parser_error, std.ingress_port, std.egress_spec);
         hdr.packet_out.setInvalid();
         if (meta.kind == PacketKind.DROPPED) {
             mark_to_drop(std);
@@ -32,7 +26,7 @@ control HotlineEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     apply {
         if (std.egress_port == CPU_PORT) {
             hdr.packet_in.setValid();
-            hdr.packet_in.ingress_port = FIRST_INGRESS_PORT;
+            hdr.packet_in.ingress_port = std.ingress_port;
             hdr.packet_in._pad = 0;
         }
     }

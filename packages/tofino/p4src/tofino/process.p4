@@ -1,35 +1,24 @@
 // The pipeline of one packet, for both architectures. Four lanes share a stage, since a stage has four stateful ALUs.
-#ifdef TWO_PASSES
-#define PASS_ARGUMENT , meta.is_second
-#define PASS meta.is_second JOIN
-#define IS_ALL_SERVED meta.served == LIVE && meta.first_is_answered == 1
-#define IS_FIRST_PASS meta.is_second == 0
-#else
-#define PASS_ARGUMENT
-#define PASS
-#define IS_ALL_SERVED meta.served == LIVE
-#define IS_FIRST_PASS true
-#endif
 
 control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_error, in port_t ingress_port,
                 inout port_t egress_port) {
     PACKET_COUNTER(drops, DROP_REASONS)
     PACKET_COUNTER(duplicates, 1)
     GATHERER(bit<CELL_BITS>, cell_of_turn)
-    GATHERER(lanes_t, hot_lanes)
-    GATHERER(lanes_t, moving_lanes)
+    GATHERER(bitmap_t, hot_lanes)
+    GATHERER(bitmap_t, moving_lanes)
 
     Validate() validate;
     Identify() identify;
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
-#define LOOKUP(nn, i) LaneLookup() lookup_##nn;
-    REPEAT_IN_PASS(LOOKUP)
-#undef LOOKUP
-#define AGGREGATE(nn, i) LaneAggregate() aggregate_##nn;
-    REPEAT_IN_PASS(AGGREGATE)
-#undef AGGREGATE
+#define DECLARE_LOOKUP(nn, i) LaneLookup() lookup_##nn;
+    REPEAT(DECLARE_LOOKUP)
+#undef DECLARE_LOOKUP
+#define DECLARE_AGGREGATE(nn, i) LaneAggregate() aggregate_##nn;
+    REPEAT(DECLARE_AGGREGATE)
+#undef DECLARE_AGGREGATE
 
     action split_seq() {
         meta.turn = hdr.rpc.seq >> WINDOW_BITS;
@@ -63,7 +52,7 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
 
     // An action takes 32 bits from the hash unit at most, so each of these is one.
     action find_cell() {
-        GATHER(meta.cell, cell_of_turn, meta.row[ROW_BITS - 1:0] JOIN PASS hdr.rpc.seq[WINDOW_BITS - 1:0]);
+        GATHER(meta.cell, cell_of_turn, meta.row[ROW_BITS - 1:0] JOIN hdr.rpc.seq[WINDOW_BITS - 1:0]);
     }
 
     action gather_hot() {
@@ -86,25 +75,14 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
         meta.is_answered = 1;
     }
 
-#ifdef TWO_PASSES
-    action pass_again() {
-        hdr.pass.setValid();
-        hdr.pass._pad = 0;
-        hdr.pass._port_pad = 0;
-        hdr.pass.is_answered = meta.is_answered;
-        hdr.pass.ingress_port = ingress_port;
-        hdr.pass.served = meta.served;
-        egress_port = RECIRCULATION_PORT;
-    }
-#endif
 
     apply {
         split_seq();
         validate.apply(hdr, meta, parser_error);
-#define LOOKUP(nn, i) if (LIVE[i:i] == 1) { \
-    lookup_##nn.apply(meta.lane_##nn, hdr.rpc.job, hdr.keys[i].key PASS_ARGUMENT); }
-        REPEAT_IN_PASS(LOOKUP)
-#undef LOOKUP
+#define APPLY_LOOKUP(nn, i) if (hdr.rpc.live[i:i] == 1) { \
+    lookup_##nn.apply(meta.lane_##nn, hdr.rpc.job, hdr.keys[i].key); }
+        REPEAT(APPLY_LOOKUP)
+#undef APPLY_LOOKUP
         identify.apply(hdr, meta, ingress_port);
         find_previous_turn();
         works.apply();
@@ -121,26 +99,22 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
         if (hdr.rpc.op != Op.EMPTY) {
             if (meta.caller == CallerKind.PRIVILEGED) {
                 answer_it();
-            } else if (IS_ALL_SERVED) {
+            } else if (meta.served == hdr.rpc.live) {
                 answer_it();
             }
         }
-        if (meta.verdict == Turn.DUPLICATE && IS_FIRST_PASS) {
+        if (meta.verdict == Turn.DUPLICATE) {
             COUNT(duplicates, 0);
         }
-#define AGGREGATE(nn, i) aggregate_##nn.apply(meta, hdr.values[i], LIVE[i:i], meta.served[i:i], \
-                                              meta.lane_##nn.slot);
-        REPEAT_IN_PASS(AGGREGATE)
-#undef AGGREGATE
+#define APPLY_AGGREGATE(nn, i) \
+    aggregate_##nn.apply(meta, hdr.values[i], hdr.rpc.live[i:i], meta.served[i:i], meta.lane_##nn.slot);
+        REPEAT(APPLY_AGGREGATE)
+#undef APPLY_AGGREGATE
 
         if (meta.kind == PacketKind.PACKET_OUT) {
             egress_port = hdr.packet_out.egress_port;
         } else if (meta.kind == PacketKind.OTHER) {
             forward.apply(hdr, meta, egress_port);
-#ifdef TWO_PASSES
-        } else if (meta.kind == PacketKind.REQUEST && meta.is_second == 0 && hdr.rpc.count > PASS_LANES) {
-            pass_again();
-#endif
         } else {
             readdress.apply(hdr, meta, egress_port);
         }

@@ -1,12 +1,6 @@
 // Rewrites an RPC for its next hop, as hotset/readdress.p4 does. A counter is reached once a packet, and from one table
 // (bf-p4c gives each stage cells of its own), so duplicates and relayed answers have counters of their own. A chip does
 // not multiply, so lengths are entries of a table.
-#ifdef TWO_PASSES
-#define IS_NONE_SERVED meta.served == 0 && meta.first_served == 0
-#else
-#define IS_NONE_SERVED meta.served == 0
-#endif
-
 control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egress_port) {
     PACKET_COUNTER(rpcs, RPC_OUTCOMES)
     PACKET_COUNTER(relayed, 1)
@@ -35,25 +29,15 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
     }
 
     action remove_keys() {
-#define REMOVE(nn, i) hdr.keys[i].setInvalid();
-        REPEAT_IN_PASS(REMOVE)
-#undef REMOVE
-#ifdef TWO_PASSES
-#define REMOVE(nn, i) hdr.other_keys[i].setInvalid();
-        REPEAT_IN_PASS(REMOVE)
-#undef REMOVE
-#endif
+#define REMOVE_KEY(nn, i) hdr.keys[i].setInvalid();
+        REPEAT(REMOVE_KEY)
+#undef REMOVE_KEY
     }
 
     action remove_values() {
-#define REMOVE(nn, i) hdr.values[i].setInvalid();
-        REPEAT_IN_PASS(REMOVE)
-#undef REMOVE
-#ifdef TWO_PASSES
-#define REMOVE(nn, i) hdr.other_values[i].setInvalid();
-        REPEAT_IN_PASS(REMOVE)
-#undef REMOVE
-#endif
+#define REMOVE_VALUE(nn, i) hdr.values[i].setInvalid();
+        REPEAT(REMOVE_VALUE)
+#undef REMOVE_VALUE
     }
 
     action answer_pull(bit<16> udp_length, bit<16> total_len) {
@@ -78,16 +62,6 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         hdr.ipv4.total_len = total_len;
     }
 
-#ifdef TWO_PASSES
-    action serve_one() {
-        hdr.rpc.served = 16w0 ++ meta.served;
-    }
-
-    action serve_both() {
-        hdr.rpc.served = meta.served ++ meta.first_served;
-        hdr.pass.setInvalid();
-    }
-#endif
 
     table pulls {
         key = {
@@ -113,19 +87,11 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
             COUNT(relayed, 0);
             to_worker();
         } else if (meta.kind == PacketKind.REQUEST) {
-#ifdef TWO_PASSES
-            if (meta.is_second == 1) {
-                serve_both();
-            } else {
-                serve_one();
-            }
-#else
             hdr.rpc.served = meta.served;
-#endif
             if (hdr.rpc.op == Op.PUSH && meta.is_answered == 1) {
                 answer_push();
             } else if (hdr.rpc.op == Op.PULL) {
-                if (meta.is_answered == 0 && IS_NONE_SERVED) {
+                if (meta.is_answered == 0 && meta.served == 0) {
                     remove_values();
                 } else {
                     pulls.apply();

@@ -7,13 +7,11 @@
 #include <tna.p4>
 #endif
 
-// Local port 64 of pipe 0 on Tofino 1, and 0 on Tofino 2, lead to the switch's CPU; 68, and 6, back to ingress.
+// Local port 64 of pipe 0 on Tofino 1, and 0 on Tofino 2, lead to the switch's CPU.
 #if __TARGET_TOFINO__ == 2
 #define SWITCH_CPU_PORT 0
-#define RECIRCULATION_PORT 6
 #else
 #define SWITCH_CPU_PORT 64
-#define RECIRCULATION_PORT 68
 #endif
 
 // What precedes a frame to and from the CPU, as hotset/packet_io.p4 has it for P4Runtime. A port is moved between
@@ -30,19 +28,23 @@ header packet_in_t {
     bit<9> ingress_port;
 }
 
-// A register whose cells are two words of 32 bits, and what a packet does to the one cell that it reaches. The body
-// reads and writes `cell`, and sets `result`.
+// A register whose cells are two words of 32 bits, and what a packet does to the one cell that it reaches. What stands
+// between BEGIN and END reads and writes `cell`, and sets `result`.
 #define PAIR_REGISTER(CELL, name, size) Register<CELL, bit<32>>(size) name;
-#define PAIR_ACTION(CELL, FIRST, SECOND, name, register_name, RESULT, ...) \
+#define BEGIN_PAIR_ACTION(CELL, name, register_name, RESULT) \
     RegisterAction<CELL, bit<32>, RESULT>(register_name) name = { \
-        void apply(inout CELL cell, out RESULT result) { __VA_ARGS__ } \
+        void apply(inout CELL cell, out RESULT result) {
+#define END_PAIR_ACTION(FIRST, SECOND, register_name) \
+        } \
     };
 
 // The same for a register of one word.
 #define WORD_REGISTER(WORD, name, size) Register<WORD, bit<32>>(size) name;
-#define WORD_ACTION(WORD, name, register_name, ...) \
+#define BEGIN_WORD_ACTION(WORD, name, register_name) \
     RegisterAction<WORD, bit<32>, WORD>(register_name) name = { \
-        void apply(inout WORD cell, out WORD result) { __VA_ARGS__ } \
+        void apply(inout WORD cell, out WORD result) {
+#define END_WORD_ACTION(register_name) \
+        } \
     };
 
 #define EXECUTE(target, name, index) target = name.execute(index)

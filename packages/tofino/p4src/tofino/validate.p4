@@ -4,16 +4,11 @@
 #define ANY_RPC _, _, _, _, _, _, _, _
 #define IN_A_FRAME _, _, _, _, _, _, _, _, _, _, true, WIRE_VERSION     // an RPC of this version, in any frame
 // Lanes that a packet with i + 1 lanes must not have live.
-#define BEYOND_COUNT(i) 0 &&& ((1 << BITMAP_BITS) - (1 << (i + 1)))
-#define DATAGRAM_BYTES(i, bytes) (UDP_BYTES + RPC_BYTES + (i + 1) * (bytes))
-#define SIZES(bytes) bytes, IPV4_BYTES + bytes
+#define BEYOND_COUNT(i) 0 &&& ((1 << BITMAP_BITS) - (1 << ((i) + 1)))
+#define DATAGRAM_BYTES(i, bytes) (UDP_BYTES + RPC_BYTES + ((i) + 1) * (bytes))
+#define SIZES(bytes) (bytes), IPV4_BYTES + (bytes)
 
 control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_error) {
-    action drop(DropReason reason) {
-        meta.kind = PacketKind.DROPPED;
-        meta.drop_reason = reason;
-    }
-
     action from_cpu() {
         meta.kind = PacketKind.PACKET_OUT;
     }
@@ -63,19 +58,19 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
             hdr.rpc.served: ternary @name("served");
             hdr.rpc.refused: ternary @name("refused");
         }
-        actions = { request; answer; control_answer; from_cpu; other; drop; }
-        const default_action = drop(DropReason.WRONG_VERSION);
+        actions = { request; answer; control_answer; from_cpu; other; drop(meta); }
+        const default_action = drop(meta, DropReason.WRONG_VERSION);
         size = 128 * ((LANES + 15) / 16);
         const entries = {
             (true, 0, _, _, _, _, _, _, _, _, _, ANY_RPC): from_cpu();
-            (_, _, true, _, true, 5, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_CHECKSUM);
+            (_, _, true, _, true, 5, _, _, _, _, _, ANY_RPC): drop(meta, DropReason.BAD_CHECKSUM);
             (_, _, _, _, true, _, PROTOCOL_UDP, IPV4_MORE_FRAGMENTS &&& IPV4_MORE_FRAGMENTS, _, _, _, ANY_RPC):
-                drop(DropReason.FRAGMENT);
+                drop(meta, DropReason.FRAGMENT);
             // An RPC behind IP options or a tag is not parsed, and would reach its server without any check.
-            (_, _, _, _, true, _, PROTOCOL_UDP, _, 0, false, _, ANY_RPC): drop(DropReason.BAD_SHAPE);
-            (_, _, _, _, true, _, PROTOCOL_UDP, _, _, false, _, ANY_RPC): drop(DropReason.FRAGMENT);
-            (_, _, _, ETHERTYPE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_SHAPE);
-            (_, _, _, ETHERTYPE_SERVICE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_SHAPE);
+            (_, _, _, _, true, _, PROTOCOL_UDP, _, 0, false, _, ANY_RPC): drop(meta, DropReason.BAD_SHAPE);
+            (_, _, _, _, true, _, PROTOCOL_UDP, _, _, false, _, ANY_RPC): drop(meta, DropReason.FRAGMENT);
+            (_, _, _, ETHERTYPE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(meta, DropReason.BAD_SHAPE);
+            (_, _, _, ETHERTYPE_SERVICE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(meta, DropReason.BAD_SHAPE);
             (_, _, _, _, _, _, _, _, _, _, false, ANY_RPC): other();
 
             (IN_A_FRAME, Op.EMPTY, 0, 0, 0, 0, 0, 0): request(SIZES(UDP_BYTES + RPC_BYTES));
@@ -86,7 +81,7 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
             REPEAT(CONTROL)
 #undef CONTROL
             // No other RPC is without a live lane.
-            (IN_A_FRAME, _, _, _, _, 0, _, _): drop(DropReason.BAD_SHAPE);
+            (IN_A_FRAME, _, _, _, _, 0, _, _): drop(meta, DropReason.BAD_SHAPE);
 #define SHAPES(nn, i) \
     (IN_A_FRAME, Op.PULL, FLAG_KEYS, 0, i + 1, BEYOND_COUNT(i), 0, 0): \
         request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES))); \
@@ -97,13 +92,13 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
     (IN_A_FRAME, Op.PUSH, FLAG_RESPONSE, 0, i + 1, BEYOND_COUNT(i), _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
             REPEAT(SHAPES)
 #undef SHAPES
-            (IN_A_FRAME, _, _, _, _, _, _, _): drop(DropReason.BAD_SHAPE);
+            (IN_A_FRAME, _, _, _, _, _, _, _): drop(meta, DropReason.BAD_SHAPE);
         }
     }
 
     apply {
         if (parser_error != 0 || meta.is_malformed) {
-            drop(DropReason.PARSER_ERROR);
+            drop(meta, DropReason.PARSER_ERROR);
         } else {
             frames.apply();
         }

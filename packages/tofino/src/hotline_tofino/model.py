@@ -49,7 +49,7 @@ class ModelError(Exception):
     """The model cannot be run."""
 
 
-class Frame(NamedTuple):
+class PortFrame(NamedTuple):
     """A frame at a port of the model, which the harness prints as `str` does."""
 
     port: int
@@ -59,31 +59,31 @@ class Frame(NamedTuple):
         return f"{self.port} {self.data.hex().upper()}"
 
 
-class Answer(NamedTuple):
+class TwinAnswer(NamedTuple):
     """A frame that the twin sends, and the frame that it answers."""
 
-    sent: Frame
-    received: Frame
+    sent: PortFrame
+    received: PortFrame
 
 
-def to_model(port: int, data: bytes) -> Frame:
+def to_model(port: int, data: bytes) -> PortFrame:
     """Translate a frame to the twin. The chip has the port in the low bits of a CPU header."""
     if port != CPU_PORT:
-        return Frame(port, data)
+        return PortFrame(port, data)
     header = int.from_bytes(data[:_HEADER_BYTES], "big")
     header = header >> 16 - _PORT_BITS | (_MODEL_SUBMIT if header & _SUBMIT else 0)
-    return Frame(MODEL_CPU_PORT, header.to_bytes(_HEADER_BYTES, "big") + data[_HEADER_BYTES:])
+    return PortFrame(MODEL_CPU_PORT, header.to_bytes(_HEADER_BYTES, "big") + data[_HEADER_BYTES:])
 
 
-def from_twin(port: int, data: bytes) -> Frame:
+def from_twin(port: int, data: bytes) -> PortFrame:
     if port != CPU_PORT:
-        return Frame(port, data)
+        return PortFrame(port, data)
     ingress_port = int.from_bytes(data[:_HEADER_BYTES], "big") >> 16 - _PORT_BITS
     ingress_port = MODEL_CPU_PORT if ingress_port == CPU_PORT else ingress_port
-    return Frame(MODEL_CPU_PORT, ingress_port.to_bytes(_HEADER_BYTES, "big") + data[_HEADER_BYTES:])
+    return PortFrame(MODEL_CPU_PORT, ingress_port.to_bytes(_HEADER_BYTES, "big") + data[_HEADER_BYTES:])
 
 
-def answers_of(twin: CompiledPipeline, port: int, data: bytes, now: int) -> list[Frame]:
+def answers_of(twin: CompiledPipeline, port: int, data: bytes, now: int) -> list[PortFrame]:
     """Return the twin's answers to a frame with its check sequence, which the chip's parser sees, too."""
     outputs = twin.process(port, data + _FRAME_CHECK, now, now)
     return [from_twin(output.port, output.frame[: -len(_FRAME_CHECK)]) for output in outputs]
@@ -106,15 +106,15 @@ def state_checks(twin: CompiledPipeline) -> Iterator[str]:
     """Yield the harness's commands that compare values and counters with the twin's."""
     for lane in range(LANES):
         values = f"{TWIN_INGRESS}aggregate_{lane:02d}.values"
-        for slot, cell in enumerate(twin.read_register(values, 0, SLOTS)):
+        for slot, cell in enumerate(twin.cells.read_register(values, 0, SLOTS)):
             yield f"check_register {values} ({slot}) lo = {cell >> _WORD_BITS}"
             yield f"check_register {values} ({slot}) hi = {cell & (1 << _WORD_BITS) - 1}"
     for counter in twin.program.counters:
-        for index, count in enumerate(twin.read_counter(counter.name, 0, counter.size)):
+        for index, count in enumerate(twin.cells.read_counter(counter.name, 0, counter.size)):
             yield f"check_counter {counter.name} ({index}) packets = {count.packets}"
 
 
-class Comparison:
+class TwinComparison:
     """Random entries and frames as a script of the harness, and the twin's answers.
 
     `hotset` has the same entries and gets the same frames, as the next frame is drawn from its state.
@@ -127,14 +127,14 @@ class Comparison:
         testnet.write(hotset, entries)
         testnet.write(twin, [for_twin(entry) for entry in entries])
         self.commands = [add_command(twin.program, for_twin(entry)) for entry in entries]
-        self.answers: list[Answer] = []
+        self.answers: list[TwinAnswer] = []
         source = Source(random, hotset, LANES)
         for now in range(n_frames):
             port, data = source.draw()
             received = to_model(port, data)
             self.commands += [f"packet {received}", "wait"]
             hotset.process(port, data, now, now)
-            self.answers += [Answer(sent, received) for sent in answers_of(twin, port, data, now)]
+            self.answers += [TwinAnswer(sent, received) for sent in answers_of(twin, port, data, now)]
         self.commands += state_checks(twin)
 
     def differences(self, harness: Path, output: Path) -> list[str]:
@@ -168,7 +168,7 @@ def shift_slices(context: str) -> str:
 
 
 def run_model(harness: Path, output: Path, commands: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Run a script on the model; return the frames that it sends, as `Frame` prints them, and its messages.
+    """Run a script on the model; return the frames it sends, as `PortFrame` prints them, and its messages.
 
     Raises `ModelError` if the harness or the compiler's output cannot be used.
     """
@@ -216,7 +216,7 @@ def main(harness: Path, output: Path, seeds: int, frames: int) -> None:
     codes = compile_programs()
     failed = False
     for seed in range(seeds):
-        comparison = Comparison(codes, seed, frames)
+        comparison = TwinComparison(codes, seed, frames)
         try:
             found = comparison.differences(harness, output)
         except ModelError as error:

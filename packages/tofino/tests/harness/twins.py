@@ -47,8 +47,8 @@ def for_twin(entry: EntryWrite) -> EntryWrite:
 
 def twin_rpcs(twin: CompiledPipeline) -> list[CounterValue]:
     """Return what `hotset` counts in `rpcs`, without duplicates."""
-    rpcs = twin.read_counter(f"{TWIN_INGRESS}readdress.rpcs", 0, RpcOutcome.RELAYED)
-    return rpcs + twin.read_counter(f"{TWIN_INGRESS}readdress.relayed", 0, 1)
+    rpcs = twin.cells.read_counter(f"{TWIN_INGRESS}readdress.rpcs", 0, RpcOutcome.RELAYED)
+    return rpcs + twin.cells.read_counter(f"{TWIN_INGRESS}readdress.relayed", 0, 1)
 
 
 class _Values:
@@ -56,9 +56,10 @@ class _Values:
 
     def __init__(self, pipeline: CompiledPipeline) -> None:
         self._pipeline = pipeline
+        self.cells = self
 
     def read_register(self, name: str, first: int, end: int) -> list[int]:
-        return [cell >> _WORD_BITS for cell in self._pipeline.read_register(name, first, end)]
+        return [cell >> _WORD_BITS for cell in self._pipeline.cells.read_register(name, first, end)]
 
 
 def twin_testbed(arm: Arm, twin: CompiledConfig) -> SimulatedTestbed:
@@ -89,10 +90,11 @@ class SwitchContents(NamedTuple):
 def contents(testbed: SimulatedTestbed) -> SwitchContents:
     pipeline = testbed.switch.pipeline
     registers = {
-        each.name: pipeline.read_register(each.name, 0, each.size) for each in pipeline.program.registers
+        each.name: pipeline.cells.read_register(each.name, 0, each.size)
+        for each in pipeline.program.registers
     }
     counters = {
-        each.name: [cell.packets for cell in pipeline.read_counter(each.name, 0, each.size)]
+        each.name: [cell.packets for cell in pipeline.cells.read_counter(each.name, 0, each.size)]
         for each in pipeline.program.counters
     }
     lanes = [f"{testnet.INGRESS}aggregate_{lane:02d}." for lane in range(LANES)]

@@ -27,8 +27,8 @@ class Both:
         self.write(testnet.network() + hot_set(random, lanes=LANES))
 
     def write(self, entries: list[EntryWrite]) -> None:
-        ours = self.hotset.write_entries(entries)
-        reference = self.twin.write_entries([for_twin(entry) for entry in entries])
+        ours = self.hotset.tables.write(entries)
+        reference = self.twin.tables.write([for_twin(entry) for entry in entries])
         assert [type(error) for error in reference] == [type(error) for error in ours]
 
     def exchange(self, port: int, frame: bytes, now: int) -> int:
@@ -38,15 +38,15 @@ class Both:
 
     def check_state(self) -> None:
         for lane in range(LANES):
-            cells = self.twin.read_register(f"{TWIN_INGRESS}aggregate_{lane:02d}.values", 0, SLOTS)
+            cells = self.twin.cells.read_register(f"{TWIN_INGRESS}aggregate_{lane:02d}.values", 0, SLOTS)
             pushes = {slot: cell & 0xFFFFFFFF for slot, cell in enumerate(cells) if cell & 0xFFFFFFFF}
             assert [cell >> 32 for cell in cells] == [
                 testnet.held(self.hotset, lane, slot) for slot in range(SLOTS)
             ]
             assert pushes == testnet.pushes(self.hotset, lane)
-            counters = self.twin.read_counter(f"{TWIN_INGRESS}aggregate_{lane:02d}.lane_stats", 0, 2)
+            counters = self.twin.cells.read_counter(f"{TWIN_INGRESS}aggregate_{lane:02d}.lane_stats", 0, 2)
             assert tuple(cell.packets for cell in counters) == testnet.lane_stats(self.hotset, lane)[:2]
-        assert twin_rpcs(self.twin) == self.hotset.read_counter("HotlineIngress.readdress.rpcs", 0, 3)
+        assert twin_rpcs(self.twin) == self.hotset.cells.read_counter("HotlineIngress.readdress.rpcs", 0, 3)
 
 
 def _hides_its_length(port: int, frame: bytes) -> bool:

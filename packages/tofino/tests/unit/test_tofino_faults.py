@@ -10,9 +10,9 @@ import pytest
 from foundation.designs.hotset import OFFLOAD, OFFLOAD_PROXY
 from packages.tofino.tests.harness.twins import contents, small_twin, twin_testbed
 from simulator.faults.draw import draw_faults
-from simulator.faults.history import history_of
 from simulator.faults.kinds import play_schedule
 from simulator.faults.matrix import MATRIX_ROWS, cached_testbed
+from simulator.faults.operations import history_of
 from simulator.faults.schedule import FaultSchedule
 from simulator.faults.testbed import SimulatedTestbed
 

@@ -13,9 +13,9 @@ from controller.tables import CPU_PORT
 from foundation.protocol.header import WINDOW_BITS, Op
 from hotline_tofino.model import (
     LANES,
-    Comparison,
-    Frame,
     ModelError,
+    PortFrame,
+    TwinComparison,
     answers_of,
     compile_programs,
     from_twin,
@@ -35,8 +35,8 @@ grep -c "^packet " "$3" >"{count}"
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
-    return Comparison(compile_programs(), seed=1, n_frames=40)
+def comparison() -> TwinComparison:
+    return TwinComparison(compile_programs(), seed=1, n_frames=40)
 
 
 def _harness(folder: Path, answers: list[str], messages: str = "") -> tuple[Path, Path]:
@@ -53,7 +53,7 @@ def _harness(folder: Path, answers: list[str], messages: str = "") -> tuple[Path
     return harness, folder
 
 
-def test_equal_answers_and_cells_do_not_differ(comparison: Comparison, tmp_path: Path) -> None:
+def test_equal_answers_and_cells_do_not_differ(comparison: TwinComparison, tmp_path: Path) -> None:
     answers = [str(answer.sent) for answer in comparison.answers]
     assert len(answers) > 10
     assert comparison.differences(*_harness(tmp_path, answers, "no value ..., but 0 is ok\n")) == []
@@ -61,7 +61,9 @@ def test_equal_answers_and_cells_do_not_differ(comparison: Comparison, tmp_path:
 
 
 @pytest.mark.parametrize("change", ["missing", "other", "more"])
-def test_the_first_frame_that_differs_is_named(comparison: Comparison, change: str, tmp_path: Path) -> None:
+def test_the_first_frame_that_differs_is_named(
+    comparison: TwinComparison, change: str, tmp_path: Path
+) -> None:
     answers = [str(answer.sent) for answer in comparison.answers]
     at, received = 5, str(comparison.answers[5].received)
     match change:
@@ -76,17 +78,17 @@ def test_the_first_frame_that_differs_is_named(comparison: Comparison, change: s
     assert difference.startswith(f"frame {at}: ") and received in difference
 
 
-def test_a_cell_that_differs_is_reported(comparison: Comparison, tmp_path: Path) -> None:
+def test_a_cell_that_differs_is_reported(comparison: TwinComparison, tmp_path: Path) -> None:
     message = "register values(physical 3) value value is 8, expected =7"
     answers = [str(answer.sent) for answer in comparison.answers]
     assert comparison.differences(*_harness(tmp_path, answers, message + "\n")) == [f"1: {message}"]
 
 
 def test_headers_of_the_cpu_have_the_chips_order() -> None:
-    assert to_model(3, b"ab") == Frame(3, b"ab")
-    assert to_model(CPU_PORT, bytes([0b0000_0001, 0b1000_0000, 7])) == Frame(64, bytes([0, 3, 7]))
-    assert to_model(CPU_PORT, bytes([0, 0b0100_0000])) == Frame(64, bytes([0b10, 0]))
-    assert from_twin(CPU_PORT, bytes([0b0000_0001, 0b1000_0000, 7])) == Frame(64, bytes([0, 3, 7]))
+    assert to_model(3, b"ab") == PortFrame(3, b"ab")
+    assert to_model(CPU_PORT, bytes([0b0000_0001, 0b1000_0000, 7])) == PortFrame(64, bytes([0, 3, 7]))
+    assert to_model(CPU_PORT, bytes([0, 0b0100_0000])) == PortFrame(64, bytes([0b10, 0]))
+    assert from_twin(CPU_PORT, bytes([0b0000_0001, 0b1000_0000, 7])) == PortFrame(64, bytes([0, 3, 7]))
 
 
 def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_program_that_is_no_harness_is_refused(comparison: Comparison, tmp_path: Path) -> None:
+def test_a_program_that_is_no_harness_is_refused(comparison: TwinComparison, tmp_path: Path) -> None:
     _, output = _harness(tmp_path, [])
     for program, reason in ((Path("/bin/true"), "no frames"), (tmp_path / "missing", "No such file")):
         with pytest.raises(ModelError, match=f"^{program}: expected the model's test harness: .*{reason}"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from softswitch.commands.names import Action, CommandError, Program
+from softswitch.commands.names import CommandError, NamedAction, ProgramNames
 from softswitch.commands.values import parse_value
 from softswitch.messages import pluralize
 from softswitch.runtime.interface import Runtime
@@ -21,22 +21,22 @@ class CommandGroup:
     def __init__(self, switch: Runtime, say: Say) -> None:
         self.switch = switch
         self.say = say
-        self._program: Program | None = None
+        self._program: ProgramNames | None = None
 
     def set_program(self, program: str) -> None:
-        self._program = Program(program)
+        self._program = ProgramNames(program)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ProgramNames:
         if self._program is None:
-            self._program = Program(self.switch.config())
+            self._program = ProgramNames(self.switch.config())
         return self._program
 
     def say_all(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.say(line)
 
-    def data_of(self, action: Action, words: list[str]) -> list[str]:
+    def data_of(self, action: NamedAction, words: list[str]) -> list[str]:
         if len(words) != len(action.parameters):
             expected = pluralize(len(action.parameters), "parameter")
             raise CommandError(f"Error: Action {action.name}: expected {expected}, got {len(words)}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from softswitch.commands.base import CommandGroup, exact_words, min_words
-from softswitch.commands.names import CommandError, ValueSet
+from softswitch.commands.names import CommandError, NamedValueSet
 from softswitch.commands.values import parse_int
-from softswitch.runtime.interface import Rate
+from softswitch.runtime.interface import RuntimeRate
 
 
 class CellCommands(CommandGroup):
@@ -160,7 +160,7 @@ class CellCommands(CommandGroup):
         (name,) = exact_words(line, 1)
         self.switch.value_set_write(self.program.value_sets[name].name, [])
 
-    def _parse_member(self, line: str) -> tuple[ValueSet, str]:
+    def _parse_member(self, line: str) -> tuple[NamedValueSet, str]:
         name, text = exact_words(line, 2)
         value_set, value = self.program.value_sets[name], parse_int(text, "value")
         if not 0 <= value < 1 << value_set.width:
@@ -169,10 +169,10 @@ class CellCommands(CommandGroup):
         return value_set, f"{value:#x}"
 
 
-def _parse_rate(word: str) -> Rate:
+def _parse_rate(word: str) -> RuntimeRate:
     rate, _, burst = word.partition(":")
     try:
-        return Rate(rate=float(rate), burst=int(burst))
+        return RuntimeRate(rate=float(rate), burst=int(burst))
     except ValueError:
         raise CommandError("Error: Error while parsing rates", word) from None
 

@@ -8,7 +8,7 @@ from softswitch.commands.base import CommandGroup, exact_words, min_words
 from softswitch.commands.names import CommandError, wrong_name
 from softswitch.commands.values import parse_int
 from softswitch.load.json_text import decode_text
-from softswitch.runtime.interface import Crc
+from softswitch.runtime.interface import RuntimeCrc
 
 _TRUE, _FALSE = ("true", "True"), ("false", "False")
 
@@ -132,7 +132,7 @@ class DeviceCommands(CommandGroup):
         if self.program.crcs.get(name) != width:
             raise wrong_name(f"crc{width}_custom", name)
         polynomial, initial, final = (_parse_crc_parameter(number, width) for number in numbers)
-        crc = Crc(
+        crc = RuntimeCrc(
             polynomial=polynomial,
             initial=initial,
             final=final,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from softswitch.commands.names import Action, KeyField, Profile, Table
-from softswitch.commands.values import match_parts, octets
-from softswitch.runtime.interface import Entry, Group, Member, Runtime, TableAction
+from softswitch.commands.names import NamedAction, NamedField, NamedProfile, NamedTable
+from softswitch.commands.values import octets
+from softswitch.runtime.interface import Group, Member, Runtime, RuntimeEntry, TableAction
+from softswitch.runtime.keys import SEPARATORS
 
 _MIN_NAME_WIDTH = 20
 STARS, LINE = "**********", "=========="  # above each item, and around lists of items
 
 
-def key_line(table: Table, matches: Sequence[str]) -> str:
+def key_line(table: NamedTable, matches: Sequence[Sequence[int]]) -> str:
     """Return a key as `table_add` prints it: `LPM-0a:00:00:01/32`."""
     return "\t".join(
         f"{field.kind.upper()}-{_format_match(field, match, ':')}"
@@ -20,17 +21,18 @@ def key_line(table: Table, matches: Sequence[str]) -> str:
     )
 
 
-def data_line(action: Action, data: Sequence[str]) -> str:
+def data_line(action: NamedAction, data: Sequence[str]) -> str:
     values = (octets(int(text, 16), p.width) for text, p in zip(data, action.parameters, strict=True))
     return "\t".join(value.hex(":") for value in values)
 
 
-def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
+def entry_lines(table: NamedTable, entry: RuntimeEntry) -> Iterator[str]:
     width = max([_MIN_NAME_WIDTH, *(len(field.name) for field in table.key)])
     yield f"Dumping entry {entry['handle']:#x}"
     yield "Match key:"
     for field, match in zip(table.key, entry["match"], strict=True):
-        yield f"* {field.name:{width}}: {field.kind.upper():10}{_format_match(field, match, '')}"
+        parts = [int(part, 0) for part in match.split(SEPARATORS.get(field.kind))]
+        yield f"* {field.name:{width}}: {field.kind.upper():10}{_format_match(field, parts, '')}"
     if entry["priority"] >= 0:
         yield f"Priority: {entry['priority']}"
     yield table_action_line(entry["doing"])
@@ -59,7 +61,7 @@ def group_lines(group: Group) -> Iterator[str]:
     yield f"Members: [{', '.join(map(str, group['members']))}]"
 
 
-def profile_lines(profile: Profile, switch: Runtime) -> Iterator[str]:
+def profile_lines(profile: NamedProfile, switch: Runtime) -> Iterator[str]:
     yield LINE
     yield "MEMBERS"
     for member in switch.members(profile.name):
@@ -80,18 +82,14 @@ def _action_line(name: str, data: Sequence[str]) -> str:
     return f"Action entry: {name} - {', '.join(texts)}"
 
 
-def _format_match(field: KeyField, match: str, separator: str) -> str:
-    parts = [_separate_bytes(part, separator) for part in match_parts(field, match)]
-    match field.kind:
-        case "lpm":
-            _, prefix_length = match_parts(field, match)  # without separators, since it is not bytes
-            return f"{parts[0]}/{prefix_length}"
-        case "ternary":
-            return " &&& ".join(parts)
-        case "range":
-            return " -> ".join(parts)
-    return parts[0]
+def _format_match(field: NamedField, parts: Sequence[int], separator: str) -> str:
+    if field.kind == "lpm":
+        value, prefix_length = parts
+        return f"{_format_bytes(value, field.width, separator)}/{prefix_length}"
+    texts = (_format_bytes(part, field.width, separator) for part in parts)
+    return f" {SEPARATORS.get(field.kind, '')} ".join(texts)
 
 
-def _separate_bytes(digits: str, separator: str) -> str:
-    return separator.join(digits[i : i + 2] for i in range(0, len(digits), 2)) if separator else digits
+def _format_bytes(value: int, width: int, separator: str) -> str:
+    data = octets(value, width)
+    return data.hex(separator) if separator else data.hex()

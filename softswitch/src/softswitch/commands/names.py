@@ -30,7 +30,7 @@ def wrong_name(kind: str, name: str) -> CommandError:
     return CommandError(f"Error: Invalid {kind} name ({name})", name)
 
 
-class KeyField(NamedTuple):
+class NamedField(NamedTuple):
     """A match field; `kind` is BMv2's: exact, lpm, ternary, range or valid."""
 
     name: str
@@ -38,14 +38,14 @@ class KeyField(NamedTuple):
     width: int
 
 
-class Parameter(NamedTuple):
+class NamedParameter(NamedTuple):
     name: str
     width: int  # in bits
 
 
-class Action(NamedTuple):
+class NamedAction(NamedTuple):
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[NamedParameter, ...]
 
     def describe(self) -> str:
         data = ",\t".join(f"{name}({width})" for name, width in self.parameters)
@@ -53,19 +53,19 @@ class Action(NamedTuple):
 
 
 @dataclass
-class Profile:
+class NamedProfile:
     name: str
     has_selector: bool
-    actions: dict[str, Action] = field(default_factory=dict)
+    actions: dict[str, NamedAction] = field(default_factory=dict)
     table_count: int = 0  # tables that use it
 
 
-class Table(NamedTuple):
+class NamedTable(NamedTuple):
     name: str
     kind: str  # BMv2's `match_type`
-    key: tuple[KeyField, ...]
-    actions: dict[str, Action]
-    profile: Profile | None
+    key: tuple[NamedField, ...]
+    actions: dict[str, NamedAction]
+    profile: NamedProfile | None
     has_timeout: bool
 
     @property
@@ -82,12 +82,12 @@ class Array(NamedTuple):
     binding: str | None = None  # the table of a direct counter or meter
 
 
-class ValueSet(NamedTuple):
+class NamedValueSet(NamedTuple):
     name: str
     width: int  # sum of its fields' widths in bits
 
 
-class Names(Generic[T]):
+class NameIndex(Generic[T]):
     """Objects of one kind by name, or by a unique suffix of the name's parts."""
 
     def __init__(self, kind: str, objects: Mapping[str, T]) -> None:
@@ -109,7 +109,7 @@ class Names(Generic[T]):
         return item
 
 
-class Program:
+class ProgramNames:
     """All names of a program; raises ProgramError if the text is not BMv2 JSON."""
 
     def __init__(self, text: str) -> None:
@@ -120,7 +120,7 @@ class Program:
     def _load(self, program: Json) -> None:
         actions = {item["id"]: _load_action(item) for item in program["actions"]}
         profiles = {
-            item["name"]: Profile(item["name"], has_selector="selector" in item)
+            item["name"]: NamedProfile(item["name"], has_selector="selector" in item)
             for pipeline in program["pipelines"]
             for item in pipeline["action_profiles"]
         }
@@ -142,16 +142,16 @@ class Program:
         by_name = {action.name: action for action in actions.values()}
         for table in sorted(tables.values(), key=lambda table: bool(table.key)):
             by_name.update(table.actions)
-        self.actions = Names("action", by_name)
-        self.profiles = Names("action profile", profiles)
-        self.tables = Names("table", tables)
-        self.counters = Names("counter", _load_arrays(program["counter_arrays"]))
-        self.meters = Names("meter", _load_arrays(program["meter_arrays"]))
-        self.registers = Names("register", _load_arrays(program["register_arrays"]))
-        self.value_sets = Names(
+        self.actions = NameIndex("action", by_name)
+        self.profiles = NameIndex("action profile", profiles)
+        self.tables = NameIndex("table", tables)
+        self.counters = NameIndex("counter", _load_arrays(program["counter_arrays"]))
+        self.meters = NameIndex("meter", _load_arrays(program["meter_arrays"]))
+        self.registers = NameIndex("register", _load_arrays(program["register_arrays"]))
+        self.value_sets = NameIndex(
             "parser value set",
             {
-                item["name"]: ValueSet(item["name"], item["compressed_bitwidth"])
+                item["name"]: NamedValueSet(item["name"], item["compressed_bitwidth"])
                 for item in program["parse_vsets"]
             },
         )
@@ -161,11 +161,11 @@ class Program:
             if item["algo"] in _CUSTOM_CRCS
         }
 
-    def action_of(self, candidates: Mapping[str, Action], name: str, owner: str) -> Action:
+    def action_of(self, candidates: Mapping[str, NamedAction], name: str, owner: str) -> NamedAction:
         known = self.actions.find(name)
         action = candidates.get(known.name) if known else None
         if action is None:
-            action = Names("action", candidates).find(name)
+            action = NameIndex("action", candidates).find(name)
         if action is None:
             raise CommandError(f"Error: {owner} has no action {name}", name)
         return action
@@ -176,19 +176,24 @@ def _suffixes(name: str) -> Iterable[str]:
     return (".".join(parts[i:]) for i in range(len(parts)))
 
 
-def _load_action(item: Json) -> Action:
-    return Action(item["name"], tuple(Parameter(p["name"], p["bitwidth"]) for p in item["runtime_data"]))
+def _load_action(item: Json) -> NamedAction:
+    return NamedAction(
+        item["name"], tuple(NamedParameter(p["name"], p["bitwidth"]) for p in item["runtime_data"])
+    )
 
 
 def _load_table(
-    item: Json, actions: Mapping[int, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Json]
-) -> Table:
+    item: Json,
+    actions: Mapping[int, NamedAction],
+    profiles: Mapping[str, NamedProfile],
+    headers: Mapping[str, Json],
+) -> NamedTable:
     profile = profiles[item["action_profile"]] if item["type"] != "simple" else None
     table_actions = {actions[number].name: actions[number] for number in item["action_ids"]}
     if profile is not None:
         profile.actions.update(table_actions)
         profile.table_count += 1
-    return Table(
+    return NamedTable(
         name=item["name"],
         kind=item["match_type"],
         key=tuple(_load_field(part, headers) for part in item["key"]),
@@ -198,11 +203,11 @@ def _load_table(
     )
 
 
-def _load_field(part: Json, headers: Mapping[str, Json]) -> KeyField:
+def _load_field(part: Json, headers: Mapping[str, Json]) -> NamedField:
     target, kind = part["target"], part.get(DECLARED_MATCH_TYPE, part["match_type"])
     if target[1] == VALIDITY_FIELD:
-        return KeyField(f"{target[0]}_valid", kind, width=1)
-    return KeyField(".".join(target), kind, headers[target[0]][target[1]])
+        return NamedField(f"{target[0]}_valid", kind, width=1)
+    return NamedField(".".join(target), kind, headers[target[0]][target[1]])
 
 
 def _load_arrays(items: Iterable[Json]) -> dict[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch.commands.base import CommandGroup, exact_words, min_words, without_arrow
 from softswitch.commands.dump import group_lines, member_lines, profile_lines
-from softswitch.commands.names import CommandError, Profile
+from softswitch.commands.names import CommandError, NamedProfile
 from softswitch.commands.values import parse_int
 
 
@@ -169,7 +169,7 @@ class ProfileCommands(CommandGroup):
             raise CommandError("Error: Cannot run this command on non-indirect table", words[0])
         return " ".join([profile.name, *words[1:]])
 
-    def _profile_with_selector(self, name: str) -> Profile:
+    def _profile_with_selector(self, name: str) -> NamedProfile:
         profile = self.program.profiles[name]
         if not profile.has_selector:
             text = "Error: Cannot run this command on an action profile without selector"

@@ -10,10 +10,11 @@ from softswitch.commands.dump import (
     profile_lines,
     table_action_line,
 )
-from softswitch.commands.names import CommandError, Table
+from softswitch.commands.names import CommandError, NamedTable
 from softswitch.commands.values import parse_int, parse_match
 from softswitch.messages import pluralize
 from softswitch.runtime.interface import TableAction
+from softswitch.runtime.keys import join_match
 
 _RULE_WIDTH = 80
 
@@ -63,7 +64,7 @@ class TableCommands(CommandGroup):
         self.say(f"{'action:':20} {words[1]}")
         self.say(f"{'runtime data:':20} {data_line(action, data)}")
         handle = self.switch.table_add(
-            table.name, matches, priority, TableAction(action=action.name, data=data)
+            table.name, _join_matches(table, matches), priority, TableAction(action=action.name, data=data)
         )
         self.say(f"Entry has been added with handle {handle}")
 
@@ -91,7 +92,9 @@ class TableCommands(CommandGroup):
         words = min_words(line, 1)
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
-        entry = self.switch.table_find(table.name, _parse_matches(table, words[1:]), priority)
+        entry = self.switch.table_find(
+            table.name, _join_matches(table, _parse_matches(table, words[1:])), priority
+        )
         self.say(f"Deleting entry {entry['handle']} from {words[0]}")
         self.switch.table_delete(table.name, entry["handle"])
 
@@ -153,7 +156,9 @@ class TableCommands(CommandGroup):
         words = min_words(line, 1)
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
-        entry = self.switch.table_find(table.name, _parse_matches(table, words[1:]), priority)
+        entry = self.switch.table_find(
+            table.name, _join_matches(table, _parse_matches(table, words[1:])), priority
+        )
         self.say_all(entry_lines(table, entry))
 
     # -- defaults
@@ -226,10 +231,10 @@ class TableCommands(CommandGroup):
         handle, matches = parse_int(handle_words[0], "handle"), _parse_matches(table, key)
         self.say(f"Adding entry to indirect match table {table.name}")
         table_action = TableAction(group=handle) if is_group else TableAction(member=handle)
-        new_handle = self.switch.table_add(table.name, matches, priority, table_action)
+        new_handle = self.switch.table_add(table.name, _join_matches(table, matches), priority, table_action)
         self.say(f"Entry has been added with handle {new_handle}")
 
-    def _indirect_table(self, name: str, needs_selector: bool = False) -> Table:
+    def _indirect_table(self, name: str, needs_selector: bool = False) -> NamedTable:
         table = self.program.tables[name]
         if table.profile is None:
             raise CommandError("Error: Cannot run this command on non-indirect table", name)
@@ -241,7 +246,7 @@ class TableCommands(CommandGroup):
         return table
 
 
-def _pop_priority(table: Table, words: list[str]) -> int:
+def _pop_priority(table: NamedTable, words: list[str]) -> int:
     """Remove and return the priority, the last word if the table's entries have one; else return 0."""
     if not table.has_priority:
         return 0
@@ -260,8 +265,12 @@ def _split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:arrow], words[arrow + 1 :]
 
 
-def _parse_matches(table: Table, words: list[str]) -> list[str]:
+def _parse_matches(table: NamedTable, words: list[str]) -> list[tuple[int, ...]]:
     if len(words) != len(table.key):
         expected = pluralize(len(table.key), "key field")
         raise CommandError(f"Error: Table {table.name}: expected {expected}, got {len(words)}")
     return [parse_match(field, word) for field, word in zip(table.key, words, strict=True)]
+
+
+def _join_matches(table: NamedTable, matches: list[tuple[int, ...]]) -> list[str]:
+    return [join_match(field.kind, parts) for field, parts in zip(table.key, matches, strict=True)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from softswitch.commands.names import CommandError, KeyField
+from softswitch.commands.names import CommandError, NamedField
+from softswitch.runtime.keys import PREFIX_LENGTH_BITS, SEPARATORS
 
 IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
-_PREFIX_LENGTH_BITS = 16  # more than any length needs, which is checked afterwards
-SEPARATORS = {"lpm": "/", "ternary": "&&&", "range": "->"}
 
 
 def parse_value(text: str, width: int) -> int:
@@ -36,26 +35,24 @@ def parse_value(text: str, width: int) -> int:
     return value
 
 
-def parse_match(field: KeyField, text: str) -> str:
-    """Parse a match; return it in the notation of `softswitch.runtime`. Raises CommandError."""
+def parse_match(field: NamedField, text: str) -> tuple[int, ...]:
+    """Parse a match; return its value, and prefix length, mask or upper bound. Raises CommandError."""
     separator = SEPARATORS.get(field.kind)
     if separator is None:
-        return f"{_parse_key_part(text, field.width, text):#x}"
+        return (_parse_key_part(text, field.width, text),)
     parts = text.split(separator)
     if len(parts) != 2:
         raise CommandError(f"Invalid match key: {_FORMAT_ERRORS[field.kind].format(text)}", text)
     first = _parse_key_part(parts[0], field.width, text)
-    if field.kind == "lpm":
-        length = _parse_key_part(parts[1], _PREFIX_LENGTH_BITS, text)
-        if length > field.width:
-            raise CommandError(
-                f"Invalid match key: prefix length {length} of {text} is above {field.width}", text
-            )
-        return f"{first:#x}/{length}"
-    second = _parse_key_part(parts[1], field.width, text)
+    second_bits = PREFIX_LENGTH_BITS if field.kind == "lpm" else field.width
+    second = _parse_key_part(parts[1], second_bits, text)
+    if field.kind == "lpm" and second > field.width:
+        raise CommandError(
+            f"Invalid match key: prefix length {second} of {text} is above {field.width}", text
+        )
     if field.kind == "range" and first > second:
         raise CommandError(f"Invalid match key: range start is above range end in {text}", text)
-    return f"{first:#x}{separator}{second:#x}"
+    return first, second
 
 
 def parse_int(text: str, description: str) -> int:
@@ -67,15 +64,6 @@ def parse_int(text: str, description: str) -> int:
 
 def octets(value: int, width: int) -> bytes:
     return value.to_bytes((width + 7) // 8, "big")
-
-
-def match_parts(field: KeyField, match: str) -> tuple[str, ...]:
-    """Return the parts of a match of `softswitch.runtime`: hexadecimal bytes, a prefix length in decimal."""
-    separator = SEPARATORS.get(field.kind)
-    parts = [match] if separator is None else match.split(separator)
-    if field.kind == "lpm":
-        return octets(int(parts[0], 16), field.width).hex(), parts[1]
-    return tuple(octets(int(part, 16), field.width).hex() for part in parts)
 
 
 def _parse_mac(text: str) -> int:
@@ -98,5 +86,6 @@ def _parse_key_part(text: str, width: int, word: str) -> int:
 _FORMAT_ERRORS = {
     "lpm": "Invalid LPM value {}, use '/' to separate prefix and length",
     "ternary": "Invalid ternary value {}, use '&&&' to separate key and mask",
+    "optional": "Invalid optional value {}, use '&&&' to separate key and mask",
     "range": "Invalid range value {}, use '->' to separate range start and range end",
 }

@@ -49,21 +49,25 @@ def open_bmv2(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
 
 class Bmv2:
     def __init__(self, client: P4RuntimeClient, dataplane: Dataplane, p4info: p4i.P4Info) -> None:
-        self._client = client
         self._dataplane = dataplane
-        self._encoder = EntityEncoder(p4info)
-        self._existing_keys: set[tuple[str, int]] = set()  # ("group" or "session", number)
+        encoder = EntityEncoder(p4info)
+        self.tables = Bmv2Tables(client, encoder)
+        self.cells = Bmv2Cells(client, encoder)
+        self.replication = Bmv2Replication(client)
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
         """Process a frame; BMv2 has its own clock, so the times are ignored."""
         return self._dataplane.process(port, frame)
 
-    # -- tables
 
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        return [self._write_entry(write) for write in writes]
+class Bmv2Tables:
+    def __init__(self, client: P4RuntimeClient, encoder: EntityEncoder) -> None:
+        self._client, self._encoder = client, encoder
 
-    def _write_entry(self, write: EntryWrite) -> Exception | None:
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        return [self._write(write) for write in writes]
+
+    def _write(self, write: EntryWrite) -> Exception | None:
         try:
             self._client.write(self._encoder.update(write))
         except P4RuntimeError as error:
@@ -71,26 +75,26 @@ class Bmv2:
         return None
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        self._modify(self._encoder.default(table, action))
+        _modify(self._client, self._encoder.default(table, action))
 
-    def _modify(self, entity: p4r.Entity) -> None:
-        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
-
-    # -- counters, meters, registers
-
-    def entry_counter(self, entry: EntryKey) -> CounterValue:
+    def counter(self, entry: EntryKey) -> CounterValue:
         (entity,) = self._client.read(self._encoder.entry_counter(entry))
         return _counter_value(entity.direct_counter_entry.data)
+
+
+class Bmv2Cells:
+    def __init__(self, client: P4RuntimeClient, encoder: EntityEncoder) -> None:
+        self._client, self._encoder = client, encoder
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         entities = self._client.read(*(self._encoder.counter(name, index) for index in range(start, stop)))
         return [_counter_value(entity.counter_entry.data) for entity in entities]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        self._modify(self._encoder.counter(name, index, value))
+        _modify(self._client, self._encoder.counter(name, index, value))
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        self._modify(self._encoder.meter(name, index, config))
+        _modify(self._client, self._encoder.meter(name, index, config))
 
     def read_register(self, name: str, _start: int, _stop: int) -> list[int]:
         self._refuse_registers(name)
@@ -101,17 +105,19 @@ class Bmv2:
     def _refuse_registers(self, name: str) -> NoReturn:
         raise Unsupported(f"BMv2 does not serve registers over P4Runtime: {name}")
 
-    # -- replication
+
+class Bmv2Replication:
+    def __init__(self, client: P4RuntimeClient) -> None:
+        self._client = client
+        self._existing_keys: set[tuple[str, int]] = set()  # ("group" or "session", number)
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        self._write_replication(multicast_group(group, replicas), replicas, ("group", group))
+        self._write(multicast_group(group, replicas), replicas, ("group", group))
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        self._write_replication(clone_session(session, replicas, length), replicas, ("session", session))
+        self._write(clone_session(session, replicas, length), replicas, ("session", session))
 
-    def _write_replication(
-        self, entity: p4r.Entity, replicas: Sequence[Replica], key: tuple[str, int]
-    ) -> None:
+    def _write(self, entity: p4r.Entity, replicas: Sequence[Replica], key: tuple[str, int]) -> None:
         exists = key in self._existing_keys
         if replicas:
             kind = p4r.Update.MODIFY if exists else p4r.Update.INSERT
@@ -120,6 +126,10 @@ class Bmv2:
         elif exists:
             self._client.write(p4r.Update(type=p4r.Update.DELETE, entity=entity))
             self._existing_keys.remove(key)
+
+
+def _modify(client: P4RuntimeClient, entity: p4r.Entity) -> None:
+    client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
 
 
 def _counter_value(data: p4r.CounterData) -> CounterValue:

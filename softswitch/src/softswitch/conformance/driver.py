@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from softswitch.conformance import statements as stf
 from softswitch.conformance.errors import ConformanceError, Mismatch, StfError, Unsupported
 from softswitch.conformance.expectation import check_outputs
-from softswitch.conformance.names import Names
+from softswitch.conformance.names import StfNames
 from softswitch.conformance.replication import CliReplication
-from softswitch.conformance.target import Target
+from softswitch.conformance.target import ConformanceTarget
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
@@ -30,7 +30,7 @@ _ROUNDING_ERROR = 1e-6  # of a decimal rate times this number
 
 
 class StfDriver:
-    def __init__(self, target: Target, names: Names) -> None:
+    def __init__(self, target: ConformanceTarget, names: StfNames) -> None:
         self._target = target
         self._names = names
         self._replication = CliReplication(target)
@@ -52,7 +52,7 @@ class StfDriver:
 
     def _execute(self, statement: stf.Statement) -> None:
         match statement:
-            case stf.Packet(port, data):
+            case stf.StfPacket(port, data):
                 self._outputs += self._target.process(port, data, self._now, self._now)
                 self._now += 1
             case stf.Expect() | stf.NoPacket() | stf.Wait():
@@ -60,7 +60,7 @@ class StfDriver:
             case stf.Add():
                 self._add_entry(statement)
             case stf.SetDefault(table, call):
-                self._target.set_default(*self._names.default(table, call))
+                self._target.tables.set_default(*self._names.default(table, call))
             case stf.RemoveAll():
                 self._write_entries(
                     [entry._replace(change=Change.DELETE, action=None) for entry in self._added_entries]
@@ -72,8 +72,8 @@ class StfDriver:
                 _LOG.info("%s[%d] is %s", counter, index, self._read_counter(counter, index))
             case stf.CounterWrite(counter, index, packets, octets):
                 name = self._names.counter(counter)
-                self._target.write_counter(name, index, CounterValue(packets, octets))
-            case stf.RegisterRead() | stf.RegisterWrite() | stf.RegisterReset():
+                self._target.cells.write_counter(name, index, CounterValue(packets, octets))
+            case stf.StfRegisterRead() | stf.StfRegisterWrite() | stf.RegisterReset():
                 self._execute_register(statement)
             case stf.MeterGetRates() | stf.MeterSetRates():
                 self._execute_meter(statement)
@@ -90,7 +90,7 @@ class StfDriver:
             self._handles[add.handle] = entry
 
     def _write_entries(self, writes: Sequence[EntryWrite]) -> None:
-        for error in self._target.write_entries(writes):
+        for error in self._target.tables.write(writes):
             if error is not None:
                 raise error
 
@@ -107,7 +107,7 @@ class StfDriver:
             )
 
     def _read_counter(self, counter: str, index: int) -> CounterValue:
-        cells = self._target.read_counter(self._names.counter(counter), index, index + 1)
+        cells = self._target.cells.read_counter(self._names.counter(counter), index, index + 1)
         if not cells:
             raise StfError(f"counter {counter} has no cell {index}")
         return cells[0]
@@ -117,22 +117,26 @@ class StfDriver:
             raise StfError(f"no entry was added with handle {handle}")
         entry = self._handles[handle]
         self._names.check_direct_counter(counter, entry.table)
-        return self._target.entry_counter(EntryKey(entry.table, entry.key, entry.priority))
+        return self._target.tables.counter(EntryKey(entry.table, entry.key, entry.priority))
 
     # -- registers and meters
 
-    def _execute_register(self, statement: stf.RegisterRead | stf.RegisterWrite | stf.RegisterReset) -> None:
+    def _execute_register(
+        self, statement: stf.StfRegisterRead | stf.StfRegisterWrite | stf.RegisterReset
+    ) -> None:
         name, size = self._names.register(statement.register)
         match statement:
             case stf.RegisterReset():
                 for index in range(size):
-                    self._target.write_register(name, index, 0)
-            case stf.RegisterRead(_, index):
+                    self._target.cells.write_register(name, index, 0)
+            case stf.StfRegisterRead(_, index):
                 _check_index("register", name, index, size)
-                _LOG.info("%s[%d] is %d", name, index, self._target.read_register(name, index, index + 1)[0])
-            case stf.RegisterWrite(_, index, value):
+                _LOG.info(
+                    "%s[%d] is %d", name, index, self._target.cells.read_register(name, index, index + 1)[0]
+                )
+            case stf.StfRegisterWrite(_, index, value):
                 _check_index("register", name, index, size)
-                self._target.write_register(name, index, value)
+                self._target.cells.write_register(name, index, value)
 
     def _execute_meter(self, statement: stf.MeterGetRates | stf.MeterSetRates) -> None:
         name, size = self._names.meter(statement.meter)
@@ -146,7 +150,7 @@ class StfDriver:
                     _to_per_second(committed.rate), committed.burst, _to_per_second(peak.rate), peak.burst
                 )
                 for cell in range(size) if index is None else (index,):
-                    self._target.write_meter(name, cell, config)
+                    self._target.cells.write_meter(name, cell, config)
                     self._meter_configs[name, cell] = config
 
     # -- replication

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.codecs.values import encode
+from softswitch.p4runtime.entities.cells import encode_config
+from softswitch.p4runtime.entities.replication import encode_replicas
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import (
     ActionCall,
@@ -137,14 +139,14 @@ class EntityEncoder:
 
 
 def multicast_group(group: int, replicas: Sequence[Replica] = ()) -> p4r.Entity:
-    entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=map(_encode_replica, replicas))
+    entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=encode_replicas(replicas))
     return _replication_entity(p4r.PacketReplicationEngineEntry(multicast_group_entry=entry))
 
 
 def clone_session(session: int, replicas: Sequence[Replica] = (), length: int = 0) -> p4r.Entity:
     """Return a clone session; a `length` of 0 does not truncate."""
     entry = p4r.CloneSessionEntry(
-        session_id=session, replicas=map(_encode_replica, replicas), packet_length_bytes=length
+        session_id=session, replicas=encode_replicas(replicas), packet_length_bytes=length
     )
     return _replication_entity(p4r.PacketReplicationEngineEntry(clone_session_entry=entry))
 
@@ -153,19 +155,12 @@ def _replication_entity(entry: p4r.PacketReplicationEngineEntry) -> p4r.Entity:
     return p4r.Entity(packet_replication_engine_entry=entry)
 
 
-def _encode_replica(replica: Replica) -> p4r.Replica:
-    return p4r.Replica(egress_port=replica.port, instance=replica.instance)
-
-
 def _encode_rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
     if config is None:
         return None
-    return p4r.MeterConfig(
-        cir=round(config.committed_rate),
-        cburst=config.committed_burst,
-        pir=round(config.peak_rate),
-        pburst=config.peak_burst,
-    )
+    message = p4r.MeterConfig()
+    encode_config(config, message)
+    return message
 
 
 def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from softswitch.conformance.errors import Mismatch
-from softswitch.conformance.statements import Expect, NoPacket, NumberedStatement, Packet
+from softswitch.conformance.statements import Expect, NoPacket, NumberedStatement, StfPacket
 from softswitch.pipeline import Output
 
 MAX_PRINTED_DIGITS = 512
@@ -21,7 +21,7 @@ def check_outputs(vectors: Iterable[NumberedStatement], outputs: Sequence[Output
     expected: dict[int, list[tuple[int, Expect]]] = {}
     no_packet_line = None
     for number, statement in vectors:
-        if isinstance(statement, Packet):
+        if isinstance(statement, StfPacket):
             expected.setdefault(statement.port, [])
         elif isinstance(statement, Expect):
             expected.setdefault(statement.port, []).append((number, statement))

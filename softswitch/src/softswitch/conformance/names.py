@@ -28,7 +28,7 @@ class _Named(Protocol):
 N = TypeVar("N", bound=_Named)
 
 
-class Names:
+class StfNames:
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._p4info = p4info
         self._actions = {action.preamble.id: action for action in p4info.actions}

@@ -57,11 +57,11 @@ def _parse_statement(code: str) -> stf.Statement:
 # -- packets
 
 
-def _parse_packet(operands: str) -> stf.Packet:
+def _parse_packet(operands: str) -> stf.StfPacket:
     port, data = _parse_port_and_data("packet", operands)
     if not re.fullmatch(r"(?:[0-9a-fA-F]{2})+", data):
         raise StfError(f"packet: expected whole bytes in hex, got {data!r}")
-    return stf.Packet(port, bytes.fromhex(data))
+    return stf.StfPacket(port, bytes.fromhex(data))
 
 
 def _parse_expect(operands: str) -> stf.Expect:
@@ -159,14 +159,14 @@ def _parse_meter_array_set_rates(tokens: Tokens) -> stf.MeterSetRates:
     return stf.MeterSetRates(tokens.qualified_name("a meter"), None, *_parse_rates(tokens))
 
 
-def _parse_rates(tokens: Tokens) -> tuple[stf.Rate, stf.Rate]:
+def _parse_rates(tokens: Tokens) -> tuple[stf.StfRate, stf.StfRate]:
     return _parse_rate(tokens), _parse_rate(tokens)
 
 
-def _parse_rate(tokens: Tokens) -> stf.Rate:
+def _parse_rate(tokens: Tokens) -> stf.StfRate:
     rate = tokens.real("a rate")
     tokens.take_sign(":")
-    return stf.Rate(rate, tokens.integer("a burst"))
+    return stf.StfRate(rate, tokens.integer("a burst"))
 
 
 _STATEMENTS: dict[str, Callable[[Tokens], stf.Statement]] = {
@@ -188,8 +188,8 @@ _STATEMENTS: dict[str, Callable[[Tokens], stf.Statement]] = {
     "counter_write": lambda t: stf.CounterWrite(
         t.qualified_name("a counter"), t.integer("an index"), t.integer("packets"), t.integer("bytes")
     ),
-    "register_read": lambda t: stf.RegisterRead(t.qualified_name("a register"), t.integer("an index")),
-    "register_write": lambda t: stf.RegisterWrite(
+    "register_read": lambda t: stf.StfRegisterRead(t.qualified_name("a register"), t.integer("an index")),
+    "register_write": lambda t: stf.StfRegisterWrite(
         t.qualified_name("a register"), t.integer("an index"), t.integer("a value")
     ),
     "register_reset": lambda t: stf.RegisterReset(t.qualified_name("a register")),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from softswitch.conformance.client import pipeline_config
 from softswitch.conformance.driver import StfDriver
 from softswitch.conformance.errors import Unsupported
-from softswitch.conformance.names import Names
+from softswitch.conformance.names import StfNames
 from softswitch.conformance.parser import read_vectors
 from softswitch.conformance.targets import Opener
 from softswitch.errors import SwitchError
@@ -50,4 +50,4 @@ def _run_vectors(opener: Opener, program: Path, vectors: Path) -> None:
     statements = read_vectors(vectors)
     config = pipeline_config(program)
     with opener(config) as target:
-        StfDriver(target, Names(config.p4info)).run(statements)
+        StfDriver(target, StfNames(config.p4info)).run(statements)

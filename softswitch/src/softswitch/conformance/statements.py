@@ -56,7 +56,7 @@ class Statement: ...
 
 
 @dataclass(frozen=True)
-class Packet(Statement):
+class StfPacket(Statement):
     port: int
     data: bytes
 
@@ -174,13 +174,13 @@ class CounterWrite(Statement):
 
 
 @dataclass(frozen=True)
-class RegisterRead(Statement):
+class StfRegisterRead(Statement):
     register: str
     index: int
 
 
 @dataclass(frozen=True)
-class RegisterWrite(Statement):
+class StfRegisterWrite(Statement):
     register: str
     index: int
     value: int
@@ -191,7 +191,7 @@ class RegisterReset(Statement):
     register: str
 
 
-class Rate(NamedTuple):
+class StfRate(NamedTuple):
     """`rate:burst`: the rate in packets or bytes per µs, and the burst in packets or bytes."""
 
     rate: float
@@ -210,8 +210,8 @@ class MeterSetRates(Statement):
 
     meter: str
     index: int | None
-    committed: Rate
-    peak: Rate
+    committed: StfRate
+    peak: StfRate
 
 
 class NumberedStatement(NamedTuple):

@@ -12,26 +12,20 @@ from softswitch.pipeline import (
     EntryWrite,
     MeterConfig,
     Output,
-    Replica,
+    ReplicationOps,
 )
 
 
-class Target(Protocol):
-    """A switch that runs one program. Names are full P4 names; methods are those of `Pipeline`."""
-
-    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Return the outputs of one frame, in order for each port.
-
-        `t_in` is its time of arrival and `now` its time in egress, both in µs since start.
-        """
-
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+class TargetTables(Protocol):
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply table updates in order; return an error or None for each."""
 
     def set_default(self, table: str, action: EntryAction | None) -> None: ...
 
-    def entry_counter(self, entry: EntryKey) -> CounterValue: ...
+    def counter(self, entry: EntryKey) -> CounterValue: ...
 
+
+class TargetCells(Protocol):
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]: ...
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None: ...
@@ -42,7 +36,21 @@ class Target(Protocol):
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None: ...
 
-    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None: ...
 
-    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Create or replace a clone session; without replicas it makes no copies, `length` 0 is unlimited."""
+class ConformanceTarget(Protocol):
+    """A switch that runs one program. Names are full P4 names; methods are those of `Pipeline`."""
+
+    @property
+    def tables(self) -> TargetTables: ...
+
+    @property
+    def cells(self) -> TargetCells: ...
+
+    @property
+    def replication(self) -> ReplicationOps: ...
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """Return the outputs of one frame, in order for each port.
+
+        `t_in` is its time of arrival and `now` its time in egress, both in µs since start.
+        """

@@ -9,20 +9,20 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.conformance import bmv2
 from softswitch.conformance.direct import DirectPipeline
 from softswitch.conformance.errors import Unsupported
-from softswitch.conformance.target import Target
+from softswitch.conformance.target import ConformanceTarget
 from softswitch.errors import KernelError, UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.messages import p4r
 
-Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[Target]]
+Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[ConformanceTarget]]
 """Opens a target with a program; raises Unsupported or SwitchError if the target does not accept it."""
 
 
-def _in_process_opener(make_target: Callable[[Program], Target]) -> Opener:
+def _in_process_opener(make_target: Callable[[Program], ConformanceTarget]) -> Opener:
     @contextmanager
-    def open_target(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+    def open_target(config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarget]:
         try:
             target = make_target(load_program(config.p4_device_config))
         except (KernelError, UnsupportedConstruct) as error:

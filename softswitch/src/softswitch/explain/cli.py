@@ -12,7 +12,7 @@ import click
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.explain.commands import run_commands
 from softswitch.explain.filters import PROPERTIES, parse_filter
-from softswitch.explain.frames import Frame, parse_packet, read_pcap
+from softswitch.explain.frames import TimedFrame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
 from softswitch.explain.tree import show
@@ -94,7 +94,7 @@ def command(
     if bool(packets) == (pcap is not None):
         raise click.UsageError("give either --packet or --pcap")
     selected_filters = [parse_filter(text) for text in filters]
-    packet_frames = [Frame(time=0, data=parse_packet(text)) for text in packets]
+    packet_frames = [TimedFrame(time=0, data=parse_packet(text)) for text in packets]
     recorders: list[Recorder] = []  # one, once `make_pipeline` has been called
 
     def make_pipeline(loaded: Program) -> InterpretedPipeline:
@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"softswitch: error: {error}")
 
 
-def _read_with_progress(pcap: Path) -> Iterator[Frame]:
+def _read_with_progress(pcap: Path) -> Iterator[TimedFrame]:
     """Yield the frames; show progress if stderr is a terminal and stdout, which would mix with it, is not."""
     if not sys.stderr.isatty() or sys.stdout.isatty() or not pcap.is_file():
         yield from (frame for frame, _ in read_pcap(pcap))

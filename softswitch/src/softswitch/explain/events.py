@@ -37,18 +37,18 @@ class KeyPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Event:
-    KIND: ClassVar[str]  # the class's name in lower case
+    KIND: ClassVar[str]  # the class's name in lower case, without `Event`
     context: Context
 
     def __init_subclass__(cls) -> None:
-        cls.KIND = cls.__name__.lower()
+        cls.KIND = cls.__name__.removesuffix("Event").lower()
 
 
 # -- packets
 
 
 @dataclass(frozen=True)
-class Begin(Event):
+class BeginEvent(Event):
     origin: str  # arrival, or how the packet was made of the copy `parent`
     parent: int | None
     port: int
@@ -56,30 +56,30 @@ class Begin(Event):
 
 
 @dataclass(frozen=True)
-class Queue(Event):
+class QueueEvent(Event):
     port: int
 
 
 @dataclass(frozen=True)
-class Drop(Event):
+class DropEvent(Event):
     reason: str
 
 
 @dataclass(frozen=True)
-class Deparse(Event):
+class DeparseEvent(Event):
     headers: tuple[str, ...]
     payload: int  # bytes
     data: str
 
 
 @dataclass(frozen=True)
-class Send(Event):
+class SendEvent(Event):
     port: int
     data: str
 
 
 @dataclass(frozen=True)
-class Request(Event):
+class RequestEvent(Event):
     what: str  # an operation that an action asked for and that is done later, such as "clone"
     value: int | None  # its session, length or list of fields
 
@@ -88,11 +88,11 @@ class Request(Event):
 
 
 @dataclass(frozen=True)
-class State(Event): ...
+class StateEvent(Event): ...
 
 
 @dataclass(frozen=True)
-class Extract(Event):
+class ExtractEvent(Event):
     header: str
     start: int  # bytes, as `length`
     length: int
@@ -100,19 +100,19 @@ class Extract(Event):
 
 
 @dataclass(frozen=True)
-class Advance(Event):
+class AdvanceEvent(Event):
     start: int  # bytes, as `length`
     length: int
 
 
 @dataclass(frozen=True)
-class Select(Event):
+class SelectEvent(Event):
     key: str | None
     next: str | None
 
 
 @dataclass(frozen=True)
-class Parsed(Event):
+class ParsedEvent(Event):
     error: str
     taken: int  # bytes before the payload
 
@@ -121,11 +121,11 @@ class Parsed(Event):
 
 
 @dataclass(frozen=True)
-class Enter(Event): ...
+class EnterEvent(Event): ...
 
 
 @dataclass(frozen=True)
-class Condition(Event):
+class ConditionEvent(Event):
     """An `if` of a control or action was evaluated; `text` is empty if p4c has not recorded it."""
 
     text: str
@@ -133,7 +133,7 @@ class Condition(Event):
 
 
 @dataclass(frozen=True)
-class Table(Event):
+class TableEvent(Event):
     """A table was applied; the context's `action` runs next with `data`, both empty if there is none."""
 
     key: tuple[KeyPart, ...]
@@ -148,7 +148,7 @@ class Table(Event):
 
 
 @dataclass(frozen=True)
-class Assign(Event):
+class AssignEvent(Event):
     """A field changed its value; `width` is in bits, the new one for a varbit field."""
 
     field: str
@@ -158,13 +158,13 @@ class Assign(Event):
 
 
 @dataclass(frozen=True)
-class Validity(Event):
+class ValidityEvent(Event):
     header: str
     valid: bool
 
 
 @dataclass(frozen=True)
-class Cursor(Event):
+class CursorEvent(Event):
     stack: str
     before: int
     after: int
@@ -174,7 +174,7 @@ class Cursor(Event):
 
 
 @dataclass(frozen=True)
-class Register(Event):
+class RegisterEvent(Event):
     op: str  # read or write
     name: str
     index: int
@@ -183,7 +183,7 @@ class Register(Event):
 
 
 @dataclass(frozen=True)
-class Counter(Event):
+class CounterEvent(Event):
     """`packets` and `bytes` are the new counts, null for an index out of range."""
 
     name: str
@@ -193,7 +193,7 @@ class Counter(Event):
 
 
 @dataclass(frozen=True)
-class Meter(Event):
+class MeterEvent(Event):
     """A meter gave the packet a colour, null for an index out of range; a direct meter has no index."""
 
     name: str
@@ -202,7 +202,7 @@ class Meter(Event):
 
 
 @dataclass(frozen=True)
-class Hash(Event):
+class HashEvent(Event):
     name: str
     algorithm: str
     data: str
@@ -210,7 +210,7 @@ class Hash(Event):
 
 
 @dataclass(frozen=True)
-class Checksum(Event):
+class ChecksumEvent(Event):
     op: str  # verify or update
     field: str
     value: str
@@ -219,7 +219,7 @@ class Checksum(Event):
 
 
 @dataclass(frozen=True)
-class Random(Event):
+class RandomEvent(Event):
     """A random number from `low` to `high` was drawn; null for an empty range."""
 
     low: int
@@ -228,13 +228,13 @@ class Random(Event):
 
 
 @dataclass(frozen=True)
-class Digest(Event):
+class DigestEvent(Event):
     name: str
     values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Log(Event):
+class LogEvent(Event):
     text: str
     failed: bool  # whether it is an `assert` or `assume` that drops the packet
 

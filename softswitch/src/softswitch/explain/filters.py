@@ -14,24 +14,24 @@ MAX_LISTED_VALUES = 12
 
 
 def _extern_names(event: ev.Event) -> list[str]:
-    types_with_name = ev.Register | ev.Counter | ev.Meter | ev.Hash | ev.Digest
+    types_with_name = ev.RegisterEvent | ev.CounterEvent | ev.MeterEvent | ev.HashEvent | ev.DigestEvent
     return [event.name] if isinstance(event, types_with_name) else []
 
 
 def _header_names(event: ev.Event) -> list[str]:
-    if isinstance(event, ev.Extract | ev.Validity):
+    if isinstance(event, ev.ExtractEvent | ev.ValidityEvent):
         return [event.header]
-    return [event.field.rpartition(".")[0]] if isinstance(event, ev.Assign | ev.Checksum) else []
+    return [event.field.rpartition(".")[0]] if isinstance(event, ev.AssignEvent | ev.ChecksumEvent) else []
 
 
 def _field_names(event: ev.Event) -> list[str]:
-    if isinstance(event, ev.Extract):
+    if isinstance(event, ev.ExtractEvent):
         return [f"{event.header}.{value.name}" for value in event.fields]
-    return [event.field] if isinstance(event, ev.Assign | ev.Checksum) else []
+    return [event.field] if isinstance(event, ev.AssignEvent | ev.ChecksumEvent) else []
 
 
 def _port_numbers(event: ev.Event) -> list[str]:
-    return [str(event.port)] if isinstance(event, ev.Begin | ev.Queue | ev.Send) else []
+    return [str(event.port)] if isinstance(event, ev.BeginEvent | ev.QueueEvent | ev.SendEvent) else []
 
 
 class _Property(NamedTuple):

@@ -40,8 +40,8 @@ def byte_count(hex_data: str) -> str:
 
 def idle_line(events: Sequence[ev.Event]) -> Text:
     # Without a key, a table counts as a statement, for which p4c generates such tables.
-    tables = [e.context.table for e in events if isinstance(e, ev.Table) and e.key]
-    condition_count = sum(isinstance(e, ev.Condition) for e in events)
+    tables = [e.context.table for e in events if isinstance(e, ev.TableEvent) and e.key]
+    condition_count = sum(isinstance(e, ev.ConditionEvent) for e in events)
     parts = []
     if tables:
         names = f": {', '.join(tables)}" if len(tables) <= MAX_NAMED_TABLES else ""
@@ -55,39 +55,39 @@ def idle_line(events: Sequence[ev.Event]) -> Text:
 
 def event_line(event: ev.Event) -> Text:
     match event:
-        case ev.Begin(_, origin, _, port, data):
+        case ev.BeginEvent(_, origin, _, port, data):
             return Text(f"{origin}: {byte_count(data)} from port {port}", dim=True)
-        case ev.Queue(_, port):
+        case ev.QueueEvent(_, port):
             return Text(f"to egress, for port {port}")
-        case ev.Drop(_, reason):
+        case ev.DropEvent(_, reason):
             return Text(f"dropped: {reason}", bold=True, colour="red")
-        case ev.Deparse(_, headers, payload_bytes, data):
+        case ev.DeparseEvent(_, headers, payload_bytes, data):
             payload_text = f" and {pluralize(payload_bytes, 'byte')} of payload" if payload_bytes else ""
             return Text(f"{', '.join(headers) or 'no header'}{payload_text}: {byte_count(data)}")
-        case ev.Send(_, port, data):
+        case ev.SendEvent(_, port, data):
             text = f"sent to port {port}, {byte_count(data)}"
             return Text(text, bold=True, colour="green")
-        case ev.Request(_, request, value):
+        case ev.RequestEvent(_, request, value):
             return Text(f"asks for {request}{'' if value is None else f' {value}'}", colour="magenta")
-        case ev.Digest(_, name, values):
+        case ev.DigestEvent(_, name, values):
             return Text(f"digest {name}({', '.join(values)})", colour="magenta")
-        case ev.Log(_, text, failed):
+        case ev.LogEvent(_, text, failed):
             return Text(f"log: {text}", colour="red" if failed else "magenta")
     return _parser_line(event) or _control_line(event) or _extern_line(event) or Text(event.KIND)
 
 
 def _parser_line(event: ev.Event) -> Text | None:
     match event:
-        case ev.State(context):
+        case ev.StateEvent(context):
             return Text(f"state {context.state}", bold=True)
-        case ev.Extract(_, header, start, length, fields):
+        case ev.ExtractEvent(_, header, start, length, fields):
             values = ", ".join(f"{name} {value}" for name, value in fields)
             return Text(f"{header}  bytes {start} to {start + length - 1}: {values}")
-        case ev.Advance(_, start, length):
+        case ev.AdvanceEvent(_, start, length):
             return Text(f"skips {pluralize(length, 'byte')} from {start} on")
-        case ev.Select(_, key, next_state):
+        case ev.SelectEvent(_, key, next_state):
             return Text(f"→ {'' if key is None else f'by {key} '}{next_state or 'accept'}")
-        case ev.Parsed(_, error, parsed_bytes):
+        case ev.ParsedEvent(_, error, parsed_bytes):
             colour = None if error == "NoError" else "red"
             return Text(
                 f"{error}: {pluralize(parsed_bytes, 'byte')} parsed", dim=colour is None, colour=colour
@@ -97,22 +97,22 @@ def _parser_line(event: ev.Event) -> Text | None:
 
 def _control_line(event: ev.Event) -> Text | None:
     match event:
-        case ev.Enter(context):
+        case ev.EnterEvent(context):
             return Text(f"{context.part} begins", dim=True)
-        case ev.Condition(_, text, holds):
+        case ev.ConditionEvent(_, text, holds):
             return Text(f"if {text or '…'}: {'true' if holds else 'false'}", dim=True)
-        case ev.Table(context):
+        case ev.TableEvent(context):
             return Text(_table_text(context, event), bold=True, colour="yellow" if event.hit else None)
-        case ev.Assign(_, name, _, before, after):
+        case ev.AssignEvent(_, name, _, before, after):
             return Text(f"{name.removeprefix('scalars.')} = {after}  (was {before})")
-        case ev.Validity(_, header, valid):
+        case ev.ValidityEvent(_, header, valid):
             return Text(f"{header} {'valid' if valid else 'invalid'}")
-        case ev.Cursor(_, stack, before, after):
+        case ev.CursorEvent(_, stack, before, after):
             return Text(f"{stack}.next = {after}  (was {before})")
     return None
 
 
-def _table_text(context: ev.Context, table: ev.Table) -> str:
+def _table_text(context: ev.Context, table: ev.TableEvent) -> str:
     key = ", ".join(
         f"{name} {value}" + ("" if entry_value in (None, value) else f" ({kind} {entry_value})")
         for name, value, kind, entry_value in table.key
@@ -129,12 +129,12 @@ def _table_text(context: ev.Context, table: ev.Table) -> str:
 
 def _extern_line(event: ev.Event) -> Text | None:
     match event:
-        case ev.Register(_, op, name, index, before, after):
+        case ev.RegisterEvent(_, op, name, index, before, after):
             if before is None:
                 return Text(f"register {name}[{index}] {op}: there is no such cell", colour="red")
             value = f"reads {before}" if op == "read" else f"= {after}  (was {before})"
             return Text(f"register {name}[{index}] {value}", colour="blue")
-        case ev.Counter(_, name, index, packets, octets):
+        case ev.CounterEvent(_, name, index, packets, octets):
             if packets is None:
                 return Text(f"counter {name}[{index}]: there is no such cell", colour="red")
             cell = name if index is None else f"{name}[{index}]"
@@ -143,15 +143,15 @@ def _extern_line(event: ev.Event) -> Text | None:
                 f"{pluralize(octets or 0, 'byte')} now",
                 colour="blue",
             )
-        case ev.Meter(_, name, index, colour):
+        case ev.MeterEvent(_, name, index, colour):
             cell = name if index is None else f"{name}[{index}]"
             return Text(f"meter {cell}: {colour or 'there is no such cell'}", colour="blue")
-        case ev.Hash(_, name, algorithm, data, value):
+        case ev.HashEvent(_, name, algorithm, data, value):
             return Text(f"hash {name}: {algorithm}({data}) = {value}", colour="blue")
-        case ev.Checksum(_, op, name, value, expected, is_right):
+        case ev.ChecksumEvent(_, op, name, value, expected, is_right):
             if is_right:
                 return Text(f"checksum {name} {value}: {'right' if op == 'verify' else 'stored'}")
             return Text(f"checksum {name} {value}: wrong, expected {expected}", colour="red")
-        case ev.Random(_, low, high, value):
+        case ev.RandomEvent(_, low, high, value):
             return Text(f"random from {low} to {high}: {'none' if value is None else value}", colour="blue")
     return None

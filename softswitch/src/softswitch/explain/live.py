@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, WAITING, read_head
 from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
 from softswitch.pipeline import (
-    ControlPlane,
+    METHODS,
     DigestMessage,
     LogRecord,
     Notice,
@@ -85,6 +85,10 @@ class TracedPipeline(InterpretedPipeline):
         super().__init__(program, priority_queues, self._recorder)
         self._trace, self._buffered = trace, buffered
         self._lock = threading.RLock()
+        for subject, names in METHODS.items():
+            ops = getattr(self, subject)
+            for name in names:
+                setattr(ops, name, _with_lock(getattr(ops, name), self._lock))
         self._queues: dict[tuple[int, int], dict[int, WaitingPacket]] = {}
         """Waiting packets by port and priority, in order of arrival, each by the ID in its queue record."""
         self._ids = itertools.count()
@@ -157,22 +161,13 @@ class TracedPipeline(InterpretedPipeline):
         return queue.pop(packet_id)
 
 
-def _with_lock(
-    method: Callable[Concatenate[TracedPipeline, _P], _R],
-) -> Callable[Concatenate[TracedPipeline, _P], _R]:
+def _with_lock(method: Callable[_P, _R], lock: AbstractContextManager[object]) -> Callable[_P, _R]:
     @wraps(method)
-    def method_with_lock(self: TracedPipeline, /, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
-        with self._lock:
-            return method(self, *arguments, **keywords)
+    def method_with_lock(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+        with lock:
+            return method(*arguments, **keywords)
 
     return method_with_lock
-
-
-# Every public method of the control plane takes the lock.
-for _name, _method in list(vars(InterpretedPipeline).items()):
-    is_public = _name in vars(ControlPlane) and callable(_method) and not _name.startswith("_")
-    if is_public and _name not in vars(TracedPipeline):
-        setattr(TracedPipeline, _name, _with_lock(_method))
 
 
 def _read_depths(record: bytes) -> QueueDepths:

@@ -109,12 +109,12 @@ class Recorder(Observer[Packet]):
         self._traces[id(packet)] = trace
         weakref.finalize(packet, self._traces.pop, id(packet), None)
         parent_copy = None if parent is None else self._trace(parent).copy
-        self._emit(ev.Begin(trace.context(), origin.value, parent_copy, packet.port, packet.frame.hex()))
+        self._emit(ev.BeginEvent(trace.context(), origin.value, parent_copy, packet.port, packet.frame.hex()))
         self._emit_switch_changes(packet)
 
     def queued(self, packet: Packet, port: int) -> None:
         self._emit_switch_changes(packet).move_to(SWITCH)
-        self._emit(ev.Queue(self._trace(packet).context(), port))
+        self._emit(ev.QueueEvent(self._trace(packet).context(), port))
 
     def leaves_queue(self, packet: Packet) -> None:
         self._emit_switch_changes(packet)
@@ -122,13 +122,13 @@ class Recorder(Observer[Packet]):
     def enters(self, packet: Packet, control: ir.Control) -> None:
         trace = self._emit_switch_changes(packet)
         trace.move_to(control.name)
-        self._emit(ev.Enter(trace.context()))
+        self._emit(ev.EnterEvent(trace.context()))
 
     def dropped(self, packet: Packet, reason: str) -> None:
         self._emit_step(packet)
         trace = self._trace(packet)
         trace.move_to(SWITCH)
-        self._emit(ev.Drop(trace.context(), reason))
+        self._emit(ev.DropEvent(trace.context(), reason))
 
     def deparses(self, packet: Packet) -> None:
         self._emit_switch_changes(packet).move_to(DEPARSER)
@@ -138,19 +138,19 @@ class Recorder(Observer[Packet]):
         headers = [header for header in self._program.deparser if packet.valid[header]]
         names = tuple(self._program.headers[header].name for header in headers)
         payload = len(packet.frame) - packet.position
-        self._emit(ev.Deparse(trace.context(), names, payload, frame.hex()))
+        self._emit(ev.DeparseEvent(trace.context(), names, payload, frame.hex()))
 
     def sent(self, packet: Packet, port: int, frame: bytes) -> None:
         trace = self._trace(packet)
         trace.move_to(SWITCH)
-        self._emit(ev.Send(trace.context(), port, frame.hex()))
+        self._emit(ev.SendEvent(trace.context(), port, frame.hex()))
 
     # -- the parser
 
     def reached(self, packet: Packet, state: int) -> None:
         trace = self._emit_switch_changes(packet)
         trace.move_to(PARSER, self._program.parser[state].name)
-        self._emit(ev.State(trace.context()))
+        self._emit(ev.StateEvent(trace.context()))
 
     def extracted(self, packet: Packet, header: int, start: int) -> None:
         trace, declared = self._trace(packet), self._program.headers[header]
@@ -160,23 +160,25 @@ class Recorder(Observer[Packet]):
             for field_type, ref in zip(declared.fields, refs, strict=True)
         )
         context, length = trace.context(), packet.position - start
-        self._emit(ev.Extract(context, declared.name, start, length, values))
+        self._emit(ev.ExtractEvent(context, declared.name, start, length, values))
         trace.shadow.update_extracted(packet, header)  # so that no assignments are reported for it
         self._emit_step(packet)
 
     def advanced(self, packet: Packet, start: int) -> None:
-        self._emit(ev.Advance(self._trace(packet).context(), start, packet.position - start))
+        self._emit(ev.AdvanceEvent(self._trace(packet).context(), start, packet.position - start))
 
     def selected(self, packet: Packet, key: int, state: int | None) -> None:
         name = None if state is None else self._program.parser[state].name
         context = self._trace(packet).context()
-        self._emit(ev.Select(context, None if context.state in self._states_without_key else hex(key), name))
+        self._emit(
+            ev.SelectEvent(context, None if context.state in self._states_without_key else hex(key), name)
+        )
 
     def parsed(self, packet: Packet, error: int) -> None:
         trace, name = self._trace(packet), self._errors.get(error, str(error))
         if name == CoreError.NO_ERROR.value:  # an error belongs to the state in which it occurred
             trace.move_to(PARSER)
-        self._emit(ev.Parsed(trace.context(), name, packet.position))
+        self._emit(ev.ParsedEvent(trace.context(), name, packet.position))
         trace.move_to(SWITCH)
 
     # -- controls
@@ -184,7 +186,7 @@ class Recorder(Observer[Packet]):
     def tested(self, packet: Packet, node: ir.Conditional, value: int) -> None:
         trace = self._emit_switch_changes(packet)
         trace.leave_table()
-        self._emit(ev.Condition(trace.context(node.location), node.text, bool(value)))
+        self._emit(ev.ConditionEvent(trace.context(node.location), node.text, bool(value)))
 
     def looked_up(
         self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
@@ -205,7 +207,7 @@ class Recorder(Observer[Packet]):
             trace.action = self._program.actions[invocation.action]
             names = trace.action.parameter_names or tuple(map(str, range(len(invocation.args))))
             data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
-        event = ev.Table(
+        event = ev.TableEvent(
             trace.context(),
             key=_key_parts(table, values, entry),
             hit=entry is not None,
@@ -221,12 +223,12 @@ class Recorder(Observer[Packet]):
 
     def executed(self, packet: Packet, statement: ir.Statement, position: int = 0) -> None:
         if (request := _request_fields(packet, statement)) is not None:
-            self._pending.append((ev.Request, request))
+            self._pending.append((ev.RequestEvent, request))
         self._emit_step(packet, self._source_location(packet, position))
 
     def branched(self, packet: Packet, position: int, value: int) -> None:
         context = self._trace(packet).context(self._source_location(packet, position))
-        self._emit(ev.Condition(context, "", bool(value)))
+        self._emit(ev.ConditionEvent(context, "", bool(value)))
 
     def _source_location(self, packet: Packet, position: int) -> str:
         action = self._trace(packet).action
@@ -236,28 +238,28 @@ class Recorder(Observer[Packet]):
 
     def read_register(self, packet: Packet, register: int, index: int, value: int | None) -> None:
         name, content = self._program.registers[register].name, _optional_hex(value)
-        self._pending.append((ev.Register, ("read", name, index, content, content)))
+        self._pending.append((ev.RegisterEvent, ("read", name, index, content, content)))
 
     def wrote_register(
         self, packet: Packet, register: int, index: int, before: int | None, value: int
     ) -> None:
         after = None if before is None else hex(value)
         name = self._program.registers[register].name
-        self._pending.append((ev.Register, ("write", name, index, _optional_hex(before), after)))
+        self._pending.append((ev.RegisterEvent, ("write", name, index, _optional_hex(before), after)))
 
     def counted(self, packet: Packet, name: str, index: int | None, cell: list[int] | None) -> None:
-        self._pending.append((ev.Counter, (name, index, *(cell or (None, None)))))
+        self._pending.append((ev.CounterEvent, (name, index, *(cell or (None, None)))))
 
     def metered(self, packet: Packet, name: str, index: int | None, colour: Colour | None) -> None:
         colour_name = None if colour is None else colour.name.lower()
-        self._pending.append((ev.Meter, (name, index, colour_name)))
+        self._pending.append((ev.MeterEvent, (name, index, colour_name)))
 
     def calculated(self, packet: Packet, calculation: ir.Calculation, data: bytes, value: int) -> None:
         values = (calculation.name, calculation.algorithm, data.hex(), hex(value))
-        self._pending.append((ev.Hash, values))
+        self._pending.append((ev.HashEvent, values))
 
     def drew(self, packet: Packet, low: int, high: int, value: int | None) -> None:
-        self._pending.append((ev.Random, (low, high, value)))
+        self._pending.append((ev.RandomEvent, (low, high, value)))
 
     def notified(self, packet: Packet, notice: Notice) -> None:
         """Emit a digest, which is sent after ingress, or a log message, which belongs to a statement."""
@@ -265,9 +267,9 @@ class Recorder(Observer[Packet]):
             trace = self._emit_switch_changes(packet)
             trace.move_to(SWITCH)
             name = self._program.digests[notice.digest].name
-            self._emit(ev.Digest(trace.context(), name, tuple(map(hex, notice.values))))
+            self._emit(ev.DigestEvent(trace.context(), name, tuple(map(hex, notice.values))))
         else:
-            self._pending.append((ev.Log, (notice.text, notice.failed)))
+            self._pending.append((ev.LogEvent, (notice.text, notice.failed)))
 
     def verified(self, packet: Packet, checksum: ir.Checksum, expected: int) -> None:
         self._record_checksum(packet, checksum, VERIFY, expected)
@@ -281,7 +283,7 @@ class Recorder(Observer[Packet]):
             self._emit_switch_changes(packet)
         trace.move_to(part)
         values = (part, self._field_name(checksum.target), hex(value), hex(expected), value == expected)
-        self._pending.append((ev.Checksum, values))
+        self._pending.append((ev.ChecksumEvent, values))
         self._emit_step(packet, self._program.calculations[checksum.calculation].location)
 
 

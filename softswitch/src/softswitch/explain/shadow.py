@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from softswitch import ir
-from softswitch.explain.events import Assign, Context, Cursor, Event, Validity
+from softswitch.explain.events import AssignEvent, Context, CursorEvent, Event, ValidityEvent
 from softswitch.interpreter.packet import Packet
 
 
@@ -49,13 +49,13 @@ class Shadow:
             before, after = self.cursors[stack.cursor], packet.cursors[stack.cursor]
             if before != after:
                 self.cursors[stack.cursor] = after
-                yield Cursor(context, stack.name, before, after)
+                yield CursorEvent(context, stack.name, before, after)
 
     def _validity_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
             if self.valid[header] != packet.valid[header]:
                 self.valid[header] = packet.valid[header]
-                yield Validity(context, declared.name, packet.valid[header])
+                yield ValidityEvent(context, declared.name, packet.valid[header])
 
     def _field_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
@@ -77,6 +77,6 @@ class Shadow:
             old_width, new_width = varbit_widths if field.varbit else (field.width, field.width)
             old_bits, new_bits = before & ((1 << old_width) - 1), after & ((1 << new_width) - 1)
             if old_bits != new_bits or old_width != new_width:
-                yield Assign(
+                yield AssignEvent(
                     context, f"{declared.name}.{field.name}", new_width, hex(old_bits), hex(new_bits)
                 )

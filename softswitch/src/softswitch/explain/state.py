@@ -25,7 +25,7 @@ _DEFAULTS_REQUEST = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEn
 
 
 # A P4Runtime client, which `carry_over` reads like a `ControlledPipeline`.
-class Switch(AbstractContextManager["Switch"]):
+class SwitchReader(AbstractContextManager["SwitchReader"]):
     def __init__(self, address: str, device_id: int) -> None:
         self._address, self._device_id = address, device_id
         options = [("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)]
@@ -92,7 +92,7 @@ def from_switch(
     program: bytes | None,
 ) -> InterpretedPipeline:
     """Return a pipeline with a switch's program and state. Raises SwitchError if `program` is different."""
-    with Switch(address, device_id) as switch:
+    with SwitchReader(address, device_id) as switch:
         config = switch.config()
         if program is not None and program != config.p4_device_config:
             raise SwitchError(

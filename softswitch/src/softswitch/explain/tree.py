@@ -27,13 +27,13 @@ TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 
 
 @dataclass
-class Node:
+class TraceNode:
     text: Text
-    children: list[Node] = field(default_factory=list)
+    children: list[TraceNode] = field(default_factory=list)
     source: str = ""
 
-    def add(self, text: Text, source: str = "") -> Node:
-        self.children.append(Node(text, [], source))
+    def add(self, text: Text, source: str = "") -> TraceNode:
+        self.children.append(TraceNode(text, [], source))
         return self.children[-1]
 
 
@@ -48,7 +48,7 @@ def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, s
         click.echo(line)
 
 
-def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[Node]:
+def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[TraceNode]:
     """Return a tree for each packet; with `show_all` nothing is summarized or omitted."""
     return [
         _packet_tree(list(packet_events), show_all)
@@ -56,14 +56,14 @@ def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[Node]:
     ]
 
 
-def draw(roots: Iterable[Node], width: int = 0) -> Iterator[str]:
+def draw(roots: Iterable[TraceNode], width: int = 0) -> Iterator[str]:
     """Yield the lines of trees; sources end at column `width`, or follow the text if it is 0."""
     for root in roots:
         yield root.text.render()
         yield from _draw_nodes(root.children, "", width)
 
 
-def _draw_nodes(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
+def _draw_nodes(nodes: Sequence[TraceNode], indent: str, width: int) -> Iterator[str]:
     for node in nodes:
         is_last = node is nodes[-1]
         branch = indent + ("└─ " if is_last else "├─ ")
@@ -95,31 +95,31 @@ def _wrap(text: str, width: int, other_width: int) -> list[str]:
     ]
 
 
-def _packet_tree(events: list[ev.Event], show_all: bool) -> Node:
-    arrival = next((e for e in events if isinstance(e, ev.Begin) and e.parent is None), None)
+def _packet_tree(events: list[ev.Event], show_all: bool) -> TraceNode:
+    arrival = next((e for e in events if isinstance(e, ev.BeginEvent) and e.parent is None), None)
     text = f"packet {events[0].context.packet}"
     if arrival is not None:
         text += f": {byte_count(arrival.data)} from port {arrival.port}"
-    root = Node(Text(text, bold=True))
+    root = TraceNode(Text(text, bold=True))
     if not show_all:
-        events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]
+        events = [e for e in events if not (isinstance(e, ev.AssignEvent) and TEMPORARY.fullmatch(e.field))]
     for copy in sorted({event.context.copy for event in events}):
         copy_events = [event for event in events if event.context.copy == copy]
         parent = root
         if copy:  # number 0 is the frame itself
-            begin = copy_events[0] if isinstance(copy_events[0], ev.Begin) else None
+            begin = copy_events[0] if isinstance(copy_events[0], ev.BeginEvent) else None
             parent = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin_text(begin))))
         for part, step in groupby(copy_events, lambda e: e.context.part):
             _add_part(parent, part, list(step), show_all)
     return root
 
 
-def _origin_text(begin: ev.Begin) -> str:
+def _origin_text(begin: ev.BeginEvent) -> str:
     return f": {begin.origin} of {'the frame' if begin.parent == 0 else f'copy {begin.parent}'}"
 
 
-def _add_part(parent: Node, part: str, events: list[ev.Event], show_all: bool) -> None:
-    events = [e for e in events if not isinstance(e, ev.Begin | ev.Enter)]
+def _add_part(parent: TraceNode, part: str, events: list[ev.Event], show_all: bool) -> None:
+    events = [e for e in events if not isinstance(e, ev.BeginEvent | ev.EnterEvent)]
     if part == SWITCH:
         for kind, same_kind in groupby(events, type):
             _add_switch_events(parent, kind, list(same_kind))
@@ -137,14 +137,14 @@ def _add_part(parent: Node, part: str, events: list[ev.Event], show_all: bool) -
     _add_idle_line(node, idle)
 
 
-def _add_switch_events(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
-    if kind is ev.Assign:
-        values = [f"{e.field.rpartition('.')[2]} {e.after}" for e in events if isinstance(e, ev.Assign)]
+def _add_switch_events(parent: TraceNode, kind: type[ev.Event], events: list[ev.Event]) -> None:
+    if kind is ev.AssignEvent:
+        values = [f"{e.field.rpartition('.')[2]} {e.after}" for e in events if isinstance(e, ev.AssignEvent)]
         parent.add(Text(f"metadata  {', '.join(values)}", dim=True))
         return
     for event in events:
         node = parent.add(event_line(event), event.context.source)
-        if isinstance(event, ev.Send):
+        if isinstance(event, ev.SendEvent):
             for start in range(0, len(event.data), _DIGITS_PER_LINE):
                 offset, digits = start // HEX_DIGITS_PER_BYTE, event.data[start : start + _DIGITS_PER_LINE]
                 node.add(Text(f"{offset:4}  {digits}", dim=True))
@@ -153,7 +153,9 @@ def _add_switch_events(parent: Node, kind: type[ev.Event], events: list[ev.Event
 def _split_into_steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
     step: list[ev.Event] = []
     for event in events:
-        if step and (isinstance(event, ev.State | ev.Table) or _step_key(event) != _step_key(step[0])):
+        if step and (
+            isinstance(event, ev.StateEvent | ev.TableEvent) or _step_key(event) != _step_key(step[0])
+        ):
             yield step
             step = []
         step.append(event)
@@ -170,43 +172,43 @@ def _step_key(event: ev.Event) -> object:
 def _is_idle(step: list[ev.Event]) -> bool:
     """Return whether a step is a table with neither a match nor an effect, or an `if` that is false."""
     first = step[0]
-    if isinstance(first, ev.Condition) and not first.context.table:
+    if isinstance(first, ev.ConditionEvent) and not first.context.table:
         return not first.holds
-    return len(step) == 1 and isinstance(first, ev.Table) and not first.hit
+    return len(step) == 1 and isinstance(first, ev.TableEvent) and not first.hit
 
 
-def _add_idle_line(node: Node, idle: list[list[ev.Event]]) -> None:
+def _add_idle_line(node: TraceNode, idle: list[list[ev.Event]]) -> None:
     if idle:
         node.add(idle_line([step[0] for step in idle]))
     idle.clear()
 
 
-def _add_step(parent: Node, step: list[ev.Event], show_all: bool) -> None:
+def _add_step(parent: TraceNode, step: list[ev.Event], show_all: bool) -> None:
     first, node = step[0], parent
     context = first.context
     if context.state:
         node = parent.add(_state_line(step))
-        step = [e for e in step if not isinstance(e, ev.State | ev.Select)]
-    elif isinstance(first, ev.Table):
+        step = [e for e in step if not isinstance(e, ev.StateEvent | ev.SelectEvent)]
+    elif isinstance(first, ev.TableEvent):
         if "." in context.table or first.key or show_all:  # else a table that p4c generated for statements
             node = parent.add(event_line(first), context.source)
         step = step[1:]
     elif context.table:  # a filter has removed the table's own event
         node = parent.add(Text(f"table {context.table}", bold=True), "")
-    invalidated = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
+    invalidated = {e.header for e in step if isinstance(e, ev.ValidityEvent) and not e.valid}
     for kind, group in groupby(step, type):
         events = list(group)
-        if kind is ev.Validity and not show_all:
-            _add_validity_changes(node, [e for e in events if isinstance(e, ev.Validity)])
+        if kind is ev.ValidityEvent and not show_all:
+            _add_validity_changes(node, [e for e in events if isinstance(e, ev.ValidityEvent)])
             continue
         for event in events:
             # The fields of a header that this step made invalid are not emitted.
-            is_hidden = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in invalidated
+            is_hidden = isinstance(event, ev.AssignEvent) and event.field.rpartition(".")[0] in invalidated
             if not is_hidden or show_all:
                 node.add(event_line(event), event.context.source)
 
 
-def _add_validity_changes(node: Node, events: list[ev.Validity]) -> None:
+def _add_validity_changes(node: TraceNode, events: list[ev.ValidityEvent]) -> None:
     for valid, group in groupby(events, lambda e: e.valid):
         changes = list(group)
         names = ", ".join(change.header for change in changes)
@@ -214,7 +216,7 @@ def _add_validity_changes(node: Node, events: list[ev.Validity]) -> None:
 
 
 def _state_line(step: list[ev.Event]) -> Text:
-    selection = next((e for e in step if isinstance(e, ev.Select)), None)
+    selection = next((e for e in step if isinstance(e, ev.SelectEvent)), None)
     text = f"state {step[0].context.state}"
     if selection is not None:
         key_text = "" if selection.key is None else f"by {selection.key} "

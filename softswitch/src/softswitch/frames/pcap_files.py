@@ -8,45 +8,17 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 from softswitch.errors import SwitchError
 from softswitch.frames.ports import FramePorts
-from softswitch.ports.capture import file_header
+from softswitch.pcap import create_file, read_frames, record_header
 
 _LOG = logging.getLogger(__name__)
-_NS_PER_S, _NS_PER_US = 10**9, 1000
-_FORMATS = {
-    struct.pack(order + "I", magic): (order, unit)
-    for order in "<>"
-    for magic, unit in ((0xA1B2C3D4, _NS_PER_US), (0xA1B23C4D, 1))
-}
-"""Byte order and unit of times in ns, by the first bytes of a file."""
-_HEADER_BYTES = 24
-_RECORD = "IIII"  # seconds, fraction in units, captured bytes, bytes of the frame
-_RECORD_BYTES = 16
-
-
-def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield time in ns and bytes of each frame. Raises SwitchError if `file` is no valid pcap file."""
-    header = file.read(_HEADER_BYTES)
-    if len(header) < _HEADER_BYTES or header[:4] not in _FORMATS:
-        raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty one'}")
-    order, unit = _FORMATS[header[:4]]
-    while record := file.read(_RECORD_BYTES):
-        if len(record) < _RECORD_BYTES:
-            raise SwitchError(f"{name}: the last frame is incomplete")
-        seconds, fraction, captured_bytes, frame_bytes = struct.unpack(order + _RECORD, record)
-        frame = file.read(captured_bytes)
-        if captured_bytes < frame_bytes or len(frame) < captured_bytes:
-            raise SwitchError(f"{name}: expected a frame of {frame_bytes} bytes, got {len(frame)} of them")
-        yield seconds * _NS_PER_S + fraction * unit, frame
 
 
 class PcapFiles:
@@ -76,22 +48,17 @@ class PcapFiles:
 
     def _create_output(self, path: Path) -> int:
         try:
-            descriptor = os.open(
-                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644
-            )
+            descriptor = create_file(path)
         except OSError as error:
             raise SwitchError(f"--use-files: {path}: {error.strerror}") from None
         self._output_files.callback(os.close, descriptor)
-        os.write(descriptor, file_header())
         return descriptor
 
     def send(self, port: int, frame: bytes, tag: int) -> bool:
         if port not in self._outputs:
             return False
-        now_ns = time.time_ns()
-        seconds, fraction = now_ns // _NS_PER_S, now_ns % _NS_PER_S // _NS_PER_US  # as `file_header` says
-        record_header = struct.pack("<" + _RECORD, seconds, fraction, len(frame), len(frame))
-        return os.write(self._outputs[port], record_header + frame) == len(record_header) + len(frame)
+        record = record_header(time.time_ns(), len(frame)) + frame
+        return os.write(self._outputs[port], record) == len(record)
 
     def close(self) -> None:
         """Stop reading; a thread blocked by a pipe without a writer ends with the process."""

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 
 
-class SavedStates:
+class Transactions:
+    """The current transaction of a pipeline, if any, with the states that it has changed."""
+
+    def __init__(self) -> None:
+        self._saved_states: _SavedStates | None = None
+
+    @contextmanager
+    def begin(self) -> Iterator[None]:
+        """Restore all states that the block changes if it raises; there are no packets in it."""
+        saved_states = self._saved_states = _SavedStates()
+        try:
+            yield
+        except BaseException:
+            saved_states.restore()
+            raise
+        finally:
+            self._saved_states = None
+
+    def save(self, state: object) -> None:
+        """Save a state that the caller will change, for the current transaction, if any."""
+        if self._saved_states is not None:
+            self._saved_states.add(state)
+
+
+class _SavedStates:
     """Copies of dictionaries, lists and objects, each made before its first change.
 
     Elements and attributes are not copied, except for containers that are attributes of objects. So an

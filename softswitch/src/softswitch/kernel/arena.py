@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import weakref
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from softswitch import libc
 from softswitch.kernel import bpf
 from softswitch.kernel.generation import Generation
 from softswitch.v1model import PORT_NUMBERS
@@ -55,13 +55,6 @@ CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + _PAGE - 1) // _PAGE * _PAGE
 
 _MAP_FIXED_NOREPLACE = 0x100000
-_MAP_FAILED = ctypes.c_void_p(-1).value
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
-]  # fmt: skip
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Arena:
@@ -93,19 +86,19 @@ class Arena:
         self.is_restored = generation is not None and generation.is_restored
         # Programs cannot use a page that no process has accessed: they read 0, and their writes are lost.
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE | (_MAP_FIXED_NOREPLACE if fixed_address else 0)
-        address = _libc.mmap(
-            fixed_address or None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.descriptor, 0
-        )
-        if address in (None, _MAP_FAILED):
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        try:
+            address = libc.map_memory(fixed_address, self.size, protection, flags, self.descriptor)
+        except OSError as error:
             bpf.close(self.descriptor)
-            raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {os.strerror(ctypes.get_errno())}")
-        self.address: int = address
+            raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {error.strerror}") from error
+        self.address = address
         if not self.is_restored:
             ctypes.memset(address, 0, self.size)
         mapped_bytes = (ctypes.c_char * self.size).from_address(address)
         mapped_bytes.arena = self  # type: ignore[attr-defined]  # a view keeps the memory mapped
         self._memory = memoryview(mapped_bytes).cast("B")
-        weakref.finalize(self, _libc.munmap, address, self.size)
+        weakref.finalize(self, libc.unmap_memory, address, self.size)
         self.words[MAILBOX // 8] = self.mailbox
         self.words[AREA_OF // 8 : AREA_OF // 8 + cpus] = areas + stride * np.arange(cpus)
         self._cpus, self._areas, self._stride = cpus, areas, stride

@@ -11,10 +11,10 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from softswitch import libc
 from softswitch.errors import KernelError
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280}
-_libc = ctypes.CDLL(None, use_errno=True)
 
 # enum bpf_cmd of linux/bpf.h
 _MAP_CREATE = 0
@@ -64,11 +64,10 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], operation
         raise BpfError(f"{operation}: expected a CPU of {' or '.join(_SYSCALL)}, got {platform.machine()}")
     if isinstance(attribute, bytes):
         attribute = ctypes.create_string_buffer(attribute, max(len(attribute), _ATTRIBUTE_BYTES))
-    result = int(_libc.syscall(syscall_number, command, attribute, len(attribute)))
-    if result < 0:
-        error = ctypes.get_errno()
-        raise BpfError(f"{operation}: {os.strerror(error)}") from OSError(error, os.strerror(error))
-    return result
+    try:
+        return libc.call("syscall", syscall_number, command, attribute, len(attribute))
+    except OSError as error:
+        raise BpfError(f"{operation}: {error.strerror}") from error
 
 
 def create_map(

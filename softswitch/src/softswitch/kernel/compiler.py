@@ -25,10 +25,7 @@ def compile_object(source: str) -> bytes:
     # The first argument is the name of the program that a command line would begin with.
     llvm.set_option("softswitch", f"-bpf-stack-size={STACK_BYTES}")
     target = target_machine()
-    # LLVM would replace stores and loops by calls of memset and memcpy, which BPF does not have.
-    definition = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
-    source_without_builtins = re.sub(definition, r'\1 "no-builtins"', source, flags=re.M)
-    module = llvm.parse_assembly(source_without_builtins)
+    module = llvm.parse_assembly(without_builtins(source))
     module.triple, module.data_layout = target.triple, str(target.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -36,6 +33,13 @@ def compile_object(source: str) -> bytes:
     pass_builder = llvm.create_pass_builder(target, options)
     pass_builder.getModulePassManager().run(module, pass_builder)
     return bytes(target.emit_object(module))
+
+
+def without_builtins(source: str) -> str:
+    """Return IR whose functions all have the attribute `no-builtins`, which llvmlite cannot express."""
+    # LLVM would replace stores and loops by calls of memset and memcpy, which BPF does not have.
+    definition = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
+    return re.sub(definition, r'\1 "no-builtins"', source, flags=re.M)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ _REDIRECT, _CHECK_MTU = 23, 163  # helper functions
 _EmitPart = Callable[[list[llvm.Value], llvm.Value, int], None]
 
 
-class Frame(ABC):
+class KernelFrame(ABC):
     """The frame that a program was called with; failed operations branch to the block `on_failure`."""
 
     name: ClassVar[str]
@@ -190,7 +190,7 @@ _LENGTH, _VLAN_PRESENT, _VLAN_TCI, _VLAN_PROTO, _GSO_SIZE = 0, 20, 24, 28, 176  
 _CLONE_REDIRECT, _VLAN_POP, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 38, 39, 43  # helper functions
 
 
-class Skb(Frame):
+class Skb(KernelFrame):
     """A frame at tcx, whose first VLAN tag the kernel stores outside of the bytes."""
 
     name, program_type, drop_code, pass_code = "tcx", bpf.SCHED_CLS, 2, 0xFFFF_FFFF  # TC_ACT_SHOT, TCX_NEXT
@@ -243,7 +243,7 @@ class Skb(Frame):
 _ADJUST_HEAD, _ADJUST_TAIL = 44, 65  # helper functions
 
 
-class XdpFrame(Frame):
+class XdpFrame(KernelFrame):
     """A frame at the driver, or before the traffic control layer (generic XDP). It cannot be copied."""
 
     name, program_type, drop_code, pass_code = "xdp", bpf.XDP, 1, 2  # XDP_DROP, XDP_PASS

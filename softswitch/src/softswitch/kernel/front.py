@@ -19,7 +19,7 @@ from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import is_in_cycle
 from softswitch.codegen.traffic import needs_queues
 from softswitch.kernel import arena
-from softswitch.kernel.frame import VLAN_TAG_BYTES, Frame, Skb
+from softswitch.kernel.frame import VLAN_TAG_BYTES, KernelFrame, Skb
 from softswitch.kernel.notices import emit_notice
 from softswitch.kernel.program import Builder, Code, cached_code
 from softswitch.kernel.target import Bpf
@@ -57,7 +57,7 @@ def build_front(
     layout: Layout,
     priority_queues: int = 1,
     reads_clock: bool = True,
-    frame: type[Frame] = Skb,
+    frame: type[KernelFrame] = Skb,
 ) -> Code:
     """Return the program for a type of frame; without `reads_clock`, it takes times from `arena.CLOCK`."""
     options = {"frame": frame.name, "priority queues": priority_queues, "reads the clock": reads_clock}
@@ -73,7 +73,7 @@ class _FrontEnd:
         layout: Layout,
         priority_queues: int,
         reads_clock: bool,
-        frame_type: type[Frame],
+        frame_type: type[KernelFrame],
     ) -> None:
         self.builder = builder = Builder(frame_type.name, frame_type.drop_code, reads_clock)
         self.b, self.target = builder.b, builder.target

@@ -6,7 +6,7 @@ import struct
 from enum import Enum
 
 from softswitch.kernel import bpf
-from softswitch.kernel.frame import Frame, Skb, XdpFrame
+from softswitch.kernel.frame import KernelFrame, Skb, XdpFrame
 
 # XDP_FLAGS_* of linux/if_link.h
 _GENERIC, _DRIVER = 2, 4
@@ -20,7 +20,7 @@ class Hook(Enum):
     XDP_GENERIC = "xdp-generic"
 
     @property
-    def frame_type(self) -> type[Frame]:
+    def frame_type(self) -> type[KernelFrame]:
         return Skb if self is Hook.TCX else XdpFrame
 
     @property

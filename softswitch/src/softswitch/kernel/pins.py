@@ -11,7 +11,6 @@ current         N of the pipeline that processes packets
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -19,6 +18,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from softswitch import libc
 from softswitch.cache import source_digest
 from softswitch.errors import KernelError
 from softswitch.files import replace_file
@@ -29,7 +29,6 @@ from softswitch.kernel.steering import restore_masks
 
 CPU, STEERING, _SWITCH = "cpu", "steered", "switch"
 """Names of saved values: the CPU port's device, `steering.Masks`, and the switch's identity."""
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Pins:
@@ -71,9 +70,11 @@ class Pins:
         self._objects.mkdir(exist_ok=True)
         if os.path.ismount(self._objects):
             return
-        if _libc.mount(b"bpf", os.fsencode(self._objects), b"bpf", 0, b"mode=0700"):
-            reason = os.strerror(ctypes.get_errno())
-            raise KernelError(f"--pin {self.folder}: mount bpffs on {self._objects}: {reason}")
+        try:
+            libc.call("mount", b"bpf", os.fsencode(self._objects), b"bpf", 0, b"mode=0700")
+        except OSError as error:
+            text = f"--pin {self.folder}: mount bpffs on {self._objects}: {error.strerror}"
+            raise KernelError(text) from None
 
     def _current_number(self) -> int | None:
         """Return the number of the current generation; None if there is none, as after a reboot."""
@@ -169,9 +170,11 @@ class Pins:
 
     def remove(self) -> None:
         self._release_interfaces()
-        if _libc.umount2(os.fsencode(self._objects), 0):
-            reason = os.strerror(ctypes.get_errno())
-            raise KernelError(f"--unpin {self.folder}: unmount {self._objects}: {reason}")
+        try:
+            libc.call("umount2", os.fsencode(self._objects), 0)
+        except OSError as error:
+            text = f"--unpin {self.folder}: unmount {self._objects}: {error.strerror}"
+            raise KernelError(text) from None
         shutil.rmtree(self.folder)
         self.close()
 

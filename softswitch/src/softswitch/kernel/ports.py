@@ -25,7 +25,7 @@ from softswitch.kernel.interfaces import CpuInterface, Interface, tx_drops
 from softswitch.kernel.pins import STEERING, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.steering import Masks, restore_masks, steer
-from softswitch.ports.loop import check_ports
+from softswitch.ports.options import PortOptions
 from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.ports.sockets import ControlSockets, PortError
 from softswitch.v1model import PORT_NUMBERS
@@ -51,7 +51,7 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
         pins: Pins | None = None,
         rps_cpu: int | None = None,
     ) -> None:
-        check_ports(ports, cpu_port, impairments={})
+        PortOptions(cpu_port).check(ports)
         self._pins = pins
         self._start_ns = time.monotonic_ns()
         self._cpu_interface: CpuInterface | None = None

@@ -3,7 +3,8 @@
 LLVM may use a larger stack (`compiler.STACK_BYTES`). Only slots of the entry function are moved, into which
 LLVM inlines nearly everything. The verifier knows the types of values on the stack, but treats every value
 loaded from the arena as a number. So a slot stays on the stack if it may hold an address of a frame, a map or
-the context; an address in the arena is cast again when it is loaded.
+the context; an address in the arena is cast again when it is loaded. Each slot of 8 bytes moves on its own,
+which `slot_addresses` checks to be right.
 """
 
 from __future__ import annotations
@@ -32,17 +33,22 @@ from softswitch.kernel.instructions import (
     encode,
     make_instruction,
 )
+from softswitch.kernel.slot_addresses import (
+    ACCESS_BYTES,
+    FRAME_POINTER,
+    SIZE_MASK,
+    SLOT_BYTES,
+    check_slot_addresses,
+    slot_of,
+)
 from softswitch.kernel.target import ARENA_MAP, GET_SMP_PROCESSOR_ID, MAP_VALUE
 
 BPF_STACK_BYTES = 512
-_SLOT_BYTES = 8
-_FRAME_POINTER = 10
 _FRAME_UNIT_BYTES = 32  # the verifier rounds each function's part of the stack up
 _LD, _LDX, _ST, _STX, _ALU, _ALU64 = 0, 1, 2, 3, 4, 7  # classes of instructions
 _ADD, _SUB, _MOVE = 0x00, 0x10, 0xB0  # operations of _ALU and _ALU64
-_OPERATION_MASK, _SIZE_MASK, _MODE_MASK = 0xF0, 0x18, 0xE0  # parts of opcodes
+_OPERATION_MASK, _MODE_MASK = 0xF0, 0xE0  # parts of opcodes
 _REGISTER_OPERAND = 0x08
-_ACCESS_BYTES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
 _ATOMIC = 0xC0  # mode
 _CONTEXT = 1  # register of a program's argument, and of the first argument of a call
 _RESERVED_SLOTS = 2  # of the stack: `_Placement.address` and `scratch`
@@ -107,12 +113,8 @@ def _frame_offsets(instruction: Instruction) -> Iterator[int]:
 
 
 def _accesses_frame(instruction: Instruction) -> bool:
-    is_load = instruction.opcode_class == _LDX and instruction.src == _FRAME_POINTER
-    return is_load or (instruction.opcode_class in (_ST, _STX) and instruction.dst == _FRAME_POINTER)
-
-
-def _slot_of(offset: int) -> int:
-    return offset // _SLOT_BYTES * _SLOT_BYTES
+    is_load = instruction.opcode_class == _LDX and instruction.src == FRAME_POINTER
+    return is_load or (instruction.opcode_class in (_ST, _STX) and instruction.dst == FRAME_POINTER)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class _Placement:
 
     @property
     def area_bytes(self) -> int:
-        return -(-len(self.area) * _SLOT_BYTES // _AREA_ALIGNMENT) * _AREA_ALIGNMENT
+        return -(-len(self.area) * SLOT_BYTES // _AREA_ALIGNMENT) * _AREA_ALIGNMENT
 
 
 class _Function:
@@ -138,18 +140,22 @@ class _Function:
         self._code, self.size = instructions, size
         self._wide_load_ends = {i + 1 for i in range(size) if instructions[i].opcode == WIDE_LOAD}
         self._address_slots = {
-            i + 1: _slot_of(instructions[i + 1].immediate)
+            i + 1: slot_of(instructions[i + 1].immediate)
             for i in range(size)
-            if instructions[i].opcode == MOVE and instructions[i].src == _FRAME_POINTER
+            if instructions[i].opcode == MOVE and instructions[i].src == FRAME_POINTER
         }
         """Slots whose address is taken, by the position of the instruction that adds their offset."""
         for position in self._address_slots:
-            if instructions[position].opcode != ADD:
-                opcode = instructions[position].opcode
+            addition, copy = instructions[position], instructions[position - 1]
+            if addition.opcode != ADD or addition.dst != copy.dst:
                 raise AssemblyError(
-                    f"expected LLVM to add an offset to a stack address, got opcode {opcode:#x}"
+                    f"expected LLVM to add an offset to a stack address, got opcode {addition.opcode:#x}"
                 )
         self._blocks = self._find_blocks()
+        address_positions = self._address_slots.keys()
+        check_slot_addresses(
+            instructions, self._blocks, self._successors, address_positions, self._wide_load_ends
+        )
         self._accessed_types = self._find_accessed_types()
         """Type of the value that each access to the stack loads or stores, by position."""
         self._live_registers = self._find_live_registers()
@@ -164,14 +170,14 @@ class _Function:
             instruction = self._code[position]
             if position in self._wide_load_ends or not _accesses_frame(instruction):
                 continue
-            slot = _slot_of(instruction.offset)
+            slot = slot_of(instruction.offset)
             access_counts[slot] += 1
             accessed_type = self._accessed_types.get(position)
             if accessed_type is _Type.NUMBER:
                 number_slots.add(slot)
             elif accessed_type is _Type.OTHER:
                 fixed_slots.add(slot)
-        free_slots = stack_bytes // _SLOT_BYTES - _RESERVED_SLOTS
+        free_slots = stack_bytes // SLOT_BYTES - _RESERVED_SLOTS
         if len(fixed_slots) > free_slots:
             raise AssemblyError(
                 f"the program needs {len(fixed_slots)} addresses at once: expected at most {free_slots}, "
@@ -183,10 +189,10 @@ class _Function:
         stack_slots = [*sorted(fixed_slots), *address_slots][:free_slots]
         area_slots = sorted(access_counts.keys() - set(stack_slots))
         stack_offsets = {
-            slot: -_SLOT_BYTES * number for number, slot in enumerate(stack_slots, start=_RESERVED_SLOTS + 1)
+            slot: -SLOT_BYTES * number for number, slot in enumerate(stack_slots, start=_RESERVED_SLOTS + 1)
         }
-        area_offsets = {slot: _SLOT_BYTES * number for number, slot in enumerate(area_slots)}
-        return _Placement(stack_offsets, area_offsets, address=-_SLOT_BYTES, scratch=-2 * _SLOT_BYTES)
+        area_offsets = {slot: SLOT_BYTES * number for number, slot in enumerate(area_slots)}
+        return _Placement(stack_offsets, area_offsets, address=-SLOT_BYTES, scratch=-2 * SLOT_BYTES)
 
     def rewrite(self, position: int, placement: _Placement, area_offset: int) -> list[Instruction]:
         instruction = self._code[position]
@@ -195,11 +201,11 @@ class _Function:
             return [instruction]
         if position in self._address_slots:
             instruction.immediate = (
-                placement.stack[_slot_of(instruction.immediate)] + instruction.immediate % _SLOT_BYTES
+                placement.stack[slot_of(instruction.immediate)] + instruction.immediate % SLOT_BYTES
             )
         if not _accesses_frame(instruction):
             return [*prologue, instruction]
-        slot, byte_in_slot = _slot_of(instruction.offset), instruction.offset % _SLOT_BYTES
+        slot, byte_in_slot = slot_of(instruction.offset), instruction.offset % SLOT_BYTES
         if slot in placement.stack:
             instruction.offset = placement.stack[slot] + byte_in_slot
             return [*prologue, instruction]
@@ -213,7 +219,7 @@ class _Function:
     ) -> list[Instruction]:
         is_address = self._accessed_types.get(position) is _Type.ARENA and _is_whole_slot(instruction)
         instruction.registers = instruction.dst << 4 | instruction.dst
-        address = make_instruction(LOAD, instruction.dst, _FRAME_POINTER, placement.address)
+        address = make_instruction(LOAD, instruction.dst, FRAME_POINTER, placement.address)
         return [address, instruction, *([_make_cast(instruction.dst)] if is_address else [])]
 
     def _rewrite_store(
@@ -224,13 +230,13 @@ class _Function:
         # If all are live, r6 to r9 hold values; r0 to r5 may be unreadable, since calls clobber them.
         base = dead_registers[0] if dead_registers else next(r for r in range(6, 10) if r != value)
         instruction.registers = instruction.src << 4 | base
-        store = [make_instruction(LOAD, base, _FRAME_POINTER, placement.address), instruction]
+        store = [make_instruction(LOAD, base, FRAME_POINTER, placement.address), instruction]
         if dead_registers:
             return store
         return [
-            make_instruction(STORE, _FRAME_POINTER, base, placement.scratch),
+            make_instruction(STORE, FRAME_POINTER, base, placement.scratch),
             *store,
-            make_instruction(LOAD, base, _FRAME_POINTER, placement.scratch),
+            make_instruction(LOAD, base, FRAME_POINTER, placement.scratch),
         ]
 
     # -- data flow
@@ -258,7 +264,7 @@ class _Function:
     def _find_accessed_types(self) -> dict[int, _Type]:
         entry_states: dict[int, _State] = {}
         types: dict[int, _Type] = {}
-        worklist: list[tuple[int, _State]] = [(0, {_CONTEXT: _Type.OTHER, _FRAME_POINTER: _Type.OTHER})]
+        worklist: list[tuple[int, _State]] = [(0, {_CONTEXT: _Type.OTHER, FRAME_POINTER: _Type.OTHER})]
         while worklist:
             start, new_state = worklist.pop()
             if start in entry_states and not _widen(entry_states[start], new_state):
@@ -312,7 +318,7 @@ def _prologue(placement: _Placement, area_offset: int) -> list[Instruction]:
         make_instruction(0x0F, 2, 0),  # add
         make_instruction(ADD, 2, immediate=area_offset),
         _make_cast(2),
-        make_instruction(STORE, _FRAME_POINTER, 2, placement.address),
+        make_instruction(STORE, FRAME_POINTER, 2, placement.address),
         make_instruction(MOVE, _CONTEXT, 6),
     ]
 
@@ -322,14 +328,14 @@ def _make_cast(register: int) -> Instruction:
 
 
 def _is_whole_slot(instruction: Instruction) -> bool:
-    return _ACCESS_BYTES[instruction.opcode & _SIZE_MASK] == _SLOT_BYTES
+    return ACCESS_BYTES[instruction.opcode & SIZE_MASK] == SLOT_BYTES
 
 
 def _accessed_type(instruction: Instruction, state: _State) -> _Type:
     if instruction.opcode_class == _ST or not _is_whole_slot(instruction):
         return _Type.NUMBER
     return state.get(
-        _slot_of(instruction.offset) if instruction.opcode_class == _LDX else instruction.src, _Type.NUMBER
+        slot_of(instruction.offset) if instruction.opcode_class == _LDX else instruction.src, _Type.NUMBER
     )
 
 
@@ -353,10 +359,10 @@ def _update_types(instruction: Instruction, state: _State) -> None:
     elif opcode_class == _LDX:
         base = state.get(instruction.src, _Type.NUMBER)
         state[instruction.dst] = _Type.OTHER if base is _Type.OTHER else _Type.NUMBER
-        if instruction.src == _FRAME_POINTER:
+        if instruction.src == FRAME_POINTER:
             state[instruction.dst] = _accessed_type(instruction, state)
-    elif opcode_class in (_ST, _STX) and instruction.dst == _FRAME_POINTER:
-        state[_slot_of(instruction.offset)] = _accessed_type(instruction, state)
+    elif opcode_class in (_ST, _STX) and instruction.dst == FRAME_POINTER:
+        state[slot_of(instruction.offset)] = _accessed_type(instruction, state)
     elif opcode_class == _STX and instruction.opcode & _MODE_MASK == _ATOMIC:
         state[instruction.src] = _Type.NUMBER
     elif instruction.opcode == CALL:

@@ -1,9 +1,9 @@
-"""A batch of accepted updates of one Write, which are applied to the pipeline together."""
+"""A batch of accepted updates of one Write, which are applied to the pipeline together, and totals in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from softswitch.p4runtime.codecs.uses import Uses
 from softswitch.p4runtime.messages import p4r
@@ -51,10 +51,10 @@ class Batch:
     def find(self, key: EntryKey) -> StoredEntry | None:
         if key in self._changed_entries:
             return self._changed_entries[key]
-        return self._pipeline.find_entries([key])[0]
+        return self._pipeline.tables.find([key])[0]
 
     def entry_count(self, table: str) -> int:
-        return self._pipeline.entry_count(table) + self._entry_count_changes.get(table, 0)
+        return self._pipeline.tables.count(table) + self._entry_count_changes.get(table, 0)
 
     def write_entry(self, write: EntryWrite) -> None:
         key = EntryKey(write.table, write.key, write.priority)
@@ -141,12 +141,37 @@ class Batch:
     ) -> tuple[list[EntryWrite], list[Exception | None]]:
         self.position, _ = entries[0]
         writes = [write for _, write in entries]
-        failures = self._pipeline.write_entries(writes)
+        failures = self._pipeline.tables.write(writes)
         for (position, _), failure in zip(entries, failures, strict=True):
             if failure is not None:  # the write was checked before: server and pipeline disagree
                 self.position = position
                 raise failure
         return writes, failures
+
+
+class Sizes(Generic[K]):
+    """The size of each group or session, by its key, and their total, which batches update and restore."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[K, int] = {}
+        self.total = 0
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def total_without(self, key: K | None) -> int:
+        return self.total if key is None else self.total - self._sizes.get(key, 0)
+
+    def put(self, key: K, size: int | None, batch: Batch) -> None:
+        """Change the size of a group; None removes it."""
+        old_size = self._sizes.get(key)
+        self._put(key, size)
+        batch.on_undo(lambda: self._put(key, old_size))
+
+    def _put(self, key: K, size: int | None) -> None:
+        self.total += (size or 0) - self._sizes.pop(key, 0)
+        if size is not None:
+            self._sizes[key] = size
 
 
 def _set_or_delete(store: dict[K, V], key: K, value: V | None) -> None:

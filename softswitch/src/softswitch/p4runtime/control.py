@@ -13,17 +13,13 @@ from softswitch.errors import NESTED_TOO_DEEPLY, BatchTooLarge, SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.codecs.translation import NoFreeNumber
-from softswitch.p4runtime.entities.counters import CounterEntries
+from softswitch.p4runtime.entities.cells import CounterEntries, MeterEntries, RegisterEntries
 from softswitch.p4runtime.entities.digests import DigestEntries
-from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
-from softswitch.p4runtime.entities.direct_meters import DirectMeterEntries
-from softswitch.p4runtime.entities.groups import Groups
+from softswitch.p4runtime.entities.direct import DirectCounterEntries, DirectMeterEntries
 from softswitch.p4runtime.entities.handles import Handles
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
-from softswitch.p4runtime.entities.members import Members
-from softswitch.p4runtime.entities.meters import MeterEntries
-from softswitch.p4runtime.entities.profiles import Profiles
-from softswitch.p4runtime.entities.registers import RegisterEntries
+from softswitch.p4runtime.entities.members import Groups, Members
+from softswitch.p4runtime.entities.profiles import ProfileStores
 from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
@@ -84,16 +80,16 @@ class ControlledPipeline(Generic[PL]):
             raise invalid(f"the program cannot be compiled: {NESTED_TOO_DEEPLY}") from None
         self.packet_in = ControllerHeader(p4info.packet_in, p4info.uses)
         self.packet_out = ControllerHeader(p4info.packet_out, p4info.uses)
-        self.timers = IdleTimers(self.pipeline.last_hits)
+        self.timers = IdleTimers(self.pipeline.tables.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         self.p4info = p4info
-        self.profiles = Profiles(p4info, program, down_ports)
+        self.profiles = ProfileStores(p4info, program, down_ports)
         self.stores = Stores(p4info, program, self.profiles)
-        self.handles = Handles(self.pipeline.read_entries)
+        self.handles = Handles(self.pipeline.tables.read)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
         self._plain_writer: PlainWriter | None = None
-        if isinstance(self.pipeline, OperationTarget):
-            self._plain_writer = PlainWriter(self.stores, program.tables.values(), self.pipeline)
+        if isinstance(self.pipeline.tables, OperationTarget):
+            self._plain_writer = PlainWriter(self.stores, program.tables.values(), self.pipeline.tables)
         self.meters = MeterEntries(p4info.meters, self.pipeline)
         self.replication = PacketReplication(p4info.port_translation)
         self.value_sets = ValueSetEntries(p4info.value_sets)
@@ -229,7 +225,7 @@ class ControlledPipeline(Generic[PL]):
             writes = [write for _, write in indexed_writes]
             try:
                 with self.pipeline.transaction():
-                    failures = self.pipeline.write_entries(writes)
+                    failures = self.pipeline.tables.write(writes)
             except Exception as error:
                 refusal = internal_error(error)
                 for index, _ in indexed_writes:

@@ -13,7 +13,7 @@ from nativekit.compile import carray, compiled, int64
 from nativekit.libc import errno_location, memcpy, send
 from nativekit.memory import pointer
 from softswitch.ports.departures import queue_clock
-from softswitch.ports.layout import Switch
+from softswitch.ports.layout import SwitchRecord
 from softswitch.queues.fifo import allow_departures
 from softswitch.queues.state import NEVER, Queues
 
@@ -30,14 +30,14 @@ def is_buffer_full(error: int) -> bool:
 
 
 @compiled
-def can_store_pending(switch: Switch, p: int, length: int) -> bool:
+def can_store_pending(switch: SwitchRecord, p: int, length: int) -> bool:
     """Return whether a port can store a refused frame; a frame may be too large after the MTU was raised."""
     port = switch.ports[p]
     return bool(port.backpressure and not port.pending_length and length <= switch.frame_bytes)
 
 
 @compiled
-def store_pending(switch: Switch, p: int, address: int, length: int) -> None:
+def store_pending(switch: SwitchRecord, p: int, address: int, length: int) -> None:
     port = switch.ports[p]
     memcpy(port.pending_frame, address, length)
     port.pending_length = length
@@ -45,7 +45,7 @@ def store_pending(switch: Switch, p: int, address: int, length: int) -> None:
 
 
 @compiled
-def retry_pending(switch: Switch) -> None:
+def retry_pending(switch: SwitchRecord) -> None:
     if switch.retry_at == NEVER or queue_clock(switch) < switch.retry_at:
         return
     switch.retry_at = NEVER
@@ -63,7 +63,7 @@ def retry_pending(switch: Switch) -> None:
 
 
 @compiled
-def resume_departures(switch: Switch, queues: Queues) -> None:
+def resume_departures(switch: SwitchRecord, queues: Queues) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.backpressure and queues.ports[p].suspended and not port.pending_length:
@@ -71,7 +71,7 @@ def resume_departures(switch: Switch, queues: Queues) -> None:
 
 
 @compiled
-def drop_pending(switch: Switch, queues: Queues) -> None:
+def drop_pending(switch: SwitchRecord, queues: Queues) -> None:
     switch.retry_at = NEVER
     for p in range(switch.port_count):
         port = switch.ports[p]

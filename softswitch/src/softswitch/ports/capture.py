@@ -5,24 +5,17 @@ Each frame is one write, so that a reader finds whole frames at any time.
 
 import contextlib
 import os
-import struct
 from pathlib import Path
 
 from nativekit.compile import compiled, int64
 from nativekit.libc import writev
 from nativekit.records import Records
-from softswitch.ports.layout import Frame, Switch
+from softswitch.pcap import RECORD_HEADER_BYTES, create_file
+from softswitch.ports.layout import FrameRecord, SwitchRecord
 from softswitch.ports.sockets import PortError
 
-_HEADER = struct.Struct("<IHHiIII")  # magic, major and minor version, time zone, accuracy, snaplen, link type
-_MAGIC, _MAJOR, _MINOR, _SNAPLEN, _ETHERNET = 0xA1B2C3D4, 2, 4, 262_144, 1
-_RECORD_HEADER_BYTES = 16
 _NS_PER_US, _US_PER_S = 1_000, 1_000_000
 NO_FILE = -1
-
-
-def file_header() -> bytes:
-    return _HEADER.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _SNAPLEN, _ETHERNET)
 
 
 def open_files(folder: Path, interface: str, exit_stack: contextlib.ExitStack) -> tuple[int, int]:
@@ -31,29 +24,26 @@ def open_files(folder: Path, interface: str, exit_stack: contextlib.ExitStack) -
     for name in (f"{interface}_in.pcap", f"{interface}_out.pcap"):
         path = folder / name
         try:
-            descriptor = os.open(
-                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644
-            )
-            exit_stack.callback(os.close, descriptor)
-            os.write(descriptor, file_header())
+            descriptor = create_file(path)
         except OSError as error:
             raise PortError(f"{path}: {error.strerror}") from None
+        exit_stack.callback(os.close, descriptor)
         descriptors.append(descriptor)
     return descriptors[0], descriptors[1]
 
 
 @compiled
-def capture(switch: Switch, p: int, direction: int, frames: Records[Frame], count: int) -> None:
+def capture(switch: SwitchRecord, p: int, direction: int, frames: Records[FrameRecord], count: int) -> None:
     """Write the first `count` frames, each with its own time; a failed write (full disk) ends the file."""
     port = switch.ports[p]
     record_header, vector = switch.pcap_record, switch.iovec
-    vector[0], vector[1] = record_header.ctypes.data, _RECORD_HEADER_BYTES
+    vector[0], vector[1] = record_header.ctypes.data, RECORD_HEADER_BYTES
     for i in range(count):
         frame = frames[i]
         time_us = int64(switch.start_ns) // _NS_PER_US + int64(frame.time)
         record_header[0], record_header[1] = time_us // _US_PER_S, time_us % _US_PER_S
         record_header[2] = record_header[3] = frame.length
         vector[2], vector[3] = frame.address, frame.length
-        if writev(port.capture[direction], vector.ctypes.data, 2) != _RECORD_HEADER_BYTES + frame.length:
+        if writev(port.capture[direction], vector.ctypes.data, 2) != RECORD_HEADER_BYTES + frame.length:
             port.capture[direction] = NO_FILE
             return

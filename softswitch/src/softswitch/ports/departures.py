@@ -9,7 +9,7 @@ from nativekit.libc import clock_gettime, memcpy, timerfd_settime
 from nativekit.memory import pointer
 from softswitch.memory.output import HEAD, HEAD_BYTES
 from softswitch.memory.waiting import QUEUE_HEAD
-from softswitch.ports.layout import NO_PORT, Switch
+from softswitch.ports.layout import NO_PORT, SwitchRecord
 from softswitch.queues.fifo import next_departure, put, suspend_departures, take
 from softswitch.queues.state import NEVER, NONE, Queues
 from softswitch.v1model import PORT_NUMBERS
@@ -20,7 +20,7 @@ _TFD_TIMER_ABSTIME = 1
 
 
 @compiled
-def queue_clock(switch: Switch) -> int:
+def queue_clock(switch: SwitchRecord) -> int:
     """Return the time of the queues' clock in ns."""
     clock = switch.clock
     clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
@@ -28,7 +28,7 @@ def queue_clock(switch: Switch) -> int:
 
 
 @compiled
-def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
+def enqueue(switch: SwitchRecord, queues: Queues, record: int, length: int) -> None:
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     number = int64(head.port)
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
@@ -44,7 +44,7 @@ def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
 
 
 @compiled
-def dequeue(switch: Switch, queues: Queues) -> int:
+def dequeue(switch: SwitchRecord, queues: Queues) -> int:
     """Dequeue the next packet that may depart; return its record's address, with depths filled in, or 0."""
     s = NONE if next_departure(queues) == NEVER else take(queues, queue_clock(switch))
     if s == NONE:
@@ -64,13 +64,13 @@ def read_length(record: int) -> int:
 
 
 @compiled
-def is_due(switch: Switch, queues: Queues) -> bool:
+def is_due(switch: SwitchRecord, queues: Queues) -> bool:
     due_ns = next_departure(queues)
     return due_ns != NEVER and due_ns <= queue_clock(switch)
 
 
 @compiled
-def set_timer(switch: Switch, queues: Queues) -> None:
+def set_timer(switch: SwitchRecord, queues: Queues) -> None:
     """Set the timer for the next departure or retry; an expired timer is readable until it is set again."""
     due_ns = min(next_departure(queues), int64(switch.retry_at))
     if due_ns != switch.alarm:

@@ -8,26 +8,19 @@ import time
 import numpy as np
 
 from nativekit.libc import EPOLL_EVENT
+from softswitch import libc
 
 _EPOLL_CTL_ADD = 1
 _TFD_NONBLOCK, _TFD_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def watch(epoll: int, descriptor: int, number: int) -> None:
     """Make `epoll` report a 32-bit number while the descriptor is readable; raises OSError."""
     event = np.zeros(1, EPOLL_EVENT)
     event["events"], event["data"] = select.EPOLLIN, number
-    _check_result(_libc.epoll_ctl(epoll, _EPOLL_CTL_ADD, descriptor, ctypes.c_void_p(event.ctypes.data)))
+    libc.call("epoll_ctl", epoll, _EPOLL_CTL_ADD, descriptor, ctypes.c_void_p(event.ctypes.data))
 
 
 def make_timer() -> int:
     """Return a new timer's descriptor (`os.timerfd_create` needs Python 3.13); raises OSError."""
-    return _check_result(_libc.timerfd_create(time.CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC))
-
-
-def _check_result(result: int) -> int:
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return result
+    return libc.call("timerfd_create", time.CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)

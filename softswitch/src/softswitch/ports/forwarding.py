@@ -41,8 +41,8 @@ from softswitch.ports.layout import (
     STOP_EVENT,
     STOPPED,
     TIMER,
-    Port,
-    Switch,
+    PortRecord,
+    SwitchRecord,
 )
 from softswitch.ports.reorder_buffer import (
     append_frame,
@@ -77,7 +77,7 @@ _INT_BYTES = 4
 
 
 @compiled
-def now_us(switch: Switch) -> int:
+def now_us(switch: SwitchRecord) -> int:
     """Return the time since the switch's start in µs."""
     clock = switch.clock
     clock_gettime(_CLOCK_REALTIME, clock.ctypes.data)
@@ -97,14 +97,14 @@ def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
 
 
 @compiled
-def count_oversize(port: Port, length: int) -> None:
+def count_oversize(port: PortRecord, length: int) -> None:
     port.rx_oversize += 1
     port.largest_oversize = max(port.largest_oversize, length)
 
 
 @compiled
 def add_arrival(
-    switch: Switch, queues: Queues | None, p: int, address: int, length: int, t_in: int, count: int
+    switch: SwitchRecord, queues: Queues | None, p: int, address: int, length: int, t_in: int, count: int
 ) -> int:
     """Add an arrived frame to the burst, through the port's reorder buffer if any; return the new count."""
     if queues is None or not switch.ports[p].impaired[IN]:
@@ -114,7 +114,7 @@ def add_arrival(
 
 
 @compiled
-def take_frames_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
+def take_frames_from_ring(switch: SwitchRecord, queues: Queues | None, p: int) -> int:
     """Fill the burst with the frames in the port's ring, without copying them; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
@@ -143,14 +143,14 @@ def take_frames_from_ring(switch: Switch, queues: Queues | None, p: int) -> int:
 
 
 @compiled
-def return_slots(port: Port) -> None:
+def return_slots(port: PortRecord) -> None:
     while port.tail < port.head:
         store_release(port.ring + port.tail % port.slots * port.slot_size, TP_STATUS_KERNEL)
         port.tail += 1
 
 
 @compiled
-def take_frames_from_socket(switch: Switch, queues: Queues | None, p: int) -> int:
+def take_frames_from_socket(switch: SwitchRecord, queues: Queues | None, p: int) -> int:
     port = switch.ports[p]
     count: int = int64(0)
     for k in range(BURST):
@@ -167,14 +167,14 @@ def take_frames_from_socket(switch: Switch, queues: Queues | None, p: int) -> in
 
 
 @compiled
-def take_frames(switch: Switch, queues: Queues | None, p: int) -> int:
+def take_frames(switch: SwitchRecord, queues: Queues | None, p: int) -> int:
     if switch.ports[p].ring:
         return take_frames_from_ring(switch, queues, p)
     return take_frames_from_socket(switch, queues, p)
 
 
 @compiled
-def lock_pipeline(switch: Switch) -> None:
+def lock_pipeline(switch: SwitchRecord) -> None:
     """Lock the pipeline's mutex; waiting writers take precedence."""
     if load_acquire(switch.waiting):
         sched_yield()
@@ -182,7 +182,7 @@ def lock_pipeline(switch: Switch) -> None:
 
 
 @compiled
-def send_notice(switch: Switch, address: int, length: int) -> None:
+def send_notice(switch: SwitchRecord, address: int, length: int) -> None:
     """Send a digest or log record to the control plane, as the pipeline wrote it; count it if that fails."""
     if send(switch.notice_fd, address, length, _MSG_DONTWAIT) < 0:
         switch.lost_notices += 1
@@ -190,7 +190,7 @@ def send_notice(switch: Switch, address: int, length: int) -> None:
 
 @compiled
 def run_pipeline(
-    switch: Switch,
+    switch: SwitchRecord,
     queues: Queues | None,
     port: int,
     address: int,
@@ -229,7 +229,7 @@ def run_pipeline(
 
 
 @compiled
-def make_room(switch: Switch, queues: Queues | None, used_bytes: int) -> int:
+def make_room(switch: SwitchRecord, queues: Queues | None, used_bytes: int) -> int:
     """Unlock, send and lock again if a frame's outputs might not fit; return the buffer's bytes in use."""
     if used_bytes <= OUT_BYTES - OUT_MARGIN:
         return used_bytes
@@ -240,7 +240,7 @@ def make_room(switch: Switch, queues: Queues | None, used_bytes: int) -> int:
 
 
 @compiled
-def process_departures(switch: Switch, queues: Queues, used_bytes: int) -> int:
+def process_departures(switch: SwitchRecord, queues: Queues, used_bytes: int) -> int:
     """Process up to BURST packets that may depart now (each may enqueue others); return the used bytes."""
     for _ in range(BURST):
         record = dequeue(switch, queues)
@@ -255,7 +255,7 @@ def process_departures(switch: Switch, queues: Queues, used_bytes: int) -> int:
 
 
 @compiled
-def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) -> None:
+def process_burst(switch: SwitchRecord, queues: Queues | None, port: int, count: int) -> None:
     used_bytes: int = int64(0)
     lock_pipeline(switch)
     for k in range(count):
@@ -275,7 +275,7 @@ def process_burst(switch: Switch, queues: Queues | None, port: int, count: int) 
 
 
 @compiled
-def serve_queues(switch: Switch, queues: Queues) -> None:
+def serve_queues(switch: SwitchRecord, queues: Queues) -> None:
     if switch.backpressure:
         retry_pending(switch)
         resume_departures(switch, queues)
@@ -294,7 +294,7 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
 
 
 @compiled
-def serve_port(switch: Switch, queues: Queues | None, p: int) -> None:
+def serve_port(switch: SwitchRecord, queues: Queues | None, p: int) -> None:
     port = switch.ports[p]
     count = take_frames(switch, queues, p)
     if queues is not None and port.capture[IN] != NO_FILE:
@@ -307,7 +307,7 @@ def serve_port(switch: Switch, queues: Queues | None, p: int) -> None:
 
 
 @compiled
-def release_reordered(switch: Switch, queues: Queues) -> bool:
+def release_reordered(switch: SwitchRecord, queues: Queues) -> bool:
     now = now_us(switch)
     passing_frames = int64(0)
     remaining = 0
@@ -331,7 +331,7 @@ def release_reordered(switch: Switch, queues: Queues) -> bool:
 
 
 @compiled
-def clear_error(switch: Switch, p: int) -> None:
+def clear_error(switch: SwitchRecord, p: int) -> None:
     """Clear a socket's pending error (its interface went down), so that epoll stops reporting it."""
     switch.error[1] = _INT_BYTES
     error = switch.error.ctypes.data
@@ -339,7 +339,7 @@ def clear_error(switch: Switch, p: int) -> None:
 
 
 @entry_point
-def discard_frames(switch: Switch, queues: Queues | None) -> None:
+def discard_frames(switch: SwitchRecord, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         port = switch.ports[p]
         rx_before = port.rx - 1  # so that the loop is entered
@@ -358,7 +358,7 @@ def discard_frames(switch: Switch, queues: Queues | None) -> None:
 
 
 @entry_point
-def run(switch: Switch, queues: Queues | None) -> int:
+def run(switch: SwitchRecord, queues: Queues | None) -> int:
     """Forward until the stop event.
 
     Return STOPPED, or a reason for a warning, after which the caller calls again: NOTICES_LOST, or the index

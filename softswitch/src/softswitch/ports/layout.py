@@ -38,7 +38,7 @@ STOP_EVENT, TIMER = -1, -2  # what epoll reports instead of the index of a port
 IN, OUT = 0, 1  # directions of a port
 
 
-class Frame:
+class FrameRecord:
     """Address, length and arrival time of a frame. The first two fields are a struct iovec."""
 
     address: int
@@ -46,7 +46,7 @@ class Frame:
     time: int  # time of arrival, µs since start
 
 
-class Port:
+class PortRecord:
     number: int
     fd: int  # of the socket that sends
     receive_fd: int  # of the socket that receives; the CPU port has one for both
@@ -100,11 +100,11 @@ class ReorderSlot:
     deadline: int  # time at which the frame leaves in any case, µs since start
 
 
-FRAME, PORT = dtype_of(Frame), dtype_of(Port)
+FRAME, PORT = dtype_of(FrameRecord), dtype_of(PortRecord)
 REORDER_BUFFER, REORDER_SLOT = dtype_of(ReorderBuffer), dtype_of(ReorderSlot)
 
 
-class Switch:
+class SwitchRecord:
     """The memory that the loop works on. A port's index is its position in `ports`."""
 
     epoll: int  # descriptor
@@ -138,12 +138,12 @@ class Switch:
     iovec: Annotated[Ints, 4]  # two struct iovec: address and length of the record's header and of the frame
     error: Annotated[NDArray[np.int32], 2]  # arguments of getsockopt(2): a socket's error, bytes of it
     port_count: int
-    ports: Annotated[Records[Port], MAX_PORTS]
+    ports: Annotated[Records[PortRecord], MAX_PORTS]
     index_of: Annotated[Ints, PORT_NUMBERS]
     """Index of a port by its number; NO_PORT if there is none."""
     send_batch_size: Annotated[Ints, MAX_PORTS]  # frames in `send_batch`, by port
-    burst: Annotated[Records[Frame], MAX_BATCH]
-    send_batch: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, MAX_BATCH)]
+    burst: Annotated[Records[FrameRecord], MAX_BATCH]
+    send_batch: Annotated[RecordTable[FrameRecord], FRAME, (MAX_PORTS, MAX_BATCH)]
     messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, MAX_BATCH)]
     """Arguments of sendmmsg(2); each points to its frame in `send_batch`."""
     reorder_buffers: Annotated[RecordTable[ReorderBuffer], REORDER_BUFFER, (MAX_PORTS, 2)]
@@ -151,4 +151,4 @@ class Switch:
     events: Annotated[Records[EpollEvent], EPOLL_EVENT, MAX_EVENTS]
 
 
-SWITCH = dtype_of(Switch)
+SWITCH = dtype_of(SwitchRecord)

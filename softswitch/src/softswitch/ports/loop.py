@@ -25,7 +25,6 @@ from softswitch.ports.layout import (
     BURST,
     FRAME,
     IN,
-    MAX_PORTS,
     NO_PORT,
     NOTICES_LOST,
     OUT,
@@ -36,14 +35,15 @@ from softswitch.ports.layout import (
     SWITCH,
     TIMER,
 )
+from softswitch.ports.options import PortOptions
 from softswitch.ports.reorder_buffer import fill_reorder_buffer
 from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, ring_bytes_per_port
 from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape, packet_depth
 from softswitch.queues.state import NEVER, Queue, Queues, copy_settings, make_queues
-from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
+DEFAULT_OPTIONS = PortOptions()
 REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
 _NS_PER_S = 1_000_000_000
 _CPU_FRAME_BYTES = 2048  # maximum frame if there are no interfaces, whose MTUs would be the limit
@@ -77,29 +77,30 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
     """The switch's ports, by number. They are open until `close`; frames flow between `start` and `stop`.
 
     `ports` maps port numbers to interface names. A datagram written to `cpu_socket` is processed as a frame
-    received on `cpu_port`, and frames for `cpu_port` can be read from it. Digests and log records can be read
-    from `notice_socket`, one per datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
-    `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
-    before egress, one for each port and priority; by default 64 packets and no rate limit. `backpressure`
-    maps each port with backpressure (`ports.backpressure`) to whether its send buffer is small.
-    `pcap` is a folder for files of all frames. `old_loop` is the loop that this loop replaces: its clock,
-    and the queue settings of the ports that both have, are copied. Raises PortError.
+    received on the CPU port, and frames for this port can be read from it. Digests and log records can be
+    read from `notice_socket`, one per datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
+    `control_sockets`, if given. A buffered pipeline has queues before egress, one for each port and priority.
+    `backpressure` maps each port with backpressure (`ports.backpressure`) to whether its send buffer is
+    small. `old_loop` is the loop that this loop replaces: its clock, and the queue settings of the ports that
+    both have, are copied. Raises PortError.
     """
 
     def __init__(
         self,
         ports: Mapping[int, str],
-        cpu_port: int | None = None,
-        impairments: Mapping[tuple[int, Direction], Impairment] = {},
-        busy_poll: bool = False,
+        options: PortOptions = DEFAULT_OPTIONS,
+        *,
         control_sockets: ControlSockets | None = None,
-        shapes: Mapping[int, Shape] = {},
-        priority_queues: int = 1,
         backpressure: Mapping[int, bool] = {},
-        pcap: Path | None = None,
         old_loop: "PortLoop | None" = None,
     ) -> None:
-        check_ports(ports, cpu_port, impairments, shapes)
+        options.check(ports)
+        cpu_port, impairments, shapes, pcap = (
+            options.cpu_port,
+            options.impairments,
+            options.shapes,
+            options.pcap,
+        )
         self._thread: threading.Thread | None = None
         self._port_names = {**ports, **({} if cpu_port is None else {cpu_port: "CPU"})}
         self._port_numbers = list(self._port_names)
@@ -124,10 +125,10 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
             self._switch = np.zeros(1, SWITCH)[0]
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
             self._shapes = [shapes.get(number, unshaped) for number in self._port_numbers]
-            self._queues = make_queues(self._shapes, priority_queues)
+            self._queues = make_queues(self._shapes, options.priority_queues)
             # Whether the version of the loop without queues, impairments and pcap files suffices.
             self._is_plain = not (shapes or backpressure or impairments or pcap)
-            self._fill_switch(self._switch, busy_poll)
+            self._fill_switch(self._switch, options.busy_poll)
             if old_loop is not None:
                 self._switch["start_ns"] = old_loop._switch["start_ns"]
                 common_ports = [
@@ -380,25 +381,3 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
             )
             switch["ports"][p]["impaired"][direction_index] = switch["impaired"] = 1
         return frames
-
-
-def check_ports(
-    ports: Mapping[int, str],
-    cpu_port: int | None,
-    impairments: Mapping[tuple[int, Direction], Impairment],
-    shapes: Mapping[int, Shape] = {},
-) -> None:
-    numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
-    for number in numbers:
-        if not 0 <= number < PORT_NUMBERS:
-            raise PortError(f"port {number}: port numbers go from 0 to {PORT_NUMBERS - 1}")
-    if len(numbers) > MAX_PORTS:
-        raise PortError(f"{len(numbers)} ports: this switch has {MAX_PORTS} at most, the CPU port included")
-    if cpu_port is not None and cpu_port in ports:
-        raise PortError(f"port {cpu_port} is the CPU port and cannot be interface {ports[cpu_port]!r} too")
-    for number, direction in impairments:
-        if number not in numbers:
-            raise PortError(f"impairment of port {number} ({direction.value}): the switch has no such port")
-    for number in shapes:
-        if number not in numbers:
-            raise PortError(f"rate or queue of port {number}: the switch has no such port")

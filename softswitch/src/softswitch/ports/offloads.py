@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import os
 import socket
 import struct
 import threading
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from softswitch import libc
 from softswitch.ports.netlink import VETH, Link, find_namespace_id, read_link
 
 T = TypeVar("T")
@@ -38,12 +38,11 @@ _TX_CHECKSUM, _GRO = Feature("tx", 0x16, 0x17), Feature("gro", 0x2B, 0x2C)
 """Without checksums the kernel segments too, since a segment needs one."""
 _VALUE = struct.Struct("II")  # struct ethtool_value: command, data
 _GET_DRIVER_INFO, _DRIVER_INFO = 3, struct.Struct("I32s160x")  # struct ethtool_drvinfo
-_CLONE_NEWNET = 0x40000000
 _VIRTUAL_NICS = frozenset({"virtio_net", "vif"})
 """Drivers of KVM's and Xen's NICs, whose senders may be on the same machine."""
 
 
-class Change(NamedTuple):
+class OffloadChange(NamedTuple):
     """A feature that was turned off; `interface` is a name in the network namespace of `control`."""
 
     control: socket.socket
@@ -55,7 +54,7 @@ class Offloads:
     """Turns off offloads that change what ports receive, from `turn_off` to `restore` or `close`."""
 
     def __init__(self) -> None:
-        self._changes: dict[str, list[Change]] = {}
+        self._changes: dict[str, list[OffloadChange]] = {}
         self._sockets = contextlib.ExitStack()
         self._control = self._open_control(None)
 
@@ -90,10 +89,12 @@ class Offloads:
         return control, _name_of(control, link.lower)
 
     @staticmethod
-    def _turn_off(changes: list[Change], control: socket.socket, interface: str, feature: Feature) -> None:
+    def _turn_off(
+        changes: list[OffloadChange], control: socket.socket, interface: str, feature: Feature
+    ) -> None:
         if _ethtool(control, interface, feature.get, 0):
             _ethtool(control, interface, feature.set, 0)
-            changes.append(Change(control, interface, feature))
+            changes.append(OffloadChange(control, interface, feature))
 
     def describe(self) -> str | None:
         """Return what is turned off, as one line, or None if nothing is."""
@@ -184,8 +185,7 @@ def call_in_namespace(namespace: Path, call: Callable[[], T]) -> T:
     def enter() -> None:
         try:
             with namespace.open() as file:
-                if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+                libc.enter_network(file.fileno())
             results.append(call())
         except OSError as error:
             errors.append(error)

@@ -14,12 +14,20 @@ from nativekit.libc import memcpy
 from nativekit.records import Records
 from softswitch.hashing import GOLDEN_RATIO, SPLITMIX_LAST_SHIFT, SPLITMIX_STEPS
 from softswitch.ports.impairment import Impairment
-from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
+from softswitch.ports.layout import (
+    FREE,
+    HELD,
+    LEAVING,
+    REORDER_SLOTS,
+    FrameRecord,
+    ReorderBuffer,
+    ReorderSlot,
+)
 
 HOLD_US = 5_000  # maximum time for which a frame is held
 _MAX_PASSES = 4  # maximum number of later frames that pass a held frame; the minimum is 1
 
-Frames: TypeAlias = Records[Frame]
+Frames: TypeAlias = Records[FrameRecord]
 Slots: TypeAlias = Records[ReorderSlot]
 
 

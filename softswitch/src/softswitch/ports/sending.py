@@ -12,7 +12,7 @@ from nativekit.libc import MMSGHDR, errno_location, sendmmsg
 from nativekit.memory import pointer
 from softswitch.ports.backpressure import can_store_pending, is_buffer_full, store_pending
 from softswitch.ports.capture import NO_FILE, capture
-from softswitch.ports.layout import MAX_BATCH, NO_PORT, OUT, REORDER_SLOTS, Switch
+from softswitch.ports.layout import MAX_BATCH, NO_PORT, OUT, REORDER_SLOTS, SwitchRecord
 from softswitch.ports.reorder_buffer import append_frame, free_leaving_slots, impair_frame
 from softswitch.queues.state import Queues
 from softswitch.v1model import PORT_NUMBERS
@@ -23,7 +23,7 @@ _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 
 @compiled
-def send_batch(switch: Switch, queues: Queues | None, p: int) -> None:
+def send_batch(switch: SwitchRecord, queues: Queues | None, p: int) -> None:
     """Send the frames of a port's batch; drop and count refused frames, or store one (`backpressure`)."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
@@ -63,7 +63,7 @@ def send_batch(switch: Switch, queues: Queues | None, p: int) -> None:
 
 
 @compiled
-def send_all(switch: Switch, queues: Queues | None) -> None:
+def send_all(switch: SwitchRecord, queues: Queues | None) -> None:
     for p in range(switch.port_count):
         if switch.send_batch_size[p]:
             send_batch(switch, queues, p)
@@ -71,7 +71,7 @@ def send_all(switch: Switch, queues: Queues | None) -> None:
 
 @compiled
 def add_to_batch(
-    switch: Switch, queues: Queues | None, number: int, address: int, length: int, now: int
+    switch: SwitchRecord, queues: Queues | None, number: int, address: int, length: int, now: int
 ) -> None:
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
     if p == NO_PORT:

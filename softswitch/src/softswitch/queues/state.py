@@ -21,7 +21,7 @@ class Pool:
     free: int  # first free slot; NONE if all are used
 
 
-class Port:
+class QueuePort:
     bits_per_s: int  # rate of the link; 0 means unlimited
     free_at: int  # time at which the link is free again, in ns
     due: int  # earliest departure, in ns
@@ -54,7 +54,7 @@ class Queues(NamedTuple):
     """Queues of n ports with k priorities each, both counted from 0; higher priorities go first."""
 
     pool: Pool
-    ports: Records[Port]  # Port[n]: the ports by index
+    ports: Records[QueuePort]  # Port[n]: the ports by index
     queues: RecordTable[Queue]  # Queue[n, k]: the queues by port and priority
     slots: Records[Slot]  # Slot[m], as many as all queues together may hold
 
@@ -64,7 +64,7 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
     slot_count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
     queues = Queues(
         pool=one_record(Pool),
-        ports=records(len(shapes), Port),
+        ports=records(len(shapes), QueuePort),
         queues=records((len(shapes), priorities), Queue),
         slots=records(slot_count, Slot),
     )

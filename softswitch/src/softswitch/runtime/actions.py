@@ -61,9 +61,10 @@ def describe_action(store: TableStore, action: EntryAction) -> TableAction:
     assert store.profile is not None
     numbers = store.profile.numbers
     if isinstance(action, UseMember):
-        return TableAction(member=numbers.member_numbers()[action.member])
+        return TableAction(member=numbers.member_number(action.member))
     # A one-shot group of an entry has no handle: use its number.
-    return TableAction(group=numbers.group_numbers().get(action.group, action.group))
+    number = numbers.group_number(action.group)
+    return TableAction(group=action.group if number is None else number)
 
 
 def format_data(call: ActionCall) -> list[str]:
@@ -71,16 +72,16 @@ def format_data(call: ActionCall) -> list[str]:
 
 
 def find_member(profile: ProfileStore, handle: int) -> int:
-    for member, number in profile.numbers.member_numbers().items():
-        if number == handle:
-            return member
+    member = profile.numbers.find_member(handle)
+    if member is not None:
+        return member
     text = f"action profile {profile.name} has no member with handle {handle}"
     raise RuntimeRefusal(TABLE, "INVALID_MBR_HANDLE", text)
 
 
 def find_group(profile: ProfileStore, handle: int) -> int:
-    for group, number in profile.numbers.group_numbers().items():
-        if number == handle:
-            return group
+    group = profile.numbers.find_group(handle)
+    if group is not None:
+        return group
     text = f"action profile {profile.name} has no group with handle {handle}"
     raise RuntimeRefusal(TABLE, "INVALID_GRP_HANDLE", text)

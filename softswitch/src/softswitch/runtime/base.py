@@ -6,12 +6,12 @@ from typing import Generic, TypeVar
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.direct_meters import make_meter_step
+from softswitch.p4runtime.entities.direct import make_meter_step
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines, RunnablePipeline
 from softswitch.pipeline import MeterConfig
-from softswitch.runtime.interface import Rate
+from softswitch.runtime.interface import RuntimeRate
 from softswitch.runtime.refusals import RuntimeRefusal
 
 PL = TypeVar("PL", bound=RunnablePipeline)
@@ -66,7 +66,7 @@ def has_integer_rates(config: MeterConfig) -> bool:
     return all(rate == int(rate) for rate in config)
 
 
-def make_meter_config(rates: list[Rate]) -> MeterConfig:
+def make_meter_config(rates: list[RuntimeRate]) -> MeterConfig:
     if len(rates) != _RATES_PER_METER:
         raise RuntimeRefusal(
             "meter", "BAD_RATES_LIST", f"a meter has {_RATES_PER_METER} rates, not {len(rates)}"
@@ -83,12 +83,12 @@ def make_meter_config(rates: list[Rate]) -> MeterConfig:
     return MeterConfig(_per_second(committed_rate), committed_burst, _per_second(peak_rate), peak_burst)
 
 
-def make_rates(config: MeterConfig | None) -> list[Rate]:
+def make_rates(config: MeterConfig | None) -> list[RuntimeRate]:
     if config is None:
         return []
     return [
-        Rate(rate=config.committed_rate / _US_PER_S, burst=config.committed_burst),
-        Rate(rate=config.peak_rate / _US_PER_S, burst=config.peak_burst),
+        RuntimeRate(rate=config.committed_rate / _US_PER_S, burst=config.committed_burst),
+        RuntimeRate(rate=config.peak_rate / _US_PER_S, burst=config.peak_burst),
     ]
 
 

@@ -7,8 +7,7 @@ from typing import Protocol, TypeVar
 
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.codecs.data import to_data
-from softswitch.p4runtime.entities.arrays import SizedArray
-from softswitch.p4runtime.entities.meter_configs import encode_config
+from softswitch.p4runtime.entities.cells import SizedArray, encode_config
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key
 from softswitch.p4runtime.entities.value_sets import make_matches
 from softswitch.p4runtime.messages import p4r
@@ -23,10 +22,10 @@ from softswitch.runtime.base import (
     set_entry_meter,
     update,
 )
-from softswitch.runtime.interface import Count, Rate
+from softswitch.runtime.interface import RuntimeCount, RuntimeRate
 from softswitch.runtime.keys import parse_value
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
-from softswitch.runtime.tables import Tables
+from softswitch.runtime.tables import TableCalls
 
 REGISTER, COUNTER, METER, VALUE_SET = "register", "counter", "meter", "parser value set"
 _UNKNOWN_NAME_CODES = {
@@ -37,7 +36,7 @@ _UNKNOWN_NAME_CODES = {
 }
 
 
-class NamedArray(Protocol):
+class SizedObject(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -46,17 +45,17 @@ class NamedArray(Protocol):
         """Number of cells, or maximum number of members."""
 
 
-N = TypeVar("N", bound=NamedArray)
+N = TypeVar("N", bound=SizedObject)
 
 
-class Cells(Tables[PL]):
+class CellCalls(TableCalls[PL]):
     # -- registers
 
     def register_read(self, register: str, index: int | None) -> list[str]:
         control = self.control()
         array = _find_array(REGISTER, control.p4info.registers, register)
         cells = _select_indices(REGISTER, array, index)
-        values = control.pipeline.read_register(register, cells.start, cells.stop)
+        values = control.pipeline.cells.read_register(register, cells.start, cells.stop)
         return [f"{value:#x}" for value in values]
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
@@ -74,10 +73,10 @@ class Cells(Tables[PL]):
 
     # -- counters
 
-    def counter_read(self, counter: str, index: int) -> Count:
+    def counter_read(self, counter: str, index: int) -> RuntimeCount:
         control = self.control()
         cells = _select_indices(COUNTER, _find_array(COUNTER, control.p4info.counters, counter), index)
-        (value,) = control.pipeline.read_counter(counter, cells.start, cells.stop)
+        (value,) = control.pipeline.cells.read_counter(counter, cells.start, cells.stop)
         return _make_count(value)
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
@@ -89,12 +88,12 @@ class Cells(Tables[PL]):
             entry.index.index = index
         update(control, MODIFY, p4r.Entity(counter_entry=entry))
 
-    def entry_counter_read(self, table: str, handle: int) -> Count:
+    def entry_counter_read(self, table: str, handle: int) -> RuntimeCount:
         control, store = self._find_table(table)
         if not store.table.has_counter:
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
         key = self.key_of(control, table, handle)
-        return _make_count(control.pipeline.entry_counter(store.entry_key(key)))
+        return _make_count(control.pipeline.tables.counter(store.entry_key(key)))
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
         control, store = self._find_table(table)
@@ -107,13 +106,13 @@ class Cells(Tables[PL]):
 
     # -- meters
 
-    def meter_rates(self, meter: str, index: int) -> list[Rate]:
+    def meter_rates(self, meter: str, index: int) -> list[RuntimeRate]:
         control = self.control()
         array = _find_array(METER, control.p4info.meters, meter)
         _select_indices(METER, array, index)  # raises if there is no such cell
         return make_rates(control.meters.config(array, index))
 
-    def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
+    def meter_set_rates(self, meter: str, index: int | None, rates: list[RuntimeRate]) -> None:
         control, config = self.control(), make_meter_config(rates)
         array = _find_array(METER, control.p4info.meters, meter)
         cells = _select_indices(METER, array, index)
@@ -129,13 +128,13 @@ class Cells(Tables[PL]):
             entry.index.index = index
         update(control, MODIFY, p4r.Entity(meter_entry=entry))
 
-    def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
+    def entry_meter_rates(self, table: str, handle: int) -> list[RuntimeRate]:
         control, store = self._find_table(table)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
         return make_rates(store.extras.get(self.key_of(control, table, handle), NO_EXTRAS).meter)
 
-    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
+    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[RuntimeRate]) -> None:
         control, store = self._find_table(table)
         config = make_meter_config(rates)
         if store.table.meter is None:
@@ -184,7 +183,7 @@ def _find_array(kind: str, arrays: Mapping[int, N], name: str) -> N:
     raise RuntimeRefusal(kind, _UNKNOWN_NAME_CODES[kind], f"the program has no {kind} {name}")
 
 
-def _select_indices(kind: str, array: NamedArray, index: int | None) -> range:
+def _select_indices(kind: str, array: SizedObject, index: int | None) -> range:
     if index is None:
         return range(array.size)
     if not 0 <= index < array.size:
@@ -212,8 +211,8 @@ def _make_counter_data(packets: int, octets: int) -> p4r.CounterData:
     return p4r.CounterData(packet_count=packets, byte_count=octets)
 
 
-def _make_count(value: CounterValue) -> Count:
-    return Count(packets=value.packets, bytes=value.bytes)
+def _make_count(value: CounterValue) -> RuntimeCount:
+    return RuntimeCount(packets=value.packets, bytes=value.bytes)
 
 
 def _join_fields(info: ValueSetInfo, member: Sequence[int]) -> int:

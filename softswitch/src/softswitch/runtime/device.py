@@ -16,14 +16,14 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.reconcile import ENTITIES
 from softswitch.runtime.base import PL, RuntimeCalls
-from softswitch.runtime.cells import Cells
-from softswitch.runtime.interface import Crc, Info, Port, Time
-from softswitch.runtime.profiles import Profiles
+from softswitch.runtime.cells import CellCalls
+from softswitch.runtime.interface import Info, RuntimeCrc, RuntimePort, Time
+from softswitch.runtime.profiles import ProfileCalls
 from softswitch.runtime.refusals import RuntimeRefusal
-from softswitch.runtime.replication import Replication
+from softswitch.runtime.replication import ReplicationCalls
 
 
-class Ports(Protocol):
+class DevicePorts(Protocol):
     """The ports, as calls use them; methods raise SwitchError if the datapath does not support them."""
 
     def now(self) -> int:
@@ -43,8 +43,8 @@ class Ports(Protocol):
     def set_crc(self, calculation: str, crc: CrcFunction) -> None: ...
 
 
-class Device(RuntimeCalls[PL]):
-    def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
+class DeviceCalls(RuntimeCalls[PL]):
+    def __init__(self, pipelines: Pipelines[PL], ports: DevicePorts, device_id: int) -> None:
         RuntimeCalls.__init__(self, pipelines)
         self._ports = ports
         self._device_id = device_id
@@ -86,9 +86,9 @@ class Device(RuntimeCalls[PL]):
 
     # -- ports and queues
 
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[RuntimePort]:
         return [
-            Port(port=port, interface=name, is_up=self._ports.is_up(port))
+            RuntimePort(port=port, interface=name, is_up=self._ports.is_up(port))
             for port, name in sorted(self._ports.names().items())
         ]
 
@@ -112,7 +112,7 @@ class Device(RuntimeCalls[PL]):
     def time(self) -> Time:
         return Time(elapsed=self._ports.now(), epoch=time.time_ns() // 1000)
 
-    def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
+    def crc_set(self, calculation: str, width: int, crc: RuntimeCrc) -> None:
         control = self.require_unpinned("the parameters of a CRC")
         algorithm = f"crc{width}_custom"
         algorithms = {
@@ -132,8 +132,8 @@ class Device(RuntimeCalls[PL]):
         self._ports.set_crc(calculation, function)
 
 
-class SwitchRuntime(Cells[PL], Profiles[PL], Replication[PL], Device[PL], Generic[PL]):
-    def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
+class SwitchRuntime(CellCalls[PL], ProfileCalls[PL], ReplicationCalls[PL], DeviceCalls[PL], Generic[PL]):
+    def __init__(self, pipelines: Pipelines[PL], ports: DevicePorts, device_id: int) -> None:
         # The two bases with attributes of their own.
-        Replication.__init__(self, pipelines)
-        Device.__init__(self, pipelines, ports, device_id)
+        ReplicationCalls.__init__(self, pipelines)
+        DeviceCalls.__init__(self, pipelines, ports, device_id)

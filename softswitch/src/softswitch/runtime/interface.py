@@ -30,7 +30,7 @@ class IdleTimes(TypedDict):
     idle: int
 
 
-class Entry(TypedDict):
+class RuntimeEntry(TypedDict):
     """An entry with its action (`doing`); `priority` is -1, and `life` None, if the table has none."""
 
     handle: int
@@ -51,19 +51,19 @@ class Group(TypedDict):
     members: list[int]  # handles
 
 
-class Count(TypedDict):
+class RuntimeCount(TypedDict):
     packets: int
     bytes: int
 
 
-class Rate(TypedDict):
+class RuntimeRate(TypedDict):
     """A rate of a meter in units/µs and its burst in units, which are packets or bytes."""
 
     rate: float
     burst: int
 
 
-class Node(TypedDict):
+class RuntimeNode(TypedDict):
     """A node of a multicast group: its `egress_rid`, and the ports and LAGs to which it sends copies."""
 
     handle: int
@@ -74,7 +74,7 @@ class Node(TypedDict):
 
 class McGroup(TypedDict):
     group: int
-    nodes: list[Node]  # in the order of the copies
+    nodes: list[RuntimeNode]  # in the order of the copies
 
 
 class Lag(TypedDict):  # a link aggregation group
@@ -92,7 +92,7 @@ class Mirror(TypedDict):
     group: int | None  # a multicast group, if there is no port
 
 
-class Port(TypedDict):
+class RuntimePort(TypedDict):
     port: int
     interface: str
     is_up: bool
@@ -105,7 +105,7 @@ class Time(TypedDict):
     epoch: int
 
 
-class Crc(TypedDict):
+class RuntimeCrc(TypedDict):
     polynomial: int
     initial: int
     final: int
@@ -155,11 +155,11 @@ class Runtime(Protocol):
     def table_clear(self, table: str) -> None:
         """Delete all entries except the default entry."""
 
-    def table_entries(self, table: str) -> list[Entry]: ...
+    def table_entries(self, table: str) -> list[RuntimeEntry]: ...
 
-    def table_entry(self, table: str, handle: int) -> Entry: ...
+    def table_entry(self, table: str, handle: int) -> RuntimeEntry: ...
 
-    def table_find(self, table: str, match: list[str], priority: int) -> Entry: ...
+    def table_find(self, table: str, match: list[str], priority: int) -> RuntimeEntry: ...
 
     def table_size(self, table: str) -> int: ...
 
@@ -199,24 +199,24 @@ class Runtime(Protocol):
 
     def register_write(self, register: str, index: int | None, value: str) -> None: ...
 
-    def counter_read(self, counter: str, index: int) -> Count: ...
+    def counter_read(self, counter: str, index: int) -> RuntimeCount: ...
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None: ...
 
-    def entry_counter_read(self, table: str, handle: int) -> Count: ...
+    def entry_counter_read(self, table: str, handle: int) -> RuntimeCount: ...
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None: ...
 
-    def meter_rates(self, meter: str, index: int) -> list[Rate]:
+    def meter_rates(self, meter: str, index: int) -> list[RuntimeRate]:
         """Return the committed and the peak rate of a cell; an empty list if it is not configured."""
 
-    def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
+    def meter_set_rates(self, meter: str, index: int | None, rates: list[RuntimeRate]) -> None:
         """Set both rates of one cell, or of all cells, and fill the buckets."""
 
-    def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
+    def entry_meter_rates(self, table: str, handle: int) -> list[RuntimeRate]:
         """Return both rates of an entry's meter; an empty list if it is not configured."""
 
-    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None: ...
+    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[RuntimeRate]) -> None: ...
 
     def value_set(self, name: str) -> list[str]:
         """Return the members of a parser value set, each the concatenation of its fields without padding."""
@@ -253,7 +253,7 @@ class Runtime(Protocol):
 
     # -- the device
 
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[RuntimePort]:
         """Return all ports, ordered by number."""
 
     def port_add(self, port: int, interface: str) -> None: ...
@@ -269,4 +269,4 @@ class Runtime(Protocol):
     def time(self) -> Time: ...
 
     # `width` is 16 or 32 bits.
-    def crc_set(self, calculation: str, width: int, crc: Crc) -> None: ...
+    def crc_set(self, calculation: str, width: int, crc: RuntimeCrc) -> None: ...

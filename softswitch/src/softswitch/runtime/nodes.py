@@ -14,7 +14,7 @@ from itertools import groupby
 
 from softswitch.p4runtime.entities.selection import NumberAllocator
 from softswitch.pipeline import Replica
-from softswitch.runtime.interface import Lag, McGroup, Multicast, Node
+from softswitch.runtime.interface import Lag, McGroup, Multicast, RuntimeNode
 from softswitch.runtime.refusals import RuntimeRefusal
 
 PRE = "PRE"  # the packet replication engine, in texts of errors
@@ -63,6 +63,12 @@ class Nodes:
         self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
         return handle
 
+    def update(self, handle: int, ports: Sequence[int], lags: Sequence[int]) -> int | None:
+        """Replace a node's ports and LAGs; return its group."""
+        node = self.find_node(handle)
+        node.ports, node.lags = sorted(ports), sorted(lags)
+        return node.group
+
     def destroy(self, handle: int) -> int | None:  # returns the group that it was in
         group = self.dissociate(handle)
         del self.nodes[handle]
@@ -94,6 +100,9 @@ class Nodes:
             ]
         return replicas
 
+    def sessions_of(self, group: int) -> list[int]:
+        return [session for session, destination in self.group_of_session.items() if destination == group]
+
     def _pick_port(self, lag: int) -> int | None:
         ports = self.lags.get(lag)
         return ports[_LAG_HASH % len(ports)] if ports else None
@@ -124,6 +133,6 @@ class Nodes:
             lags=[Lag(lag=lag, ports=ports) for lag, ports in self.lags.items()],
         )
 
-    def _describe_node(self, handle: int) -> Node:
+    def _describe_node(self, handle: int) -> RuntimeNode:
         node = self.nodes[handle]
-        return Node(handle=handle, rid=node.rid, ports=node.ports, lags=node.lags)
+        return RuntimeNode(handle=handle, rid=node.rid, ports=node.ports, lags=node.lags)

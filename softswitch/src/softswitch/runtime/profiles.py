@@ -20,7 +20,7 @@ from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refu
 _IN_USE = StatusCode.FAILED_PRECONDITION
 
 
-class Profiles(RuntimeCalls[PL]):
+class ProfileCalls(RuntimeCalls[PL]):
     """Calls on action profiles. New members and groups have the lowest free ID of P4Runtime."""
 
     # -- members
@@ -29,7 +29,7 @@ class Profiles(RuntimeCalls[PL]):
         control, store = self._find_profile(profile)
         member = _lowest_free_id(store.members)
         self._write_member(control, store, INSERT, member, action, data)
-        return store.numbers.member_numbers()[member]
+        return store.numbers.member_number(member)
 
     def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None:
         control, store = self._find_profile(profile)
@@ -44,9 +44,8 @@ class Profiles(RuntimeCalls[PL]):
 
     def members(self, profile: str) -> list[Member]:
         _, store = self._find_profile(profile)
-        numbers = store.numbers.member_numbers()
         members = [
-            Member(handle=numbers[member], action=call.name, data=format_data(call))
+            Member(handle=store.numbers.member_number(member), action=call.name, data=format_data(call))
             for member, call in store.members.items()
         ]
         return sorted(members, key=lambda member: member["handle"])
@@ -58,7 +57,9 @@ class Profiles(RuntimeCalls[PL]):
         group = _lowest_free_id(store.groups)
         message = p4r.ActionProfileGroup(action_profile_id=store.profile.id, group_id=group)
         _write(control, INSERT, p4r.Entity(action_profile_group=message))
-        return store.numbers.group_numbers()[group]
+        handle = store.numbers.group_number(group)
+        assert handle is not None
+        return handle
 
     def group_delete(self, profile: str, group: int) -> None:
         control, store = self._find_profile(profile, needs_selector=True)
@@ -90,13 +91,14 @@ class Profiles(RuntimeCalls[PL]):
 
     def groups(self, profile: str) -> list[Group]:
         _, store = self._find_profile(profile, needs_selector=True)
-        member_handles, group_handles = store.numbers.member_numbers(), store.numbers.group_numbers()
+        numbers = store.numbers
         groups = [
             Group(
-                handle=group_handles[group],
-                members=sorted(member_handles[group_member.member_id] for group_member in message.members),
+                handle=handle,
+                members=sorted(numbers.member_number(member.member_id) for member in message.members),
             )
             for group, message in store.groups.items()
+            if (handle := numbers.group_number(group)) is not None
         ]
         return sorted(groups, key=lambda group: group["handle"])
 

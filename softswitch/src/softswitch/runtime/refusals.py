@@ -16,7 +16,7 @@ class RuntimeRefusal(SwitchError):
 
     def __init__(self, kind: str, code: str, text: str) -> None:
         super().__init__(f"Invalid {kind} operation ({code}): {text}")
-        self.code = code
+        self.code, self.text = code, text
 
 
 TABLE = "table"

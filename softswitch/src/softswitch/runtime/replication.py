@@ -9,8 +9,7 @@ from weakref import WeakKeyDictionary
 
 from softswitch.p4runtime.batch import DELETE, Batch
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.replicas import MAX_INSTANCE
-from softswitch.p4runtime.entities.replication import PacketReplication
+from softswitch.p4runtime.entities.replication import MAX_INSTANCE, PacketReplication, encode_replicas
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
@@ -24,7 +23,7 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, MULTICAST_GROUPS
 MIRRORING = "mirroring"
 
 
-class Replication(RuntimeCalls[PL]):
+class ReplicationCalls(RuntimeCalls[PL]):
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         RuntimeCalls.__init__(self, pipelines)
         self._nodes: WeakKeyDictionary[ControlledPipeline[PL], Nodes] = WeakKeyDictionary()
@@ -62,9 +61,7 @@ class Replication(RuntimeCalls[PL]):
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
         with self._change() as change:
             _check_ports(ports)
-            stored_node = change.nodes.find_node(node)
-            stored_node.ports, stored_node.lags = sorted(ports), sorted(lags)
-            change.write_group(stored_node.group)
+            change.write_group(change.nodes.update(node, ports, lags))
 
     def mc_node_destroy(self, node: int) -> None:
         with self._change() as change:
@@ -171,22 +168,17 @@ class _Change:
         if group is None:
             return
         replicas = self.nodes.replicas(group)
-        message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_encode_replicas(replicas))
+        message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=encode_replicas(replicas))
         self.replication.groups.put(message, replicas, self.batch)
         self.write_mirrors(group)
 
     def write_mirrors(self, group: int) -> None:
-        for session, destination in self.nodes.group_of_session.items():
-            if destination == group:
-                self.write_mirror(session, self.nodes.replicas(group))
+        for session in self.nodes.sessions_of(group):
+            self.write_mirror(session, self.nodes.replicas(group))
 
     def write_mirror(self, session: int, replicas: list[Replica]) -> None:
-        message = p4r.CloneSessionEntry(session_id=session, replicas=_encode_replicas(replicas))
+        message = p4r.CloneSessionEntry(session_id=session, replicas=encode_replicas(replicas))
         self.replication.sessions.put(message, replicas, self.batch)
-
-
-def _encode_replicas(replicas: Sequence[Replica]) -> list[p4r.Replica]:
-    return [p4r.Replica(egress_port=replica.port, instance=replica.instance) for replica in replicas]
 
 
 def _check_ports(ports: Sequence[int]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.entities.cells import encode_config
 from softswitch.p4runtime.entities.entry_reads import idle_time
-from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import ProfileStore
 from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, DefaultEntry, Key, TableStore
 from softswitch.p4runtime.messages import p4r
@@ -14,20 +14,20 @@ from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
 from softswitch.runtime.actions import describe_action, fill_action, find_use
 from softswitch.runtime.base import PL, RuntimeCalls, has_integer_rates, set_entry_meter, update
-from softswitch.runtime.interface import Entry, IdleTimes, TableAction
+from softswitch.runtime.interface import IdleTimes, RuntimeEntry, TableAction
 from softswitch.runtime.keys import format_match, parse_matches
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
 _NS_PER_MS, _US_PER_MS = 10**6, 10**3
 
 
-class Tables(RuntimeCalls[PL]):
+class TableCalls(RuntimeCalls[PL]):
     def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
         control, store = self._find_table(table)
         key = _parse_key(store, match, priority)
         if not key.matches:
             raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key, only a default action")
-        (existing_entry,) = control.pipeline.find_entries([store.entry_key(key)])
+        (existing_entry,) = control.pipeline.tables.find([store.entry_key(key)])
         if existing_entry is not None:
             text = f"table {table} has an entry {_format_key(match, priority, store)} already"
             raise RuntimeRefusal(TABLE, "DUPLICATE_ENTRY", text)
@@ -57,7 +57,7 @@ class Tables(RuntimeCalls[PL]):
 
     def table_clear(self, table: str) -> None:
         control, store = self._find_table(table)
-        keys = [Key(entry.key, entry.priority) for entry in control.pipeline.read_entries(table)]
+        keys = [Key(entry.key, entry.priority) for entry in control.pipeline.tables.read(table)]
         updates = [
             p4r.Update(type=DELETE, entity=p4r.Entity(table_entry=_make_entry_message(store, key)))
             for key in keys
@@ -67,22 +67,22 @@ class Tables(RuntimeCalls[PL]):
                 refuse(TABLE, refusal, TABLE_CODES)
         control.handles.reset(table)
 
-    def table_entries(self, table: str) -> list[Entry]:
+    def table_entries(self, table: str) -> list[RuntimeEntry]:
         control, store = self._find_table(table)
-        entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
+        entries = {Key(entry.key, entry.priority): entry for entry in control.pipeline.tables.read(table)}
         return [
             _describe_entry(control, store, handle, entries[key])
             for handle, key in control.handles.handles_and_keys(table)
         ]
 
-    def table_entry(self, table: str, handle: int) -> Entry:
+    def table_entry(self, table: str, handle: int) -> RuntimeEntry:
         control, store = self._find_table(table)
         key = self.key_of(control, table, handle)
-        (entry,) = control.pipeline.find_entries([store.entry_key(key)])
+        (entry,) = control.pipeline.tables.find([store.entry_key(key)])
         assert entry is not None
         return _describe_entry(control, store, handle, entry)
 
-    def table_find(self, table: str, match: list[str], priority: int) -> Entry:
+    def table_find(self, table: str, match: list[str], priority: int) -> RuntimeEntry:
         control, store = self._find_table(table)
         key = _parse_key(store, match, priority)
         handle = control.handles.find_handle(table, key)
@@ -93,7 +93,7 @@ class Tables(RuntimeCalls[PL]):
 
     def table_size(self, table: str) -> int:
         control, store = self._find_table(table)
-        return control.pipeline.entry_count(store.name)
+        return control.pipeline.tables.count(store.name)
 
     def table_default(self, table: str) -> TableAction | None:
         _, store = self._find_table(table)
@@ -162,7 +162,7 @@ class Tables(RuntimeCalls[PL]):
             elif isinstance(used_action, UseGroup):
                 profile.change_uses(profile.group_uses, used_action.group, change, batch)
         batch.put(store.default, DEFAULT_KEY, DefaultEntry(action))
-        batch.add(lambda pipeline: pipeline.set_default(store.name, action))
+        batch.add(lambda pipeline: pipeline.tables.set_default(store.name, action))
         batch.apply()
 
 
@@ -190,14 +190,14 @@ def _make_entry_message(store: TableStore, key: Key) -> p4r.TableEntry:
 
 def _describe_entry(
     control: ControlledPipeline[PL], store: TableStore, handle: int, entry: StoredEntry
-) -> Entry:
+) -> RuntimeEntry:
     key = Key(entry.key, entry.priority)
     idle_times = None
     if store.table.has_idle_timeout:
         extras = store.extras.get(key, NO_EXTRAS)
         idle_us = idle_time(extras, entry, control.now())
         idle_times = IdleTimes(timeout=extras.idle_timeout_ns // _NS_PER_MS, idle=idle_us // _US_PER_MS)
-    return Entry(
+    return RuntimeEntry(
         handle=handle,
         match=[
             format_match(field.kind, match)

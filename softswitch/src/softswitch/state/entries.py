@@ -50,9 +50,9 @@ class _EncodedKeys(NamedTuple):
 
 
 class Entries:
-    """The tables of a program.
+    """The tables of a program (`softswitch.pipeline.TableOps`, which documents methods without docstrings).
 
-    Methods that are named as in `Pipeline` are documented there. Keys are encoded before the lock is taken,
+    Keys are encoded before the lock is taken,
     and compiled code looks them up while it is held.
     """
 
@@ -116,6 +116,12 @@ class Entries:
 
     def row_of(self, table: str) -> int:
         return self._rows[table]
+
+    def key_words(self, table: str) -> int:
+        return self._layout.tables[table].key_words
+
+    def invocation(self, table: str, call: ActionCall) -> ir.Invocation:
+        return self._program.invocation(self._program.tables[table], call.name, call.args)
 
     def _encode_write(self, entry: EntryWrite) -> list[int]:
         words = match_words(self._layout.tables[entry.table], entry.key, entry.priority)

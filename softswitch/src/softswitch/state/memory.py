@@ -13,14 +13,13 @@ from functools import cached_property, partial
 import numpy as np
 import numpy.typing as npt
 
+from softswitch import libc
 from softswitch.memory.rows import LOG_WORDS, Words
 from softswitch.memory.words import WORD_BYTES
 
 MUTEX_BYTES = 64
 
 _HUGE_PAGE = 1 << 21  # bytes
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Memory:
@@ -44,7 +43,7 @@ class Memory:
         """One word that is not 0 while the control plane waits for the mutex or holds it."""
         self.mutex_address: int = lock.ctypes.data
         self.waiting_address: int = self.waiting.ctypes.data
-        _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
+        libc.call("pthread_mutex_init", ctypes.c_void_p(self.mutex_address), None)
         self.control_lock = threading.RLock()
         """Lock that control-plane threads take before the mutex; it also guards their own copies of state."""
 
@@ -61,11 +60,11 @@ class Memory:
                 yield
                 return
             self.waiting[0] = 1
-            _libc.pthread_mutex_lock(ctypes.c_void_p(self.mutex_address))
+            libc.call("pthread_mutex_lock", ctypes.c_void_p(self.mutex_address))
             try:
                 yield
             finally:
-                _libc.pthread_mutex_unlock(ctypes.c_void_p(self.mutex_address))
+                libc.call("pthread_mutex_unlock", ctypes.c_void_p(self.mutex_address))
                 self.waiting[0] = 0
 
     # -- transactions

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
 from softswitch import ir
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, read_head, read_values, record_head
-from softswitch.memory.rows import Words
 from softswitch.messages import format_message
-from softswitch.pipeline import (
-    ActionCall,
-    CounterValue,
-    DigestMessage,
-    EntryAction,
-    EntryKey,
-    EntryWrite,
-    LogRecord,
-    MeterConfig,
-    Notice,
-    Output,
-    Replica,
-    StoredEntry,
-)
+from softswitch.pipeline import DigestMessage, LogRecord, Notice, Output
 from softswitch.state.cells import Cells
-from softswitch.state.entries import Entries, Offsets
+from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
-from softswitch.state.profiles import Profile
+from softswitch.state.profiles import Profiles
 from softswitch.state.replication import Replication
 
 
@@ -38,11 +24,10 @@ class StatePipeline:
         self.program = program
         self._layout = layout
         self._memory = memory
-        self._profiles = [Profile(program, profile, memory) for profile in layout.profiles]
-        self._profile_index = {profile.name: i for i, profile in enumerate(program.profiles)}
-        self._entries = Entries(program, layout, memory, self._profiles)
-        self._replication = Replication(layout.replication, memory)
-        self._cells = Cells(program, layout, memory)
+        self.profiles = Profiles(program, layout, memory)
+        self.tables = Entries(program, layout, memory, self.profiles.by_position)
+        self.replication = Replication(layout.replication, memory)
+        self.cells = Cells(program, layout, memory)
         self._notices: list[bytes] = []  # records without padding
 
     # -- output records
@@ -80,90 +65,6 @@ class StatePipeline:
     def seed_random(self, seed: int) -> None:
         with self._memory.locked():
             self._memory.store(self._layout.random, [seed])
-
-    # -- tables
-
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        return self._entries.write(writes)
-
-    def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        return self._entries.apply_all_or_none(ops, starts)
-
-    def row_of(self, table: str) -> int:
-        return self._entries.row_of(table)
-
-    def key_words(self, table: str) -> int:
-        return self._layout.tables[table].key_words
-
-    def invocation(self, table: str, call: ActionCall) -> ir.Invocation:
-        return self.program.invocation(self.program.tables[table], call.name, call.args)
-
-    def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        return self._entries.find(entries)
-
-    def read_entries(self, table: str) -> Iterator[StoredEntry]:
-        return self._entries.read(table)
-
-    def entry_count(self, table: str) -> int:
-        return self._entries.count(table)
-
-    def set_default(self, table: str, action: EntryAction | None) -> None:
-        self._entries.set_default(table, action)
-
-    def entry_counter(self, entry: EntryKey) -> CounterValue:
-        return self._entries.counter(entry)
-
-    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        self._entries.set_counter(entry, value)
-
-    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        self._entries.set_meter(entry, config)
-
-    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        return self._entries.last_hits(entries)
-
-    # -- action profiles and replication
-
-    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
-        self._profiles[self._profile_index[profile]].write_member(member, action)
-
-    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
-        self._profiles[self._profile_index[profile]].write_group(group, members)
-
-    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        self._replication.write_multicast_group(group, replicas)
-
-    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        self._replication.write_clone_session(session, replicas, length)
-
-    # -- counters, meters, registers, value sets
-
-    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        return self._cells.read_counter(name, start, stop)
-
-    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        self._cells.write_counter(name, index, value)
-
-    def fill_counter(self, name: str, value: CounterValue) -> None:
-        self._cells.fill_counter(name, value)
-
-    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        self._cells.write_meter(name, index, config)
-
-    def fill_meter(self, name: str, config: MeterConfig | None) -> None:
-        self._cells.fill_meter(name, config)
-
-    def read_register(self, name: str, start: int, stop: int) -> list[int]:
-        return self._cells.read_register(name, start, stop)
-
-    def write_register(self, name: str, index: int, value: int) -> None:
-        self._cells.write_register(name, index, value)
-
-    def fill_register(self, name: str, value: int) -> None:
-        self._cells.fill_register(name, value)
-
-    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
-        self._cells.write_value_set(name, members)
 
 
 def is_notice(kind: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from softswitch import ir
 from softswitch.checks import check_group, check_member, check_use
 from softswitch.memory.coding import data_words
-from softswitch.memory.layout import ProfileLayout, group_reference, member_reference
+from softswitch.memory.layout import Layout, ProfileLayout, group_reference, member_reference
 from softswitch.pipeline import ActionCall, UseGroup, UseMember
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
@@ -112,3 +112,19 @@ class Profile:
         check_use(self._layout.profile, use, slots)
         (number,) = use  # of the member or group
         return (member_reference if is_member else group_reference)(slots[number])
+
+
+class Profiles:
+    """The action profiles of a program, by name (`softswitch.pipeline.ProfileOps`)."""
+
+    def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
+        self.by_position = [Profile(program, profile, memory) for profile in layout.profiles]
+        """Profiles in the order of `Program.profiles`."""
+        names = (profile.name for profile in program.profiles)
+        self._by_name = dict(zip(names, self.by_position, strict=True))
+
+    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
+        self._by_name[profile].write_member(member, action)
+
+    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
+        self._by_name[profile].write_group(group, members)

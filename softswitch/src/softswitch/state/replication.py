@@ -31,7 +31,7 @@ class Replication:
         check_multicast_group(group)
         self._write(self._layout.multicast + group, replicas)
 
-    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int) -> None:
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         check_clone_session(session)
         check_value(f"length of clone session {session}", length, HALF)
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)

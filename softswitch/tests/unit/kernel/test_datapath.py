@@ -11,7 +11,7 @@ from softswitch.kernel import assembler, front, program
 from softswitch.kernel.instructions import AssemblyError
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.impairment import Direction, Impairment
-from softswitch.settings import Datapath
+from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import compiled
 
 CPU = 255
@@ -33,7 +33,7 @@ def arithmetic_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("arithmetic_fails")
 def test_auto_decides_for_each_program_anew() -> None:
-    with SwitchPorts({}, requested_datapath=Datapath.AUTO) as ports:
+    with SwitchPorts(Settings()) as ports:
         assert ports.describe_datapath() == "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"
         for name, kind, message in (
             ("arithmetic", CompiledPipeline, f"datapath sockets: {REASON}"),
@@ -50,7 +50,7 @@ def test_auto_decides_for_each_program_anew() -> None:
 @pytest.mark.usefixtures("arithmetic_fails")
 def test_a_program_that_bpf_cannot_do_is_refused_where_it_has_to_be_the_kernel() -> None:
     with (
-        SwitchPorts({}, requested_datapath=Datapath.KERNEL) as ports,
+        SwitchPorts(Settings(datapath=Datapath.KERNEL)) as ports,
         pytest.raises(KernelError, match=REASON),
     ):
         ports.make(compiled("arithmetic"))
@@ -59,8 +59,8 @@ def test_a_program_that_bpf_cannot_do_is_refused_where_it_has_to_be_the_kernel()
 def test_impairments_are_the_sockets() -> None:
     how = {(CPU, Direction.IN): Impairment(loss=0.5)}
     reason = "only the sockets can impair frames"
-    with SwitchPorts({}, CPU, how, requested_datapath=Datapath.AUTO) as ports:
+    with SwitchPorts(Settings(cpu_port=CPU, impairments=how)) as ports:
         assert ports.describe_datapath() == f"datapath sockets: {reason}"
         assert isinstance(ports.make(compiled("value_sets")), CompiledPipeline)
     with pytest.raises(KernelError, match=reason):
-        SwitchPorts({}, CPU, how, requested_datapath=Datapath.KERNEL)
+        SwitchPorts(Settings(cpu_port=CPU, impairments=how, datapath=Datapath.KERNEL))

@@ -44,9 +44,9 @@ def test_no_count_is_lost(kernel: OnLoopback) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    [dropped] = kernel.read_counter("ControlIngress.drops", 0, 1)
+    [dropped] = kernel.cells.read_counter("ControlIngress.drops", 0, 1)
     assert dropped.packets == 2 * FRAMES
-    assert kernel.read_register("ControlIngress.cells", 0, 1) == [2 * FRAMES]
+    assert kernel.cells.read_register("ControlIngress.cells", 0, 1) == [2 * FRAMES]
 
 
 def batch(change: Change, number: int) -> list[EntryWrite]:
@@ -63,13 +63,13 @@ def batch(change: Change, number: int) -> list[EntryWrite]:
 
 @pytest.mark.parametrize("least", [2_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def test_no_frame_is_lost_and_no_batch_of_writes_seen_in_part(kernel: OnLoopback, least: int) -> None:
-    assert kernel.write_entries(batch(Change.INSERT, 2)) == [None, None]
+    assert kernel.tables.write(batch(Change.INSERT, 2)) == [None, None]
     stop, written = threading.Event(), [0]
 
     def write() -> None:
         while not stop.is_set():
             for number in (3, 2):
-                assert kernel.write_entries(batch(Change.MODIFY, number)) == [None, None]
+                assert kernel.tables.write(batch(Change.MODIFY, number)) == [None, None]
                 written[0] += 2
 
     with ExitStack() as ending:

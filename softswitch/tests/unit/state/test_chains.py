@@ -74,10 +74,10 @@ def test_steps_grow_with_the_number_of_entries(order: str) -> None:
         )
         half = count // 2
         for batch in (inserts[:half], *([one] for one in inserts[half:])):
-            assert pipeline.write_entries(batch) == [None] * len(batch)
-        assert all(pipeline.find_entries(entries))
-        assert pipeline.write_entries(deletes[::2]) == [None] * len(deletes[::2])
-        steps[count] = pipeline._entries.chain_steps
+            assert pipeline.tables.write(batch) == [None] * len(batch)
+        assert all(pipeline.tables.find(entries))
+        assert pipeline.tables.write(deletes[::2]) == [None] * len(deletes[::2])
+        steps[count] = pipeline.tables.chain_steps
     assert steps[SIZE] <= 2 * SIZE, steps
     assert steps[SIZE] <= 16 * max(steps[SIZE // 8], 1) + 8, steps
 
@@ -96,18 +96,18 @@ def test_random_writes_as_in_the_interpreter(make: Any, seed: int, kernel_datapa
         for pipeline in pipelines:
             try:
                 with pipeline.transaction():
-                    outcomes.append([type(result) for result in pipeline.write_entries(batch)])
+                    outcomes.append([type(result) for result in pipeline.tables.write(batch)])
                     if fails:
                         raise InterruptedError
             except InterruptedError:
                 pass
         assert outcomes[0] == outcomes[1]
         tables = [
-            {(e.key, e.priority): e.action for e in pipeline.read_entries(name)} for pipeline in pipelines
+            {(e.key, e.priority): e.action for e in pipeline.tables.read(name)} for pipeline in pipelines
         ]
         assert tables[0] == tables[1]
         keys = [EntryKey(name, write.key, write.priority) for write in batch]
-        found = [[e and e.action for e in pipeline.find_entries(keys)] for pipeline in pipelines]
+        found = [[e and e.action for e in pipeline.tables.find(keys)] for pipeline in pipelines]
         assert found[0] == found[1]
 
 
@@ -126,9 +126,9 @@ def test_an_image_of_another_pipeline_is_indexed() -> None:
         EntryWrite(Change.INSERT, name, key(first.program, n), call_of(first.program, n), 1 + n % 3)
         for n in range(9)
     ]
-    assert first.write_entries(writes) == [None] * 9
+    assert first.tables.write(writes) == [None] * 9
     second.load_image(first.memory_image())
-    assert all(second.find_entries([EntryKey(name, write.key, write.priority) for write in writes]))
+    assert all(second.tables.find([EntryKey(name, write.key, write.priority) for write in writes]))
     deletes = [w._replace(change=Change.DELETE, action=None) for w in writes[::2]]
-    assert second.write_entries(deletes) == [None] * 5
-    assert len(list(second.read_entries(name))) == 4
+    assert second.tables.write(deletes) == [None] * 5
+    assert len(list(second.tables.read(name))) == 4

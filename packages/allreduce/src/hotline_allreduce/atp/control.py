@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from controller.controller import Controller
 from controller.forwarding import multicast_group, receivers, routes
-from controller.tables import InitialRow, Row
-from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, Hosts
+from controller.tables import InitialRow, TableRow
+from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, SwitchHosts
 from foundation.errors import HotlineError
 from hotline_allreduce.atp.design import settings_of
 
@@ -17,7 +17,7 @@ MAX_SERVERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class AtpJob(Row):
+class AtpJob(TableRow):
     """Table `jobs`: a job whose packets the switch aggregates."""
 
     TABLES = ("identify.jobs",)
@@ -29,7 +29,7 @@ class AtpJob(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class AckGroup(Row):
+class AckGroup(TableRow):
     """Table `groups`: the multicast group of acknowledgements from a server's port."""
 
     TABLES = ("next_step.groups",)
@@ -40,7 +40,7 @@ class AckGroup(Row):
     group: int
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
+def _rows(hosts: SwitchHosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     minimum, maximum = LOCKSTEP_WORKERS
     if not minimum <= hosts.workers <= maximum:
         raise HotlineError(f"atp: expected {minimum} to {maximum} workers, got {hosts.workers}")
@@ -49,7 +49,7 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     return [*routes(hosts), *(row for number, arm in enumerate(arms) for row in job_rows(hosts, number, arm))]
 
 
-def job_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[InitialRow]:
+def job_rows(hosts: SwitchHosts, job_number: int, arm: Arm) -> Iterator[InitialRow]:
     settings = settings_of(arm)
     yield AtpJob(arm.job, settings.check, settings.ecn_depth)
     for server in range(1, hosts.servers + 1):

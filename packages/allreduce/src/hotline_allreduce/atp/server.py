@@ -1,6 +1,6 @@
 """An ATP server, which adds up packets that the switch does not, and acknowledges complete chunks.
 
-The rules are those of `hotline_allreduce.atp.model.server`. A server serves the all-reduces whose number
+The rules are those of `hotline_allreduce.atp.model.rules`. A server serves the all-reduces whose number
 modulo the number of servers is the server's number. It stores the last two of each job; the older is used
 only with `check`.
 """
@@ -20,8 +20,14 @@ from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, 
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from hotline_allreduce.atp.design import settings_of_job
-from hotline_allreduce.atp.packet import ACK, CELLS, COLLISION, OCTETS, OVERFLOW, RESEND, VALUES
-from hotline_allreduce.atp.wire import (
+from hotline_allreduce.atp.packet import (
+    ACK,
+    CELLS,
+    COLLISION,
+    OCTETS,
+    OVERFLOW,
+    RESEND,
+    VALUES,
     app_of,
     bitmap_of,
     cell_of,
@@ -34,7 +40,7 @@ from hotline_allreduce.atp.wire import (
     write_head,
     write_value,
 )
-from hotline_allreduce.dense.wire import add_words
+from hotline_allreduce.dense.packet import add_words
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, UInt8, UInt32, Words, one_record, records
 
@@ -44,7 +50,7 @@ _SATURATED_MAX, _SATURATED_MIN = 2**31 - 1, 2**31
 """The largest and smallest int32, as words: the switch saturates sums at them."""
 
 
-class Tensor:
+class AtpTensor:
     key: int  # number of the tensor's all-reduce; -1 for none
     workers: int
     chunks: int
@@ -57,7 +63,7 @@ class JobState:
     next_spare: int  # index of the next cell to try in `AtpServer.spare_cells`
 
 
-class Chunk:
+class AtpChunk:
     bitmap: UInt32
     is_float: UInt8
     is_collided: UInt8
@@ -69,8 +75,8 @@ class AtpServer(NamedTuple):
     header: PsHeader
     jobs: Records[Job]
     job_states: Records[JobState]  # [jobs]
-    tensors: Records[Tensor]  # [jobs * 2]
-    chunks: RecordTable[Chunk]  # [jobs * 2, R]
+    tensors: Records[AtpTensor]  # [jobs * 2]
+    chunks: RecordTable[AtpChunk]  # [jobs * 2, R]
     sums: Words  # uint32[jobs * 2, R * VALUES]
     is_used: NDArray[np.uint8]  # uint8[jobs, CELLS]: whether a packet named the cell, or it replaces another
     replacements: NDArray[np.int32]  # int32[jobs, CELLS]: a collided cell's replacement plus 1; 0 for none
@@ -88,7 +94,7 @@ def make_server(
     header = one_record(PsHeader)
     header.ps, header.due = ps, NEVER
     chunks = -(-space.size // VALUES)
-    tensors, job_states = records(len(jobs) * _TENSORS_PER_JOB, Tensor), records(len(jobs), JobState)
+    tensors, job_states = records(len(jobs) * _TENSORS_PER_JOB, AtpTensor), records(len(jobs), JobState)
     tensors.key = -1
     job_states.check = [settings_of_job(job).check for job in jobs]
     return AtpServer(
@@ -96,7 +102,7 @@ def make_server(
         make_jobs(jobs),
         job_states,
         tensors,
-        records((len(jobs) * _TENSORS_PER_JOB, chunks), Chunk),
+        records((len(jobs) * _TENSORS_PER_JOB, chunks), AtpChunk),
         np.zeros((len(jobs) * _TENSORS_PER_JOB, chunks * VALUES), np.uint32),
         np.zeros((len(jobs), CELLS), np.uint8),
         np.zeros((len(jobs), CELLS), np.int32),

@@ -3,20 +3,48 @@
 A worker sends the packets in the window. After an acknowledgement that leaves a gap it resends the packets
 of the gap, once. Timeouts are those of all agents, or the published ones: the first packet without a sum is
 resent if nothing has come for 50 ms, or, after the first arrival in an all-reduce, for 0.2 ms.
+
+The cells of a job are hashes of the job and the place in the window, without repetition within a worker. As
+in in-ATP/ATP's `common/HashTable.cc`, they are the CRC-32 of job, place and a salt, each in two little-endian
+bytes, cut to 16 bits, modulo the number of cells. So with 20,000 cells the first 5,536 are hit a third more
+often. The salt grows until the cell is not in the worker's list.
+
+Floats become integers if they are small enough: multiplied by 10^6 and rounded, in single precision. As in
+in-ATP/ATP's `common/quantize.h` and `client/p4ml_manager.h`, a packet with a value beyond 213 has floats. Ten
+workers can add up the integers of other packets without an overflow. Sums of more workers may saturate; the
+workers then send floats, too.
 """
 
 from __future__ import annotations
 
+import math
+import struct
+import zlib
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
+from foundation.logs.columns import RpcRow
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
 from hosts.datagram_view import as_signed
-from hosts.worker.window import next_resend, octets, queue_resend
-from hotline_allreduce.atp.floats import as_float, as_integer, fit_integer_sums
-from hotline_allreduce.atp.packet import ACK, COLLISION, ECN, OCTETS, OVERFLOW, RESEND, SERVER_SHIFT, VALUES
-from hotline_allreduce.atp.state import AtpWorker
-from hotline_allreduce.atp.wire import (
+from hosts.keys import KeySpace
+from hosts.worker.window import Slot, next_resend, octets, queue_resend
+from hotline_allreduce.atp.design import settings_of_job
+from hotline_allreduce.atp.packet import (
+    ACK,
+    CELLS,
+    COLLISION,
+    ECN,
+    MAX_SEQUENCE,
+    OCTETS,
+    OVERFLOW,
+    RESEND,
+    SERVER_SHIFT,
+    VALUES,
     app_of,
     flags_of,
     key_of,
@@ -26,15 +54,122 @@ from hotline_allreduce.atp.wire import (
     write_head,
     write_value,
 )
-from hotline_allreduce.dense.vector import begin_operation, finish_chunk, has_stalled, slot_of, take_next_slot
+from hotline_allreduce.dense.vector import (
+    VectorHeader,
+    begin_operation,
+    finish_chunk,
+    has_stalled,
+    open_vector,
+    slot_of,
+    take_next_slot,
+)
 from hotline_allreduce.dense.vector import deadline as deadline_of_slots
 from hotline_allreduce.dense.vector import wake as wake_slots
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets, Records, Words, one_record
 
+_FIRST_BYTE_VALUES = 255
+"""Number of values of the salt's first byte (0 to 254, as in ATP), after which the second byte grows."""
+SCALE = 1e6  # number of units in 1.0
+MAX_MAGNITUDE = 213.0  # of floats that are sent as integers
 FIRST_TIMEOUT_NS, TIMEOUT_NS = 50_000_000, 200_000
 _NO_FLAGS = 0
 FRAME_BYTES, GROWTH_BYTES = 308, 1_500
 """Size of a frame, and growth of a window, in the published code."""
+
+
+class AtpHeader(VectorHeader):
+    """Scalars of the state; times in ns."""
+
+    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
+
+    first_missing: int  # index of the first chunk without its sum
+    gap_end: int  # end of the last resent gap; no other is resent before `first_missing` reaches it
+    window_size: int  # current size of the window, in packets; at most `window`
+    end_of_window: int  # number of chunks up to the chunk whose sum adapts the window
+    is_adaptive: int  # whether the window's size changes
+    published_timers: int  # whether timeouts are those of the published code
+    last_activity: int  # time of the last arrival or timeout; used with `published_timers`
+    has_received: int  # whether anything has arrived in this all-reduce
+
+
+class AtpWorker(NamedTuple):
+    """A worker's calls for one job; a slot's `call` is its chunk, N the number of values of all chunks."""
+
+    header: AtpHeader
+    slots: Records[Slot]
+    sent: Records[Rpc]
+    free: Ints
+    resends: Ints
+    positions: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
+    model: Words  # [N]
+    vector: Words  # [N]
+    floats: NDArray[np.float32]
+    """float32[N]: the addends of an all-reduce of floats, which the sums replace."""
+    float_chunks: Octets  # uint8[N / VALUES]: whether a chunk is sent as floats
+    done: Octets  # uint8[N / VALUES]: whether a chunk has its sum
+    places: Ints  # int64[WINDOW]: the cell of each place in the window
+    is_initial_cell: Octets  # uint8[CELLS]: whether a cell was one of the initial `places`
+    log: Records[RpcRow]
+
+
+def make_worker(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> AtpWorker:
+    chunks = -(-space.size // VALUES)
+    if chunks > MAX_SEQUENCE:
+        raise ValueError(f"expected a vector of at most {MAX_SEQUENCE * VALUES} values, got {space.size}")
+    header = one_record(AtpHeader)
+    arrays = open_vector(header, caller, n_ps, chunks * VALUES, max_keys, window)
+    header.chunk_size, header.is_adaptive = VALUES, 1
+    header.published_timers = settings_of_job(caller.job).published_timers
+    places, is_initial_cell = cells_of(caller.job, WINDOW), np.zeros(CELLS, np.uint8)
+    is_initial_cell[places] = 1
+    return AtpWorker(
+        header=header, floats=np.zeros(chunks * VALUES, np.float32),
+        float_chunks=np.zeros(chunks, np.uint8), done=np.zeros(chunks, np.uint8), places=places,
+        is_initial_cell=is_initial_cell, **arrays,
+    )  # fmt: skip
+
+
+def cells_of(app: int, places: int, cells: int = CELLS) -> NDArray[np.int64]:
+    """Return a job's initial cells, int64[places]; raise `ValueError` for more places than cells."""
+    if places > cells:
+        raise ValueError(f"expected at most {cells} places, got {places}")
+    job_cells: dict[int, None] = {}
+    for place in range(places):
+        salt = 0
+        while (cell := _hash(app, place, salt) % cells) in job_cells:
+            salt += 1
+        job_cells[cell] = None
+    return np.array(list(job_cells), np.int64)
+
+
+def _hash(app: int, place: int, salt: int) -> int:
+    second, first = divmod(salt, _FIRST_BYTE_VALUES)
+    return zlib.crc32(struct.pack("<HHBB", app, place & 0xFFFF, first, second)) & 0xFFFF
+
+
+@compiled
+def fit_integer_sums(floats: NDArray[np.float32], first: int, count: int) -> bool:
+    magnitude = 0.0
+    for i in range(first, first + count):
+        magnitude = max(magnitude, abs(float(floats[i])))
+    return magnitude <= MAX_MAGNITUDE
+
+
+@compiled
+def as_integer(value: float) -> int:
+    """Return a scaled value, rounded half away from 0."""
+    scaled = float(np.float32(value) * np.float32(SCALE))
+    rounded = int64(math.floor(abs(scaled) + 0.5))
+    return -rounded if scaled < 0.0 else rounded
+
+
+@compiled
+def as_float(total: int) -> float:
+    return float(np.float32(total) / np.float32(SCALE))
 
 
 @compiled

@@ -10,19 +10,20 @@ from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
-from hosts.worker.arrays import CallArrays, OperandState, open_calls
 from hosts.worker.window import (
+    CallArrays,
+    OperandState,
     Slot,
     WindowHeader,
     WindowState,
     earliest_deadline,
+    open_calls,
     push_free,
     retransmit,
     take_slot,
     time_round_trip,
 )
-from hotline_allreduce.dense.packet import ADDEND, SIZE
-from hotline_allreduce.dense.wire import as_packet, is_valid, write_head, write_words
+from hotline_allreduce.dense.packet import ADDEND, SIZE, as_packet, is_valid, write_head, write_words
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Words

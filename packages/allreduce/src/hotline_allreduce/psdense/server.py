@@ -33,8 +33,11 @@ from hosts.ps.rpcs import (
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
-from hotline_allreduce.dense.packet import ADDEND, MAX_SIZE, MIN_SIZE, RESULT
-from hotline_allreduce.dense.wire import (
+from hotline_allreduce.dense.packet import (
+    ADDEND,
+    MAX_SIZE,
+    MIN_SIZE,
+    RESULT,
     accumulate_words,
     as_packet,
     is_valid,

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
-from foundation.logs.columns import Row
+from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot, next_resend, octets
-from hotline_allreduce.dense.packet import RESULT
+from hotline_allreduce.dense.packet import RESULT, as_packet, read_words, value_count
 from hotline_allreduce.dense.vector import (
     VectorHeader,
     begin_operation,
@@ -32,7 +32,6 @@ from hotline_allreduce.dense.vector import (
     take_next_slot,
     wake,
 )
-from hotline_allreduce.dense.wire import as_packet, read_words, value_count
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, Words, one_record
@@ -52,7 +51,7 @@ class Pusher(NamedTuple):
     answered: NDArray[np.bool_]
     model: Words
     vector: Words
-    log: Records[Row]
+    log: Records[RpcRow]
 
 
 def make_pusher(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Pusher:

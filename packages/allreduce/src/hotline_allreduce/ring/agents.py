@@ -5,8 +5,7 @@ from __future__ import annotations
 from hosts.ps.core import make_agents
 from hosts.ps.idle_server import SERVER, make_idle_server
 from hotline_allreduce.dense.client import DenseClient
-from hotline_allreduce.ring.state import make_member
-from hotline_allreduce.ring.worker import WORKER
+from hotline_allreduce.ring.worker import WORKER, make_member
 
 __all__ = ["AGENTS", "SERVER", "WORKER", "RingClient"]
 

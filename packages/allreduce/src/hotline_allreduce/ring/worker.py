@@ -13,26 +13,24 @@ up are stored.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
-from foundation.protocol.codec import MAX_U32
+from foundation.logs.columns import RpcRow
+from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import Rpc
-from hosts.worker.window import next_resend
-from hotline_allreduce.dense.packet import ACK, ADDEND
-from hotline_allreduce.dense.vector import (
-    begin_operation,
-    belongs_to_job,
-    belongs_to_vector,
-    deadline,
-    encode,
-    end_operation,
-    finish_chunk,
-    slot_of,
-    take_next_slot,
-    wake,
-)
-from hotline_allreduce.dense.wire import (
+from foundation.protocol.rpc import Rpc, rpcs
+from hosts.keys import KeySpace
+from hosts.worker.window import Slot, next_resend
+from hotline_allreduce.dense.packet import (
+    ACK,
+    ADDEND,
     HEADER_BYTES,
+    MAX_WORKERS,
+    MIN_SIZE,
     accumulate_words,
     as_packet,
     read_words,
@@ -40,15 +38,92 @@ from hotline_allreduce.dense.wire import (
     value_count,
     write_head,
 )
-from hotline_allreduce.ring.state import ACK_BUFFERS, MAX_ACKS, Member
+from hotline_allreduce.dense.vector import (
+    VectorHeader,
+    begin_operation,
+    belongs_to_job,
+    belongs_to_vector,
+    deadline,
+    encode,
+    end_operation,
+    finish_chunk,
+    open_vector,
+    slot_of,
+    take_next_slot,
+    wake,
+)
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets, Records, Words, one_record, records
 
+MAX_ACKS = 256
+"""Maximum number of waiting acknowledgements; chunks that come while the queue is full are retransmitted."""
+ACK_BUFFERS = 16
+"""Number of acknowledgement buffers, more than a burst sends."""
 _NO_FORM = 0  # form of the values of an acknowledgement, which has none
 
 
+class MemberHeader(VectorHeader):
+    # numba confuses record types that begin with the same fields, so each design puts its own fields first.
+    OWN_FIELDS_FIRST = True
+
+    part_size: int  # number of values of a part
+    chunks_per_part: int  # number of chunks of a part
+    next_ack: int  # index of the first entry of the ring buffer `waiting_acks`
+    n_acks: int  # number of entries in that ring buffer
+    next_buffer: int  # index of the acknowledgement buffer to fill next
+
+
+class Ack:
+    round_number: int  # number of the all-reduce
+    chunk: int  # number of the chunk in it
+    workers: int  # number of workers that add up their vectors
+
+
+class EarlyLength:
+    """Length of an early chunk in bytes; 0 if the entry is unused."""
+
+    length: int
+
+
+class RingMember(NamedTuple):
+    """A worker's calls for one job (`VectorState`, `WindowState`); a slot's `call` is its chunk."""
+
+    header: MemberHeader
+    slots: Records[Slot]
+    sent: Records[Rpc]  # [WINDOW + ACK_BUFFERS]: chunks by slot, then acknowledgements
+    free: Ints
+    resends: Ints
+    chunk_received: Octets  # uint8[c]: whether each chunk has come, with room for 32 workers
+    waiting_acks: Records[Ack]  # [MAX_ACKS], a ring buffer
+    early_chunks: Records[Rpc]
+    """[WINDOW]: received chunks of the next vector, whose all-reduce this worker has not begun."""
+    early_lengths: Records[EarlyLength]  # [WINDOW]
+    positions: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
+    model: Words
+    vector: Words
+    log: Records[RpcRow]
+
+
+def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> RingMember:
+    header = one_record(MemberHeader)
+    # 2 (W - 1) steps of up to N / (W MIN_SIZE) + 2 chunks are at most 2 (N / MIN_SIZE + 2 W) for W workers.
+    chunks = 2 * (space.size // MIN_SIZE + 2 * MAX_WORKERS)
+    return RingMember(
+        header=header,
+        chunk_received=np.zeros(chunks, np.uint8),
+        waiting_acks=records(MAX_ACKS, Ack),
+        early_chunks=rpcs(WINDOW),
+        early_lengths=records(WINDOW, EarlyLength),
+        **open_vector(header, caller, n_ps, space.size, max_keys, window, ACK_BUFFERS),
+    )
+
+
 @compiled
-def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
+def start(state: RingMember, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin_operation(state, op, iteration, n_keys)
     workers = int64(header.workers)
@@ -70,7 +145,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
 
 
 @compiled
-def transmit(state: Member, now: int) -> int:
+def transmit(state: RingMember, now: int) -> int:
     header = state.header
     if header.n_acks:
         return _encode_ack(state)
@@ -89,17 +164,17 @@ def transmit(state: Member, now: int) -> int:
 
 
 @compiled
-def _rank(state: Member) -> int:
+def _rank(state: RingMember) -> int:
     return int64(state.header.worker) - 1
 
 
 @compiled
-def _worker_at(state: Member, distance: int) -> int:
+def _worker_at(state: RingMember, distance: int) -> int:
     return (_rank(state) + distance + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled
-def _first_value(state: Member, part: int, chunk: int) -> int:
+def _first_value(state: RingMember, part: int, chunk: int) -> int:
     header = state.header
     # `part` is at least 2 - 2 W: adding 2 W keeps the dividend positive.
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
@@ -107,7 +182,7 @@ def _first_value(state: Member, part: int, chunk: int) -> int:
 
 
 @compiled
-def _value_count_of(state: Member, part: int, chunk: int) -> int:
+def _value_count_of(state: RingMember, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
     offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
@@ -116,7 +191,7 @@ def _value_count_of(state: Member, part: int, chunk: int) -> int:
 
 
 @compiled
-def _encode_ack(state: Member) -> int:
+def _encode_ack(state: RingMember) -> int:
     header = state.header
     ack = state.waiting_acks[header.next_ack]
     header.next_ack = (header.next_ack + 1) % MAX_ACKS
@@ -131,18 +206,18 @@ def _encode_ack(state: Member) -> int:
 
 
 @compiled
-def octets(state: Member, s: int) -> int:
+def octets(state: RingMember, s: int) -> int:
     return HEADER_BYTES if s >= WINDOW else int64(state.slots[s].length)
 
 
 @compiled
-def peer(state: Member, s: int) -> int:
+def peer(state: RingMember, s: int) -> int:
     """Return the worker before this one for acknowledgements, and the next one for chunks."""
     return int64(state.header.n_ps) + _worker_at(state, -1 if s >= WINDOW else 1)
 
 
 @compiled
-def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+def receive(state: RingMember, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Handle a chunk or an acknowledgement; return the log row of an acknowledged chunk, or NOTHING."""
     header = state.header
     if not belongs_to_job(state, rpc, length):
@@ -165,7 +240,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 
 @compiled
-def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
+def _store_early_chunk(state: RingMember, rpc: Rpc, length: int) -> None:
     """Store a chunk of the next vector; its sender has at most a window of outstanding chunks."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
@@ -180,7 +255,7 @@ def _store_early_chunk(state: Member, rpc: Rpc, length: int) -> None:
 
 
 @compiled
-def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
+def _handle_chunk(state: RingMember, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or store a chunk of the sum; return False for a duplicate or an unexpected chunk."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), value_count(length)
@@ -205,7 +280,7 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
 
 
 @compiled
-def _queue_ack(state: Member, rpc: Rpc) -> None:
+def _queue_ack(state: RingMember, rpc: Rpc) -> None:
     header, packet = state.header, as_packet(rpc)
     if header.n_acks == MAX_ACKS:
         return
@@ -216,7 +291,7 @@ def _queue_ack(state: Member, rpc: Rpc) -> None:
 
 
 @compiled
-def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+def _handle_ack(state: RingMember, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
     is_current_round = swap32(packet.round_number) == header.round_number & MAX_U32
@@ -230,6 +305,6 @@ def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -
 
 
 WORKER = register_worker_ops(
-    Member,
+    RingMember,
     WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
 )

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, Hosts
+from foundation.designs.interface import NEVER, SwitchHosts
 from foundation.protocol.header import WINDOW
 from foundation.settings import Strict
 from hosts.keys import KeySpace
@@ -15,8 +15,7 @@ from hotline_allreduce.dense.client import VectorClient
 from hotline_allreduce.dense.packet import HEADER, VALUE_BYTES
 from hotline_allreduce.simulation.subject import Subject
 from simulator.config import SimulationError
-from simulator.costs import Hosts as HostCosts
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of
@@ -64,7 +63,7 @@ def measure(
     values_per_packet, load = chunk_size or subject.chunk_size, subject.load(workers, servers)
     window_packets = largest_window(load, network, values_per_packet)
     design, arm = subject.design, subject.arm
-    switch = switch_of(design, Hosts(workers, servers), [arm])
+    switch = switch_of(design, SwitchHosts(workers, servers), [arm])
     fitting_share = subject.occupy(switch, occupied)
     window_packets = max(1, int(window_packets * fitting_share))
     simulated = SimulatedNetwork(

@@ -7,7 +7,7 @@ import numpy as np
 from analysis.figures.model import Axis, Figure, Panel, Series
 from foundation.designs import hotset
 from hotline_allreduce.study.breakdown import COLOURS, LINK_PARTS, PARTS
-from hotline_allreduce.study.numbers import JobsRow, Limit, Line, Numbers, TrainingRow
+from hotline_allreduce.study.numbers import AllReduceNumbers, JobsRow, Limit, Line, TrainingRow
 from hotline_allreduce.study.plan import MEMORY
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.training import ARMS
@@ -17,7 +17,7 @@ _SOLID, _DOTTED = 0, 2  # indices in `DASHES`
 _MIN_LOSS = 0.00001  # drawn on a logarithmic axis for runs without loss
 
 
-def figures_of(numbers: Numbers) -> Iterator[Figure]:
+def figures_of(numbers: AllReduceNumbers) -> Iterator[Figure]:
     length, workers = f"{numbers.values:,} values", f"{numbers.workers} workers"
     goodput = Axis("million values/s of a worker", is_log=True)
     yield Figure(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from foundation.logs.parts import make_folder
 from foundation.settings import Strict
-from hotline_allreduce.simulation.measure import AllReduceResult
 from hotline_allreduce.study.breakdown import parts_of
 from hotline_allreduce.study.memory import Memory, memories
 from hotline_allreduce.study.plan import (
     GBITS,
-    Plan,
+    AllReducePlan,
     breakdown_points,
     make_point,
     model_of,
@@ -26,13 +24,10 @@ from hotline_allreduce.study.plan import (
     sharing_points,
     trainings,
 )
-from hotline_allreduce.study.point import AllReducePoint, Point, PointResult, SharingPoint, run_point, task_of
+from hotline_allreduce.study.point import AllReducePoint, SharingPoint
 from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
-from hotline_allreduce.study.sharing import SharingResult
-from hotline_allreduce.study.training import TrainingResult
-from simulator.task_cache import TaskProgress, run_cached
+from simulator.study import Results, StudyProgress, run_points
 
-Results = Mapping[str, AllReduceResult | TrainingResult | SharingResult]
 LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss
 
 
@@ -120,7 +115,7 @@ class JobsRow(Strict):
     fairness: list[float]  # Jain's index
 
 
-class Numbers(Strict):
+class AllReduceNumbers(Strict):
     values: int
     workers: int
     goodput_by_workers: list[Line]
@@ -138,43 +133,34 @@ class Numbers(Strict):
 
 
 def run_plan(
-    plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
-) -> Numbers:
+    plan: AllReducePlan, folder: Path, scheduler: str | None, processes: int, progress: StudyProgress
+) -> AllReduceNumbers:
     """Run a plan's points that have no cached result in `folder`/points, and compute the numbers."""
-    make_folder(folder)
-    points = points_of(plan)
-    tasks = [task_of(point, folder) for point in points]
-    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
-    return numbers_of(plan, {point.name: each.result for point, each in zip(points, results, strict=True)})
+    return numbers_of(plan, run_points(points_of(plan), folder, scheduler, processes, progress))
 
 
-def numbers_of(plan: Plan, results: Results) -> Numbers:
-    def result_of(point: Point) -> AllReduceResult:
-        result = results[point.name]
-        assert isinstance(result, AllReduceResult)
-        return result
-
+def numbers_of(plan: AllReducePlan, results: Results) -> AllReduceNumbers:
     curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
-    return Numbers(
+    return AllReduceNumbers(
         values=plan.values,
         workers=make_point(plan, SCHEMES[0], GBITS[0]).workers,
         goodput_by_workers=[
-            _line(scheme, gbit, points_by_workers(plan, scheme, gbit), "workers", result_of)
+            _line(scheme, gbit, points_by_workers(plan, scheme, gbit), "workers", results)
             for scheme, gbit in curves
         ],
         goodput_by_packet=[
-            _line(scheme, gbit, points_by_size(plan, scheme, gbit), "chunk_size", result_of)
+            _line(scheme, gbit, points_by_size(plan, scheme, gbit), "chunk_size", results)
             for scheme, gbit in curves
         ],
         goodput_by_loss=[
-            _loss_line(scheme, gbit, points_by_loss(plan, scheme, gbit), result_of)
+            _loss_line(scheme, gbit, points_by_loss(plan, scheme, gbit), results)
             for gbit in GBITS
             for scheme in (*SCHEMES, *WITH_PUBLISHED_TIMERS)
         ],
         goodput_by_taken=[
             Line(
                 scheme=scheme.name, gbit=gbit, x=list(points),
-                y=[result_of(each).values_per_s for each in points.values()],
+                y=[results.of(each).values_per_s for each in points.values()],
             )
             for scheme, gbit in curves
             if (points := points_by_occupied_share(plan, scheme, gbit))
@@ -183,21 +169,21 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
             Line(
                 scheme=scheme.name, gbit=gbit,
                 x=[float(each.values) for each in points_by_length(plan, scheme, gbit)],
-                y=[1e3 * result_of(each).seconds for each in points_by_length(plan, scheme, gbit)],
+                y=[1e3 * results.of(each).seconds for each in points_by_length(plan, scheme, gbit)],
             )
             for scheme, gbit in curves
         ],
         octets=[
-            LinkBytes(scheme=scheme.name, **result_of(each).model_dump(include={*LinkBytes.model_fields}))
+            LinkBytes(scheme=scheme.name, **results.of(each).model_dump(include={*LinkBytes.model_fields}))
             for scheme in SCHEMES
             for each in points_by_size(plan, scheme, GBITS[0])
         ],
         limits=[
-            _limit(scheme, gbit, breakdown_points(plan, scheme, gbit), result_of) for scheme, gbit in curves
+            _limit(scheme, gbit, breakdown_points(plan, scheme, gbit), results) for scheme, gbit in curves
         ],
         memory=memories(),
         training=[each for question in trainings(plan) for each in _training_rows(plan, question, results)],
-        headlines=[each for scheme, gbit in curves for each in _model_steps(plan, scheme, gbit, result_of)],
+        headlines=[each for scheme, gbit in curves for each in _model_steps(plan, scheme, gbit, results)],
         jobs=[
             _jobs_row(question, row, results)
             for question, rows in sharing_points(plan).items()
@@ -206,23 +192,20 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
     )  # fmt: skip
 
 
-ResultLookup = Callable[[Point], AllReduceResult]
-
-
 def _line(
-    scheme: Scheme, gbit: float, points: Sequence[AllReducePoint], x_field: str, result_of: ResultLookup
+    scheme: Scheme, gbit: float, points: Sequence[AllReducePoint], x_field: str, results: Results
 ) -> Line:
     return Line(
         scheme=scheme.name, gbit=gbit,
         x=[float(getattr(each, x_field)) for each in points],
-        y=[result_of(each).values_per_s for each in points],
+        y=[results.of(each).values_per_s for each in points],
     )  # fmt: skip
 
 
 def _loss_line(
-    scheme: Scheme, gbit: float, points: Sequence[Sequence[AllReducePoint]], result_of: ResultLookup
+    scheme: Scheme, gbit: float, points: Sequence[Sequence[AllReducePoint]], results: Results
 ) -> Line:
-    sorted_rates = [sorted(result_of(each).values_per_s for each in seeds) for seeds in points]
+    sorted_rates = [sorted(results.of(each).values_per_s for each in seeds) for seeds in points]
     return Line(
         scheme=scheme.name, gbit=gbit,
         x=[seeds[0].loss for seeds in points],
@@ -232,10 +215,8 @@ def _loss_line(
     )  # fmt: skip
 
 
-def _limit(
-    scheme: Scheme, gbit: float, points: Mapping[str, AllReducePoint], result_of: ResultLookup
-) -> Limit:
-    runs = {name: result_of(point) for name, point in points.items()}
+def _limit(scheme: Scheme, gbit: float, points: Mapping[str, AllReducePoint], results: Results) -> Limit:
+    runs = {name: results.of(point) for name, point in points.items()}
     latency_run, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
         scheme=scheme.name, gbit=gbit, workers=latency_run.workers, servers=latency_run.servers,
@@ -246,10 +227,9 @@ def _limit(
     )  # fmt: skip
 
 
-def _training_rows(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
+def _training_rows(plan: AllReducePlan, question: str, results: Results) -> list[TrainingRow]:
     jobs = trainings(plan)[question]
-    results_by_arm = {job.arm: results[job.name] for job in jobs}
-    trainings_by_arm = {arm: each for arm, each in results_by_arm.items() if isinstance(each, TrainingResult)}
+    trainings_by_arm = {job.arm: results.of(job) for job in jobs}
     best_loss = min(each.last_loss for each in trainings_by_arm.values())
     untrained_loss = next(iter(trainings_by_arm.values())).chance_loss
     loss = best_loss + LEARNED_MARGIN * (untrained_loss - best_loss)
@@ -263,8 +243,7 @@ def _training_rows(plan: Plan, question: str, results: Results) -> list[Training
 
 
 def _jobs_row(question: str, row: Sequence[SharingPoint], results: Results) -> JobsRow:
-    row_results = [results[point.name] for point in row]
-    shared_results = [each for each in row_results if isinstance(each, SharingResult)]
+    shared_results = [results.of(point) for point in row]
     return JobsRow(
         question=question, scheme=row[0].scheme, slots=row[0].slots, jobs=[point.jobs for point in row],
         goodput=[each.mean for each in shared_results], in_switch=[each.in_switch for each in shared_results],
@@ -272,12 +251,12 @@ def _jobs_row(question: str, row: Sequence[SharingPoint], results: Results) -> J
     )  # fmt: skip
 
 
-def _model_steps(plan: Plan, scheme: Scheme, gbit: float, result_of: ResultLookup) -> list[ModelStep]:
+def _model_steps(plan: AllReducePlan, scheme: Scheme, gbit: float, results: Results) -> list[ModelStep]:
     model = model_of(plan)
     steps = []
     for point in model_points(plan, scheme, gbit):
         assert model is not None
-        all_reduce_ms, compute_ms = 1e3 * result_of(point).seconds, model.step_us / 1e3
+        all_reduce_ms, compute_ms = 1e3 * results.of(point).seconds, model.step_us / 1e3
         steps.append(
             ModelStep(
                 scheme=scheme.name, gbit=gbit, workers=point.workers, model=model.label,

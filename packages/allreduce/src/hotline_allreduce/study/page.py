@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from analysis.page.build import Page
-from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
-from analysis.wording import Table
+from analysis.wording import ReportTable
 from foundation.text import pluralize
 from hotline_allreduce.study.breakdown import PARTS
 from hotline_allreduce.study.figures import figures_of
-from hotline_allreduce.study.numbers import Line, Numbers
+from hotline_allreduce.study.numbers import AllReduceNumbers, Line
 from hotline_allreduce.study.plan import MEMORY
 from hotline_allreduce.study.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
 
@@ -35,20 +34,19 @@ _HOW_TO_READ = (
 )
 
 
-def write_page(numbers: Numbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
+def write_page(numbers: AllReduceNumbers, provenance: Sequence[tuple[str, str]], folder: Path) -> Path:
     figures = list(figures_of(numbers))
     page = Page(
         title="All-reduce: designs side by side",
         provenance=provenance,
-        plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         how_to_read=_HOW_TO_READ,
     )
     return write_report(page, figures, folder, numbers)
 
 
-def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
-    sections: list[tuple[str, Sequence[Table]]] = [
+def tables_of(numbers: AllReduceNumbers) -> list[tuple[str, Sequence[ReportTable]]]:
+    sections: list[tuple[str, Sequence[ReportTable]]] = [
         ("Goodput", [
             goodput_table("Million values/s of a worker, by workers", numbers.goodput_by_workers),
             goodput_table(
@@ -73,7 +71,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     return sections
 
 
-def goodput_table(title: str, lines: Sequence[Line], is_share: bool = False) -> Table:
+def goodput_table(title: str, lines: Sequence[Line], is_share: bool = False) -> ReportTable:
     columns = sorted({x for line in lines for x in line.x})
     rows = []
     for line in lines:
@@ -88,7 +86,7 @@ def _three_digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):,g}"
 
 
-def jobs_tables(numbers: Numbers) -> Iterator[Table]:
+def jobs_tables(numbers: AllReduceNumbers) -> Iterator[ReportTable]:
     head = ("", *(pluralize(each, "job") for each in numbers.jobs[0].jobs))
     columns: tuple[tuple[str, str, Callable[[float], str]], ...] = (
         ("Million values/s of a worker", "goodput", lambda rate: _three_digits(1e-6 * rate)),
@@ -106,7 +104,7 @@ def jobs_tables(numbers: Numbers) -> Iterator[Table]:
         yield text_table(title, head, rows)
 
 
-def limits_table(numbers: Numbers) -> Table:
+def limits_table(numbers: AllReduceNumbers) -> ReportTable:
     rows = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s", f"{each.servers}",
@@ -123,7 +121,7 @@ def limits_table(numbers: Numbers) -> Table:
     return text_table(title, head, rows)
 
 
-def parts_table(numbers: Numbers) -> Table:
+def parts_table(numbers: AllReduceNumbers) -> ReportTable:
     rows = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s",
@@ -134,7 +132,7 @@ def parts_table(numbers: Numbers) -> Table:
     return text_table("What the time is made of, ms", ("", *PARTS, "total"), rows)
 
 
-def octets_table(numbers: Numbers) -> Table:
+def octets_table(numbers: AllReduceNumbers) -> ReportTable:
     rows = [
         (
             each.scheme, f"{each.workers}", f"{each.servers}", f"{each.chunk_size}",
@@ -154,7 +152,7 @@ def octets_table(numbers: Numbers) -> Table:
     return text_table("Frame bytes a value, without preambles and gaps", head, rows, [note])
 
 
-def memory_table(numbers: Numbers) -> Table:
+def memory_table(numbers: AllReduceNumbers) -> ReportTable:
     rows = [
         (
             each.arm, f"{each.slots:,}", f"{each.values}", f"{each.value_bytes:,}", f"{each.other_bytes:,}",
@@ -166,7 +164,7 @@ def memory_table(numbers: Numbers) -> Table:
     return text_table("Registers", head, rows)
 
 
-def training_table(question: str, numbers: Numbers) -> Table:
+def training_table(question: str, numbers: AllReduceNumbers) -> ReportTable:
     training_rows = [row for row in numbers.training if row.question == question]
     rows = [
         (
@@ -184,7 +182,7 @@ def training_table(question: str, numbers: Numbers) -> Table:
     return text_table(question, head, rows)
 
 
-def model_steps_table(numbers: Numbers) -> Table:
+def model_steps_table(numbers: AllReduceNumbers) -> ReportTable:
     rows = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s", f"{each.all_reduce_ms:,.1f}", f"{each.compute_ms:,.1f}",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from foundation.designs import hotset
-from hotline_allreduce.study.point import AllReducePoint, Point, SharingPoint, TrainingPoint
+from hotline_allreduce.study.point import AllReducePoint, AllReduceTrainingPoint, NetworkPoint, SharingPoint
 from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from hotline_allreduce.study.training import ARMS
-from hotline_dense.catalogue import Model, open_model
+from hotline_dense.catalogue import DenseModel, open_model
 
 GBITS = (10.0, 100.0)
 BASE_WORKERS, LAYER_WORKERS = 8, 4
@@ -34,7 +34,7 @@ MEMORY, UPLINK = "the switch's memory", "one uplink"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AllReducePlan:
     workers: tuple[int, ...]  # numbers of workers
     values: int  # length of the vector unless a question varies it
     lengths: tuple[int, ...]  # numbers of values
@@ -47,17 +47,17 @@ class Plan:
     """Table of layers whose gradients are reduced as one vector; None leaves it out."""
 
 
-FULL = Plan(
+FULL = AllReducePlan(
     workers=(2, 4, 8, 16, 32), values=500_000, lengths=(1_000, 10_000, 100_000, 1_000_000), seeds=3,
     steps=100, jobs=(1, 2, 4, 8), shared_values=200_000, model="resnet50",
 )  # fmt: skip
-QUICK = Plan(
+QUICK = AllReducePlan(
     workers=(2, 8, 32), values=100_000, lengths=(1_000, 10_000, 100_000), seeds=1, steps=40,
     jobs=(1, 4), shared_values=40_000, model=None,
 )  # fmt: skip
 
 
-def make_point(plan: Plan, scheme: Scheme, gbit: float, **changes: object) -> AllReducePoint:
+def make_point(plan: AllReducePlan, scheme: Scheme, gbit: float, **changes: object) -> AllReducePoint:
     point = AllReducePoint(
         scheme=scheme.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
         chunk_size=scheme.subject.chunk_size,
@@ -65,18 +65,18 @@ def make_point(plan: Plan, scheme: Scheme, gbit: float, **changes: object) -> Al
     return point.model_copy(update=changes)
 
 
-def points_by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
+def points_by_workers(plan: AllReducePlan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     return [make_point(plan, scheme, gbit, workers=workers) for workers in plan.workers]
 
 
-def points_by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
+def points_by_size(plan: AllReducePlan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     smallest, largest = scheme.subject.chunk_sizes
     has_fixed_size = smallest == largest
     sizes = (largest,) if has_fixed_size else SIZES
     return [make_point(plan, scheme, gbit, chunk_size=size) for size in sizes]
 
 
-def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[AllReducePoint]]:
+def points_by_loss(plan: AllReducePlan, scheme: Scheme, gbit: float) -> list[list[AllReducePoint]]:
     """Return all-reduces by share of lost frames, one for each seed; checked schemes have one seed."""
     seeds = range(1, (1 if scheme.is_checked else plan.seeds) + 1)
     return [
@@ -88,7 +88,7 @@ def points_by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[AllRedu
     ]
 
 
-def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[float, AllReducePoint]:
+def points_by_occupied_share(plan: AllReducePlan, scheme: Scheme, gbit: float) -> dict[float, AllReducePoint]:
     """Return all-reduces with another job at the switch, by that job's share of its memory.
 
     Schemes without switch memory have the same all-reduce for all shares; schemes that require memory have
@@ -102,11 +102,11 @@ def points_by_occupied_share(plan: Plan, scheme: Scheme, gbit: float) -> dict[fl
     return {share: make_point(plan, scheme, gbit, occupied=share) for share in shares}
 
 
-def points_by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
+def points_by_length(plan: AllReducePlan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     return [make_point(plan, scheme, gbit, values=values) for values in plan.lengths]
 
 
-def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, AllReducePoint]:
+def breakdown_points(plan: AllReducePlan, scheme: Scheme, gbit: float) -> dict[str, AllReducePoint]:
     return {
         "no-latency": make_point(plan, scheme, gbit, has_latency=False),
         "latency": make_point(plan, scheme, gbit),
@@ -115,11 +115,11 @@ def breakdown_points(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, AllRe
     }
 
 
-def model_of(plan: Plan) -> Model | None:
+def model_of(plan: AllReducePlan) -> DenseModel | None:
     return None if plan.model is None else open_model(plan.model)
 
 
-def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
+def model_points(plan: AllReducePlan, scheme: Scheme, gbit: float) -> list[AllReducePoint]:
     model = model_of(plan)
     if model is None or scheme.is_checked:
         return []
@@ -130,12 +130,13 @@ def model_points(plan: Plan, scheme: Scheme, gbit: float) -> list[AllReducePoint
     return [make_point(plan, scheme, gbit, values=values, workers=LAYER_WORKERS)]
 
 
-def trainings(plan: Plan) -> dict[str, list[TrainingPoint]]:
+def trainings(plan: AllReducePlan) -> dict[str, list[AllReduceTrainingPoint]]:
     common = {"workers": BASE_WORKERS, "servers": TRAINING_SERVERS, "steps": plan.steps}
 
-    def points(gbit: float, **settings: object) -> list[TrainingPoint]:
+    def points(gbit: float, **settings: object) -> list[AllReduceTrainingPoint]:
         return [
-            TrainingPoint.model_validate({"arm": arm, "gbit": gbit, **common, **settings}) for arm in ARMS
+            AllReduceTrainingPoint.model_validate({"arm": arm, "gbit": gbit, **common, **settings})
+            for arm in ARMS
         ]
 
     return {
@@ -149,7 +150,7 @@ def trainings(plan: Plan) -> dict[str, list[TrainingPoint]]:
     }
 
 
-def sharing_points(plan: Plan) -> dict[str, list[list[SharingPoint]]]:
+def sharing_points(plan: AllReducePlan) -> dict[str, list[list[SharingPoint]]]:
     """Return rows of points by the resource that jobs share; a row has a point for each number of jobs."""
     schemes = {each.name: each.memory for each in SCHEMES if not each.is_checked}
     schemes[hotset.NAME] = SwitchMemory.OPTIONAL
@@ -177,16 +178,16 @@ def sharing_points(plan: Plan) -> dict[str, list[list[SharingPoint]]]:
     }
 
 
-def points_of(plan: Plan) -> list[Point]:
+def points_of(plan: AllReducePlan) -> list[NetworkPoint]:
     """Return each point once, the longest first, to keep all processes busy until the end."""
-    points: Iterator[Point] = chain(
+    points: Iterator[NetworkPoint] = chain(
         _reduction_points(plan), *trainings(plan).values(), *chain(*sharing_points(plan).values())
     )
     unique = {point.name: point for point in points}
     return sorted(unique.values(), key=lambda point: -point.cost)
 
 
-def _reduction_points(plan: Plan) -> Iterator[AllReducePoint]:
+def _reduction_points(plan: AllReducePlan) -> Iterator[AllReducePoint]:
     for scheme in SCHEMES:
         for gbit in GBITS:
             points: tuple[Iterable[AllReducePoint], ...] = (

@@ -1,36 +1,46 @@
-"""A point: a simulation whose result depends on its settings and the code only.
-
-It simulates an all-reduce, a training job, or several jobs at one switch.
-"""
+"""The points of a comparison: an all-reduce, a training job, or several jobs at one switch."""
 
 from __future__ import annotations
 
-import hashlib
-import time
-from pathlib import Path
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Literal
-
-from pydantic import Field, TypeAdapter
 
 from foundation.designs import hotset
 from foundation.designs.interface import Design
 from foundation.designs.registry import design as find_design
-from foundation.import_graph import digest_of
-from foundation.settings import Strict
 from hotline_allreduce.simulation.measure import IDEAL, AllReduceResult, measure
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
-from hotline_allreduce.study.training import ARMS, Training, TrainingResult, train
-from simulator.costs import Hosts, Network
-from simulator.task_cache import CachedResult, Task
+from hotline_allreduce.study.training import ARMS, AllReduceTraining, AllReduceTrainingResult, train
+from simulator.costs import HostCosts, Network
+from simulator.study import StudyPoint
 
 DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
 """One-way delay of a cable, delay and rate of the dedicated switch, size of the queue before a cable."""
 _PACKETS_PER_STEP, _VALUES_PER_PACKET = 300, 64  # for estimates of cost
 
 
-class AllReducePoint(Strict):
-    kind: Literal["reduce"] = "reduce"
+class NetworkPoint(StudyPoint):
+    """A point that simulates a network."""
+
+    hosts: Literal["ideal", "measured"] = "ideal"
+
+    @property
+    @abstractmethod
+    def network(self) -> Network: ...
+
+    @property
+    @abstractmethod
+    def cost(self) -> float:
+        """Estimated duration of the simulation, in arbitrary units."""
+
+    def inputs(self) -> Iterator[bytes]:
+        yield from (each.model_dump_json().encode() for each in (self.network, host_costs(self.hosts)))
+
+
+class AllReducePoint(NetworkPoint):
+    result_class = AllReduceResult
     scheme: str
     gbit: float
     workers: int
@@ -41,7 +51,6 @@ class AllReducePoint(Strict):
     """Share of the switch's memory that another job has."""
     has_latency: bool = True
     """Whether cables and the switch have a delay besides the transmission of bytes."""
-    hosts: Literal["ideal", "measured"] = "ideal"
     seed: int = 1
 
     @property
@@ -59,7 +68,6 @@ class AllReducePoint(Strict):
 
     @property
     def cost(self) -> float:
-        """Estimated duration of the simulation, in arbitrary units."""
         return self.workers * self.values / self.chunk_size
 
     @property
@@ -84,9 +92,8 @@ class AllReducePoint(Strict):
         )  # fmt: skip
 
 
-class TrainingPoint(Training):
-    kind: Literal["train"] = "train"
-    hosts: Literal["ideal", "measured"] = "ideal"
+class AllReduceTrainingPoint(AllReduceTraining, NetworkPoint):
+    result_class = AllReduceTrainingResult
 
     @property
     def name(self) -> str:
@@ -109,14 +116,14 @@ class TrainingPoint(Training):
     def network(self) -> Network:
         return make_network(self.gbit)
 
-    def run(self) -> TrainingResult:
+    def run(self) -> AllReduceTrainingResult:
         return train(self, self.network, host_costs(self.hosts))
 
 
-class SharingPoint(Strict):
+class SharingPoint(NetworkPoint):
     """Jobs that share a switch; each adds up a vector, or pushes to a hot set."""
 
-    kind: Literal["share"] = "share"
+    result_class = SharingResult
     scheme: str
     """Name of a scheme, or `hotset.NAME`."""
     gbit: float
@@ -128,7 +135,6 @@ class SharingPoint(Strict):
     """Slots or cells of the switch that the jobs have."""
     has_one_uplink: bool = False
     """Whether all workers share an uplink with the bandwidth of a cable."""
-    hosts: Literal["ideal"] = "ideal"
 
     @property
     def name(self) -> str:
@@ -163,15 +169,6 @@ class SharingPoint(Strict):
         return share(scheme.subject, scheme.server_count(self.workers), *arguments)
 
 
-Point = AllReducePoint | TrainingPoint | SharingPoint
-_POINT: TypeAdapter[Point] = TypeAdapter(Point)
-
-
-class PointResult(CachedResult):
-    result: AllReduceResult | TrainingResult | SharingResult = Field(union_mode="left_to_right")
-    wall_s: float
-
-
 def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Network:
     return Network(
         rate_mbit=1_000 * gbit, delay_us=DELAY_US if has_latency else 0.0, queue_kb=QUEUE_KB, loss=loss,
@@ -179,29 +176,9 @@ def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Ne
     )  # fmt: skip
 
 
-def host_costs(name: str) -> Hosts:
-    return IDEAL if name == "ideal" else Hosts()  # its defaults are measured
+def host_costs(name: str) -> HostCosts:
+    return IDEAL if name == "ideal" else HostCosts()  # its defaults are measured
 
 
 def file_name(scheme: str) -> str:
     return scheme.replace(", ", "-").replace(" ", "-")
-
-
-def task_of(point: Point, folder: Path) -> Task:
-    file = folder / "points" / f"{point.name}.json"
-    return Task(point.name, file, fingerprint(point), point.model_dump_json())
-
-
-def fingerprint(point: Point) -> str:
-    settings = (point, point.network, host_costs(point.hosts))
-    code = digest_of(point.design.program, point.modules)
-    hash_input = " ".join([code, *(each.model_dump_json() for each in settings)])
-    return hashlib.sha256(hash_input.encode()).hexdigest()[:16]
-
-
-def run_point(point_json: str) -> str:
-    point = _POINT.validate_json(point_json)
-    start = time.perf_counter()
-    result = point.run()
-    wall_s = time.perf_counter() - start
-    return PointResult(fingerprint=fingerprint(point), result=result, wall_s=wall_s).model_dump_json()

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from controller.hotset.selection import HotSetState, Rates, Rule, choose_for_jobs
-from foundation.designs.interface import Hosts
+from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for_jobs
+from foundation.designs.interface import SwitchHosts
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.keys import KeySpace
@@ -65,7 +65,7 @@ def share(
     """
     window = window_of(subject, servers, jobs, workers, network, slots)
     arms = [replace(subject.arm, job=subject.arm.job + _JOB_STRIDE * k) for k in range(jobs)]
-    switch = switch_of(subject.design, Hosts(workers, servers, network.rack or 1, jobs=jobs), arms)
+    switch = switch_of(subject.design, SwitchHosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
     simulated = SimulatedNetwork(
@@ -90,7 +90,7 @@ def share_hot_set(
         loads[job] = Load(draw_keys(rng, weights, (workers, steps, KEYS_A_STEP)))
         # Hot sets are chosen by the keys' chances, and not by the updates that are counted then.
         rates = Rates(np.arange(HOT_KEYS, dtype=np.uint64), KEYS_A_STEP * workers * weights / weights.sum())
-        states[job] = HotSetState(rates, np.empty(0, np.uint64), Rule(HOT_KEYS))
+        states[job] = HotSetState(rates, np.empty(0, np.uint64), SwapRule(HOT_KEYS))
     changes, _ = choose_for_jobs(states, {}, {}, np.full(LANES, slots // LANES, np.int64))
     hot_sets = {job: list(change.filling) for job, change in changes.items()}
     job_results = push_all(loads, hot_sets, HOT_KEYS, HOT_SERVERS, network, IDEAL).values()
@@ -109,6 +109,6 @@ def _share_in_switch(subject: Subject, switch: SimulatedSwitch) -> float:
     if subject.design.name != ATP:
         # SwitchML's switch adds up everything; that of the other designs only forwards.
         return float(subject.design.has_services)
-    cells = switch.pipeline.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
+    cells = switch.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, _PACKET_OUTCOMES)
     consumed, completed, _, _, collided, flushed, passed, _ = (cell.packets for cell in cells)
     return (consumed + completed) / (consumed + completed + collided + flushed + passed)

@@ -27,8 +27,7 @@ from hotline_allreduce.atp import design as atp
 from hotline_allreduce.psdense import design as psdense
 from hotline_allreduce.ring import design as ring
 from hotline_allreduce.switchml import design as switchml
-from simulator.costs import Hosts as Costs
-from simulator.costs import Network
+from simulator.costs import HostCosts, Network
 from simulator.training import LossCurve, make_network, train_closed_loop
 
 ARMS: dict[str, Arm] = {
@@ -42,7 +41,7 @@ _LAST_SHARE = 0.1  # share of a loss curve whose mean is `last_loss`
 SMOOTHED_BINS = 5  # bins of a loss curve that are averaged, since the losses of few mini-batches are noisy
 
 
-class Training(Strict):
+class AllReduceTraining(Strict):
     arm: str
     gbit: float
     workers: int
@@ -53,7 +52,7 @@ class Training(Strict):
     seed: int = 1
 
 
-class TrainingResult(Strict):
+class AllReduceTrainingResult(Strict):
     waits: bool  # whether workers wait for each other
     keys_per_step: float
     parameters: int
@@ -84,7 +83,9 @@ class TrainingResult(Strict):
         return None
 
 
-def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> TrainingResult:
+def train(
+    job: AllReduceTraining, network: Network, costs: HostCosts, shape: Shape = R1
+) -> AllReduceTrainingResult:
     """Train a model from zero; workers start together, and each begins a step when its previous step ends."""
     arm = ARMS[job.arm]
     design = find_design(arm.design)
@@ -110,7 +111,7 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     )  # fmt: skip
     steps = job.workers * job.steps
     cables = (simulated_network.world.up, simulated_network.world.down)
-    return TrainingResult(
+    return AllReduceTrainingResult(
         waits=design.is_lockstep,
         keys_per_step=trace.lanes / steps,
         parameters=trace.space.size,

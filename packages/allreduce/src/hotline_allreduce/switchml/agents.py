@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hosts.ps.core import make_agents
 from hosts.ps.idle_server import SERVER, make_idle_server
-from hotline_allreduce.switchml.client import SwitchMLClient
-from hotline_allreduce.switchml.worker import WORKER
+from hotline_allreduce.dense.client import Vector, VectorClient, check_below
+from hotline_allreduce.switchml.packet import VALUES, WORKERS
+from hotline_allreduce.switchml.worker import MAX_EXPONENT, WORKER, Reducer, ReducerHeader, make_reducer
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
+
+
+class SwitchMLClient(VectorClient):
+    state: Reducer
+    _header: ReducerHeader
+    max_workers = WORKERS
+    make_state = staticmethod(make_reducer)
+
+    def put(self, vector: Vector, workers: int) -> None:
+        n, padded_size = len(vector), -(-len(vector) // VALUES) * VALUES
+        if is_float := vector.dtype == np.float32:
+            check_below(vector, 2.0**MAX_EXPONENT, limit_text=f"2^{MAX_EXPONENT}")
+        target = self.state.floats if is_float else self.state.vector.view(np.int32)
+        target[:n], target[n:padded_size] = vector, 0  # packets have whole chunks
+
+    @property
+    def result(self) -> Vector:
+        values = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
+        result: Vector = values[: self._header.n_keys]
+        return result
+
+    @property
+    def incomplete(self) -> int:
+        """Number of results that the switch completed without the values of all workers."""
+        return int(self._header.incomplete)
+
+    def stall_message(self, waited_s: float) -> str:
+        header = self._header
+        return (
+            f"no result for {waited_s:.1f} s in all-reduce {header.round_number}, with {header.pending} of "
+            f"{header.n_packets} packets to go: another worker has stopped, or the switch has lost its state"
+        )
+
 
 AGENTS = make_agents(SwitchMLClient, make_idle_server)

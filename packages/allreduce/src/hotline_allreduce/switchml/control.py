@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from controller.controller import Controller
 from controller.forwarding import multicast_group, receiver_of, receivers, routes
-from controller.tables import InitialRow, Ipv4, Row
-from foundation.designs.interface import Arm, ControllerOps, Hosts
+from controller.tables import InitialRow, Ipv4, TableRow
+from foundation.designs.interface import Arm, ControllerOps, SwitchHosts
 from foundation.errors import HotlineError
 from foundation.protocol import addressing
 from hotline_allreduce.switchml.design import settings_of
@@ -18,7 +18,7 @@ MAX_WORKERS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Row):
+class MemberRow(TableRow):
     """Table `workers`: a worker of a job, identified by the addresses of its packets."""
 
     TABLES = ("identify.workers",)
@@ -37,7 +37,7 @@ class Member(Row):
     """Timeout of a slot in µs; 0 disables it."""
 
 
-def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
+def _rows(hosts: SwitchHosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     if hosts.workers > MAX_WORKERS:
         raise HotlineError(f"switchml: expected at most {MAX_WORKERS} workers, got {hosts.workers}")
     return [
@@ -46,10 +46,10 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     ]
 
 
-def _member_rows(hosts: Hosts, job_number: int, arm: Arm) -> Iterator[InitialRow]:
+def _member_rows(hosts: SwitchHosts, job_number: int, arm: Arm) -> Iterator[InitialRow]:
     settings = settings_of(arm)
     for worker in range(hosts.workers):
-        yield Member(
+        yield MemberRow(
             src_addr=addressing.worker(hosts.worker(worker + 1, job_number)).address,
             dst_addr=addressing.service(hosts.server(1, job_number)).address,
             src_port=addressing.worker_udp_port(arm.job),

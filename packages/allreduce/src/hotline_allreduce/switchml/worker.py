@@ -3,22 +3,43 @@
 The result of a packet triggers the packet one batch later. Consecutive packets use consecutive slots of the
 pool, in each of its two sets in turn. A packet of floats also has the exponent of the chunk one batch later,
 so that all workers know that chunk's scale before they send it; the first batch has exponents only.
+
+Block floating point: a chunk's floats as 32-bit integers, with a scale that all workers share.
+
+The exponent e of a chunk is the smallest with all values below 2^e; workers agree on the largest of their
+exponents. As in p4lang/p4app-switchML's `cpu_exponent_quantizer_ppp.cc`, in single precision. Two things
+differ at the edges: where p4app-switchML's scale overflows to infinity (chunks below about 2^-97), this scale
+is the largest float; and no integer exceeds INT32_MAX / n, so that no sum of n integers overflows.
 """
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
-from foundation.protocol.codec import MAX_U32
+from foundation.logs.columns import RpcRow
+from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import EMPTY, Rpc
-from hosts.worker.window import back_off, next_resend, octets, queue_resend, time_round_trip
-from hotline_allreduce.dense.vector import begin_operation, deadline, end_operation, has_stalled, log_row
-from hotline_allreduce.switchml.floats import as_float, as_integer, chunk_exponent, scale_of
-from hotline_allreduce.switchml.packet import OCTETS, VALUES
-from hotline_allreduce.switchml.state import Reducer, ReducerHeader
-from hotline_allreduce.switchml.wire import (
+from hosts.keys import KeySpace
+from hosts.worker.window import Slot, back_off, next_resend, octets, queue_resend, time_round_trip
+from hotline_allreduce.dense.vector import (
+    VectorHeader,
+    begin_operation,
+    deadline,
+    end_operation,
+    has_stalled,
+    log_row,
+    open_vector,
+)
+from hotline_allreduce.switchml.packet import (
+    OCTETS,
+    SLOTS,
+    VALUES,
     chunk_of,
     exponent_of,
     is_result,
@@ -28,10 +49,104 @@ from hotline_allreduce.switchml.wire import (
     write_value,
 )
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Records, Words, one_record
 
+MIN_EXPONENT, MAX_EXPONENT = -126, 127
+INT32_MAX = 2**31 - 1
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 TIMEOUT_NS = 1_000_000
 """Retransmission timeout of the published SwitchML."""
 _SWITCH = 0  # as a peer: it has the first service address
+
+
+class ReducerHeader(VectorHeader):
+    """Scalars of the state; times in ns. A slot's `call` is the number of its packet in the all-reduce."""
+
+    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
+
+    first_slot: int  # the first of the job's slots in the switch
+    first_packet: int  # number of the all-reduce's first packet, counted across all-reduces
+    chunks: int  # number of chunks of the vector
+    batch_size: int  # maximum number of outstanding packets
+    n_packets: int  # number of packets: one a chunk and, for floats, first a batch with exponents only
+    incomplete: int  # number of results that lack the values of a worker
+    published_timers: int  # whether the timeout is constant, as published for SwitchML
+
+
+class Reducer(NamedTuple):
+    """A worker's calls for one job (`VectorState`); N: parameters, rounded up to whole chunks."""
+
+    header: ReducerHeader
+    slots: Records[Slot]
+    sent: Records[Rpc]
+    free: Ints  # not used: the number of a packet decides its slot
+    resends: Ints  # slots to send, for the first time or again
+    positions: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
+    model: Words  # [N]
+    vector: Words  # [N]
+    floats: NDArray[np.float32]
+    """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
+    scales: NDArray[np.float64]  # float64[N / VALUES]: scale of each chunk, agreed on by all workers
+    log: Records[RpcRow]
+
+
+def make_reducer(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Reducer:
+    header = one_record(ReducerHeader)
+    padded_size = -(-space.size // VALUES) * VALUES
+    arrays = open_vector(header, caller, n_ps, padded_size, max_keys, window)
+    header.first_slot = caller.job * WINDOW % SLOTS
+    arrays["slots"].length = OCTETS  # all packets have this length in bytes
+    return Reducer(
+        header=header,
+        floats=np.zeros(padded_size, np.float32),
+        scales=np.zeros(padded_size // VALUES, np.float64),
+        **arrays,
+    )
+
+
+@compiled
+def chunk_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
+    """Return the smallest e >= -126 with all `count` values from `first` on below 2^e; values are < 2^127."""
+    magnitude = 0.0
+    for i in range(first, first + count):
+        magnitude = max(magnitude, abs(float(floats[i])))
+    _, exponent = math.frexp(magnitude)
+    return max(int64(exponent), MIN_EXPONENT) if magnitude > 0.0 else MIN_EXPONENT
+
+
+@compiled
+def scale_of(exponent: int, workers: int) -> float:
+    return float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), MAX_FLOAT32)))
+
+
+@compiled
+def as_integer(value: float, scale: float, workers: int) -> int:
+    """Return a scaled value, rounded half away from 0."""
+    scaled = float(np.float32(value) * np.float32(scale))
+    limit = INT32_MAX // workers
+    rounded = min(int64(math.floor(abs(scaled) + 0.5)), limit)
+    return -rounded if scaled < 0.0 else rounded
+
+
+@compiled
+def as_float(total: int, scale: float) -> float:
+    """Return the float that a sum of scaled integers represents; infinity above `MAX_FLOAT32`."""
+    return float(np.float32(total) / np.float32(scale))
+
+
+def error_bound(exponent: int, workers: int, size: float) -> float:
+    """Return the largest error of a sum whose addends have absolute values that add up to `size`.
+
+    Each addend is rounded to a multiple of 1 / scale; its product with the scale, the sum and its quotient
+    are rounded to 24 bits, and results below 2^-126 to fewer.
+    """
+    scale = float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), MAX_FLOAT32)))
+    # Clipping to INT32_MAX // n can change a value next to 2^e by a rounding error of its product.
+    # 2^-24 is the unit roundoff of float32, and 2^-149 its smallest number above 0.
+    return (0.5 + 2.0**-24 * INT32_MAX / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149
 
 
 @compiled

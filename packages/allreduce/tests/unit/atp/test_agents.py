@@ -20,13 +20,10 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import server
-from hotline_allreduce.atp.agents import AGENTS
-from hotline_allreduce.atp.client import MAX_SUM, AtpClient
+from hotline_allreduce.atp.agents import AGENTS, MAX_SUM, AtpClient
 from hotline_allreduce.atp.design import CHECKED, PUBLISHED
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, SwitchModel
-from hotline_allreduce.atp.model.server import ServerModel
+from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel, AtpWindowModel, ServerModel
 from hotline_allreduce.atp.model.subject import error_bound
-from hotline_allreduce.atp.model.window import WindowModel
 from hotline_allreduce.atp.packet import (
     ACK,
     CELLS,
@@ -44,7 +41,9 @@ from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
 from hotline_allreduce.switchml import design as switchml
 from nativekit.plain import plain
-from packages.allreduce.tests.harness.dense import MS, integers, total
+from packages.allreduce.tests.harness.dense import integers, total
+from packages.allreduce.tests.harness.loop import MS, FaultyLoop
+from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
 
 SIZE = 300
@@ -59,7 +58,11 @@ def serve(state: Any, packet: AtpPacket) -> AtpPacket | None:
     return None if length == NO_REPLY else parse(boxes[1].tobytes()[:length])
 
 
-class Network:
+Frame = tuple[bool, int, AtpPacket]
+"""Whether it goes to a worker, the worker's number in its job, and the packet."""
+
+
+class Network(FaultyLoop[Frame]):
     """Jobs at one switch and one server, whose packets are mixed, and may be lost or doubled."""
 
     def __init__(
@@ -67,9 +70,8 @@ class Network:
         places: int = CELLS,
         reordering: float = 0.0, check: bool = False, machine: Machine = COMPILED,
     ) -> None:  # fmt: skip
-        self.random, self.faults, self.now = Random(seed), faults, 0
-        self.reordering = max(faults, reordering)
-        self.switch = SwitchModel(check=check)
+        super().__init__(seed, loss=faults, doubling=faults / 2, reordering=max(faults, reordering))
+        self.switch = AtpSwitchModel(check=check)
         self.server: Any = make_server(0, 1, KeySpace(SIZE), list(jobs))
         self.server.job_states.check = check
         self.clients = {
@@ -83,8 +85,6 @@ class Network:
             if places < CELLS:
                 client.state.places[:] = np.arange(len(client.state.places)) % places
             client.state.header.stall_timeout *= 100
-        self.wire: list[tuple[bool, int, AtpPacket]] = []
-        """Whether it goes to a worker, the worker's number in its job, and the packet."""
         self.collisions = 0
 
     @property
@@ -93,25 +93,18 @@ class Network:
 
     def all_reduce(self, vectors: dict[int, list[NDArray[Any]]]) -> dict[int, list[NDArray[Any]]]:
         """Add up one vector of each worker, in all jobs at once; return copies of the results."""
-        for job, of_job in vectors.items():
-            for client, vector in zip(self.clients[job], of_job, strict=True):
-                client.all_reduce(vector, len(of_job))
-                self.step()
-        while not all(client.idle for client in self.all_clients):
-            self.step()
+        self.add_up(
+            (client, vector, len(of_job))
+            for job, of_job in vectors.items()
+            for client, vector in zip(self.clients[job], of_job, strict=True)
+        )
         return {job: [client.result.copy() for client in self.clients[job]] for job in vectors}
 
-    def step(self) -> None:
-        for client in self.all_clients:
-            for frame, _ in iter(client.transmit, None):
-                self._put(False, 0, parse(bytes(frame)))
-        if not self.wire:
-            self.now += 5 * MS
-            for client in self.all_clients:
-                client.wake(self.now)
-            return
-        at = self.random.randrange(len(self.wire)) if self.random.random() < self.reordering else 0
-        is_ack, worker, packet = self.wire.pop(at)
+    def emit(self, sender: int, datagram: bytes, peer: int) -> None:
+        self.put((False, 0, parse(datagram)))
+
+    def arrive(self, message: Frame) -> None:
+        is_ack, worker, packet = message
         if is_ack:
             self.clients[packet.app][worker].receive(packet.build(), self.now, self.now)
         else:
@@ -126,14 +119,7 @@ class Network:
         acknowledged = None if answer is None else self.switch.take(answer)
         if acknowledged is not None:
             for worker in range(len(self.clients[packet.app])):
-                self._put(True, worker, acknowledged.packet)
-
-    def _put(self, is_ack: bool, worker: int, packet: AtpPacket) -> None:
-        chance = self.random.random()
-        if chance >= self.faults:
-            self.wire.append((is_ack, worker, packet))
-        if chance > 1 - self.faults / 2:
-            self.wire.append((is_ack, worker, packet))
+                self.put((True, worker, acknowledged.packet))
 
 
 def small(random: Random, n: int, workers: int) -> NDArray[np.int32]:
@@ -174,18 +160,13 @@ def test_jobs_with_the_same_cells_get_others() -> None:
     assert not cells[0] & cells[1]
 
 
-floats = st.one_of(
-    st.floats(-200.0, 200.0, width=32), st.sampled_from([0.0, 213.0, 213.5, -1e20, 1e-9, 3e37, 4e-7])
-)
+SPECIAL = [0.0, 213.0, 213.5, -1e20, 1e-9, 3e37, 4e-7]
 
 
 @settings(max_examples=examples(60))
-@given(vectors=st.integers(2, 5).flatmap(
-    lambda workers: st.lists(st.lists(floats, min_size=70, max_size=70), min_size=workers, max_size=workers)
-))  # fmt: skip
-def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> None:
-    given_ = np.array(vectors, np.float32)
-    results = Network({1: len(vectors)}).all_reduce({1: list(given_)})[1]
+@given(given_=float_vectors(70, 200.0, 40, SPECIAL))
+def test_floats_add_up_within_the_formats_bound(given_: NDArray[np.float32]) -> None:
+    results = Network({1: len(given_)}).all_reduce({1: list(given_)})[1]
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, bound = given_.astype(np.float64).sum(axis=0), error_bound(np.abs(given_).astype(np.float64))
     assert (np.abs(results[0].astype(np.float64) - exact) <= bound).all()
@@ -236,7 +217,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     initial_cells = set(client.state.places.tolist())
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(small(random, n, 2), 2)
-        model = WindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=initial_cells)
+        model = AtpWindowModel(number, -(-n // VALUES), places, adaptive, initial_cells=initial_cells)
         resent: list[int] = []
         while not model.is_done:
             expected = [(at, False) for at in model.send()]

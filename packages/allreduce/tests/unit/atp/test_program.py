@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.forwarding import Receiver
-from controller.tables import Group
-from foundation.designs.interface import Hosts
+from controller.forwarding import ReceiverRow
+from controller.tables import GroupRow
+from foundation.designs.interface import SwitchHosts
 from foundation.errors import HotlineError
 from hotline_allreduce.atp import control
 from hotline_allreduce.atp.design import DESIGN
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, SwitchModel
+from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel
 from hotline_allreduce.atp.packet import ACK, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket, parse
 from packages.allreduce.tests.harness.atp import SERVER, SwitchUnderTest, arm_with
 from switch_harness.effort import examples
@@ -67,7 +67,7 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
     )
 
 
-def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
+def same_state(program: SwitchUnderTest, model: AtpSwitchModel) -> None:
     memory = model.memory
     assert program.cells("claim.owners", CELLS) == [cell.owner for cell in memory]
     assert program.cells("bitmaps.bitmaps", CELLS) == [cell.bitmap for cell in memory]
@@ -80,7 +80,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
         assert program.cells("claim.tensors", CELLS) == [cell.key for cell in memory]
 
 
-def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) -> None:
+def hold(program: SwitchUnderTest, model: AtpSwitchModel, taken: Sequence[Step]) -> None:
     """Check that program and model answer the same, and have the same state after each packet."""
     for step in taken:
         packet = step.packet(program.workers)
@@ -97,7 +97,7 @@ def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) ->
 def test_the_program_is_the_model(check: bool, data: Any, workers: int) -> None:
     taken = data.draw(steps(workers))
     arms = [arm_with(check, job=job) for job in JOBS]
-    hold(SwitchUnderTest(workers, arms), SwitchModel(CELLS, check), taken)
+    hold(SwitchUnderTest(workers, arms), AtpSwitchModel(CELLS, check), taken)
 
 
 def rounds(workers: int, job: int = 13) -> list[Step]:
@@ -118,9 +118,9 @@ def rounds(workers: int, job: int = 13) -> list[Step]:
 def test_the_interpreted_program_is_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
     arms = [arm_with(job=job) for job in JOBS]
-    hold(SwitchUnderTest(3, arms, described(DESIGN)), SwitchModel(CELLS), rounds(3))
+    hold(SwitchUnderTest(3, arms, described(DESIGN)), AtpSwitchModel(CELLS), rounds(3))
     arms = [arm_with(True, job=job) for job in JOBS]
-    hold(SwitchUnderTest(3, arms, described(DESIGN)), SwitchModel(CELLS, True), rounds(3))
+    hold(SwitchUnderTest(3, arms, described(DESIGN)), AtpSwitchModel(CELLS, True), rounds(3))
 
 
 # -- bytes, by hand
@@ -163,7 +163,9 @@ ACK_OF_SUM = [of_server(n, "00000001 02 01", SUMS) for n in (1, 2)]
 
 
 def outcomes(program: SwitchUnderTest) -> list[int]:
-    return [cell.packets for cell in program.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 8)]
+    return [
+        cell.packets for cell in program.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, 8)
+    ]
 
 
 def test_packets_of_each_kind_byte_for_byte() -> None:
@@ -223,7 +225,7 @@ def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     for wrong in (A[:-1], no_cell):
         assert program.send(0, wrong) == []
     assert program.send(0, ACK_OF_SUM[1]) == []  # an acknowledgement of a worker
-    counted = program.pipeline.read_counter("HotlineIngress.drops", 0, 4)
+    counted = program.pipeline.cells.read_counter("HotlineIngress.drops", 0, 4)
     assert [cell.packets for cell in counted] == [1, 1, 0, 1]
     assert program.cells("claim.owners", 4) == [0] * 4
 
@@ -241,11 +243,14 @@ def test_published_rules_isolate_no_job() -> None:
 
 
 def test_jobs_have_separate_rows_and_groups() -> None:
-    rows = control.CONTROL.rows(Hosts(2, 1), [arm_with(), arm_with(check=True, job=14)], 0)
-    assert [row.receiver for row in rows if isinstance(row, Receiver)] == [1, 2, 3, 4]
-    groups = {row.group: row.replicas for row in rows if isinstance(row, Group)}
+    rows = control.CONTROL.rows(SwitchHosts(2, 1), [arm_with(), arm_with(check=True, job=14)], 0)
+    assert [row.receiver for row in rows if isinstance(row, ReceiverRow)] == [1, 2, 3, 4]
+    groups = {row.group: row.replicas for row in rows if isinstance(row, GroupRow)}
     assert groups == {1: ((1, 1), (2, 2)), 2: ((1, 3), (2, 4))}
-    for hosts, message in ((Hosts(33, 1), "2 to 32 workers, got 33"), (Hosts(2, 5), "4 servers, got 5")):
+    for hosts, message in (
+        (SwitchHosts(33, 1), "2 to 32 workers, got 33"),
+        (SwitchHosts(2, 5), "4 servers, got 5"),
+    ):
         with pytest.raises(HotlineError, match=message):
             control.CONTROL.rows(hosts, [arm_with()], 0)
 
@@ -295,4 +300,4 @@ def test_a_broken_program_is_not_the_model(where: tuple[Any, ...]) -> None:
     arms = [arm_with(job=job) for job in JOBS]
     program = SwitchUnderTest(3, arms, description=broken(DESIGN, *where))
     with pytest.raises(AssertionError):
-        hold(program, SwitchModel(CELLS), rounds(3))
+        hold(program, AtpSwitchModel(CELLS), rounds(3))

@@ -7,12 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotline_allreduce.atp.cells import cells_of
-from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, Output, SwitchModel, add
-from hotline_allreduce.atp.model.server import ServerModel
+from hotline_allreduce.atp.model.rules import (
+    MASK,
+    SIGN_BIT,
+    AtpSwitchModel,
+    AtpWindowModel,
+    Output,
+    ServerModel,
+    add,
+    next_window,
+)
 from hotline_allreduce.atp.model.shortest import SEARCHES, Violation, shortest
-from hotline_allreduce.atp.model.window import WindowModel, next_window
 from hotline_allreduce.atp.packet import ACK, CELLS, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket
+from hotline_allreduce.atp.worker import cells_of
 
 NEGATIVE = MASK  # -1
 
@@ -32,7 +39,7 @@ def to_server(output: Output | None) -> tuple[int, int, int]:
 
 
 def test_a_cell_adds_up_once_and_is_freed_by_the_acknowledgement() -> None:
-    switch = SwitchModel(1)
+    switch = AtpSwitchModel(1)
     assert switch.take(packet(0, 5)) is None and switch.take(packet(0, 5)) is None
     assert to_server(switch.take(packet(1, 7))) == (0b11, 0, 12)
     assert to_server(switch.take(packet(0, 5))) == (0b11, 0, 12)  # complete: answered again
@@ -43,7 +50,7 @@ def test_a_cell_adds_up_once_and_is_freed_by_the_acknowledgement() -> None:
 
 
 def test_a_taken_cell_passes_on_and_an_acknowledgement_frees_only_its_own() -> None:
-    switch = SwitchModel(1)
+    switch = AtpSwitchModel(1)
     switch.take(packet(0, 5))
     for other in (packet(1, 7, sequence=2), packet(1, 7, app=2)):
         assert to_server(switch.take(other)) == (0b10, COLLISION, 7)
@@ -57,7 +64,7 @@ def test_a_taken_cell_passes_on_and_an_acknowledgement_frees_only_its_own() -> N
 
 
 def test_a_resent_packet_takes_the_partial_sum_along() -> None:
-    switch = SwitchModel(1)
+    switch = AtpSwitchModel(1)
     switch.take(packet(0, 5, workers=3))
     assert to_server(switch.take(packet(1, 7, workers=3, flags=RESEND))) == (0b11, RESEND, 12)
     assert (switch.memory[0].owner, switch.memory[0].bitmap, switch.memory[0].count) == (0, 0, 0)
@@ -67,7 +74,7 @@ def test_a_resent_packet_takes_the_partial_sum_along() -> None:
 
 
 def test_congestion_is_remembered_until_the_acknowledgement() -> None:
-    switch = SwitchModel(1)
+    switch = AtpSwitchModel(1)
     switch.take(packet(0, 1, workers=3), is_marked=True)
     switch.take(packet(1, 1, workers=3))
     assert to_server(switch.take(packet(2, 1, workers=3)))[1] == ECN
@@ -121,7 +128,7 @@ def test_a_sum_at_an_end_has_all_workers_send_floats() -> None:
     server = ServerModel()
     asked = server.take(packet(1, SIGN_BIT - 1)._replace(bitmap=0b11))
     assert asked is not None and asked.flags == ACK | OVERFLOW
-    window = WindowModel(1, 2, [0, 1])
+    window = AtpWindowModel(1, 2, [0, 1])
     assert window.take(asked) == [] and window.floats == {1} and not window.results
     assert server.take(packet(0, word(1.5), flags=OVERFLOW | RESEND)) is None
     late = server.take(packet(1, 7, flags=RESEND))  # sent before the request came
@@ -133,7 +140,7 @@ def test_a_sum_at_an_end_has_all_workers_send_floats() -> None:
 
 
 def test_a_window_moves_on_and_resends_gaps_once() -> None:
-    window = WindowModel(1, 6, [0, 1, 2])
+    window = AtpWindowModel(1, 6, [0, 1, 2])
     assert window.send() == [1, 2, 3]
     assert window.take(packet(0, 0, sequence=3)) == [1, 2] and window.send() == []
     assert window.take(packet(0, 0, sequence=2)) == []
@@ -145,7 +152,7 @@ def test_a_window_moves_on_and_resends_gaps_once() -> None:
 def test_a_window_is_halved_by_congestion() -> None:
     assert [next_window(limit, True, 64) for limit in (40, 1)] == [20, 1]
     assert [next_window(limit, False, 64) for limit in (40, 62)] == [44, 64]
-    window = WindowModel(1, 9, [0, 1, 2, 3], is_adaptive=True)
+    window = AtpWindowModel(1, 9, [0, 1, 2, 3], is_adaptive=True)
     for sequence in range(1, 5):
         window.take(packet(0, 0, sequence=sequence, flags=ECN * (sequence == 4)))
     assert window.window == 2 and window.end_of_window == 6

@@ -1,11 +1,11 @@
-"""ATP under faults: real agents and the real program, simulated on 10,000 schedules (soak: 100,000)."""
+"""ATP under faults: real agents and the real program, simulated on 1,000 schedules (soak: 100,000)."""
 
 from __future__ import annotations
 
 import pytest
 
 from hotline_allreduce.atp.model.subject import CHECKED, PUBLISHED, RANGE, with_published_timers
-from hotline_allreduce.simulation.player import Verdict
+from hotline_allreduce.simulation.player import AllReduceVerdict
 from hotline_allreduce.simulation.subject import Subject
 from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verdicts
 from tests.harness.faults import some_and_many
@@ -23,15 +23,15 @@ ROWS = [
     for name, subject in SUBJECTS.items()
     if subject in (PUBLISHED, CHECKED) or fault not in MAY_STALL
 ]
-SCHEDULES, SOAKED = 10_000, 100_000
+SCHEDULES, SOAKED = 1_000, 100_000
 LOSES_NOTHING = {"duplication"}
 """Faults in which every frame arrives in time, so that nothing goes wrong."""
 
 
-def may_be(fault: str, subject: Subject) -> set[Verdict]:
+def may_be(fault: str, subject: Subject) -> set[AllReduceVerdict]:
     if subject in (CHECKED, HASTY_CHECKED) or fault in LOSES_NOTHING:
-        return {Verdict.EQUAL} | ({Verdict.STALLED} if fault in MAY_STALL else set())
-    return {Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG}
+        return {AllReduceVerdict.EQUAL} | ({AllReduceVerdict.STALLED} if fault in MAY_STALL else set())
+    return {AllReduceVerdict.EQUAL, AllReduceVerdict.STALLED, AllReduceVerdict.WRONG}
 
 
 @pytest.mark.no_cover
@@ -45,7 +45,7 @@ def test_sums_are_equal_or_a_stall_is_reported(
 
 def test_faults_do_happen() -> None:
     """The published rules meet wrong sums by loss alone, and deaths stall some."""
-    assert count_verdicts("loss", PUBLISHED, 0, 100).counts[Verdict.WRONG]
-    assert count_verdicts("late copies", PUBLISHED, 0, 20).counts[Verdict.WRONG]
+    assert count_verdicts("loss", PUBLISHED, 0, 100).counts[AllReduceVerdict.WRONG]
+    assert count_verdicts("late copies", PUBLISHED, 0, 20).counts[AllReduceVerdict.WRONG]
     for fault in MAY_STALL:
-        assert count_verdicts(fault, CHECKED, 0, 30).counts[Verdict.STALLED]
+        assert count_verdicts(fault, CHECKED, 0, 30).counts[AllReduceVerdict.STALLED]

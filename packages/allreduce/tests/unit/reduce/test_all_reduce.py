@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from foundation.designs.interface import Design
 from hosts.worker.machine import COMPILED, plain_machine
@@ -17,6 +18,7 @@ from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
 from hotline_allreduce.psdense import design as psdense
 from hotline_allreduce.ring import design as ring
 from packages.allreduce.tests.harness.dense import DenseTestbed, integers, total
+from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
 
 DESIGNS = pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=lambda design: design.name)
@@ -43,30 +45,19 @@ def test_integers_add_up_exactly_at_every_worker(
             assert result.tolist() == total(vectors)
 
 
-FLOATS = st.one_of(
-    st.floats(-(2.0**124), 2.0**124, width=32),
-    st.sampled_from(
-        [0.0, 1.0, -1.0, 1e-45, 2.0**-126, -(2.0**-100), float(np.float32(1) - np.float32(2**-24))]
-    ),
-)
+SPECIAL = [0.0, 1.0, -1.0, 1e-45, 2.0**-126, -(2.0**-100), float(np.float32(1) - np.float32(2**-24))]
 
 
 @DESIGNS
 @settings(max_examples=examples(160))
-@given(
-    vectors=st.integers(2, 5).flatmap(
-        lambda workers: st.lists(st.lists(FLOATS, min_size=7, max_size=7), min_size=workers, max_size=workers)
-    ),
-    seed=st.integers(0, 99),
-)
+@given(given_=float_vectors(7, 2.0**124, 270, SPECIAL), seed=st.integers(0, 99))
 def test_floats_add_up_within_their_bound_and_alike(
-    design: Design, vectors: list[list[float]], seed: int
+    design: Design, given_: NDArray[np.float32], seed: int
 ) -> None:
-    given_ = np.array(vectors, np.float32)
-    results = DenseTestbed(design, len(vectors), seed=seed, faults=0.2).all_reduce(list(given_))
+    results = DenseTestbed(design, len(given_), seed=seed, faults=0.2).all_reduce(list(given_))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, sizes = given_.astype(np.float64).sum(axis=0), np.abs(given_.astype(np.float64)).sum(axis=0)
-    assert (np.abs(results[0] - exact) <= error_bound(len(vectors), sizes)).all()
+    assert (np.abs(results[0] - exact) <= error_bound(len(given_), sizes)).all()
 
 
 def test_the_bound_is_tight() -> None:

@@ -1,4 +1,4 @@
-"""All-reduces at hosts under faults, simulated: 1,000 schedules a design here, 10,000 in `make soak`."""
+"""All-reduces at hosts under faults, simulated: 600 schedules a design here, 10,000 in `make soak`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hotline_allreduce.atp.model.subject import PUBLISHED as ATP
-from hotline_allreduce.simulation.player import Verdict, play
+from hotline_allreduce.simulation.player import AllReduceVerdict, play
 from hotline_allreduce.simulation.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from hotline_allreduce.simulation.subject import PSDENSE, RANGE, RING, Subject
 from hotline_allreduce.switchml.model.subject import PUBLISHED as SWITCHML
@@ -14,7 +14,7 @@ from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verd
 from tests.harness.faults import some_and_many
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
-SCHEDULES, SOAKED = 1_000, 10_000
+SCHEDULES, SOAKED = 600, 10_000
 
 
 @pytest.mark.no_cover
@@ -23,13 +23,13 @@ SCHEDULES, SOAKED = 1_000, 10_000
 @some_and_many(SCHEDULES, SOAKED, rows=len(ALL_REDUCE_FAULTS))
 def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int, schedules: int) -> None:
     """Only workers that wait for a dead one stall, and they report it."""
-    allowed = {Verdict.EQUAL} | ({Verdict.STALLED} if fault == "worker killed" else set())
+    allowed = {AllReduceVerdict.EQUAL} | ({AllReduceVerdict.STALLED} if fault == "worker killed" else set())
     check_verdicts(subject, fault, first, schedules, allowed)
 
 
 @SUBJECTS
 def test_faults_do_happen(subject: Subject) -> None:
-    assert count_verdicts("worker killed", subject, 0, 20).counts[Verdict.STALLED]
+    assert count_verdicts("worker killed", subject, 0, 20).counts[AllReduceVerdict.STALLED]
     again = lost = doubled = late = 0
     for seed in range(5):
         world = play(subject, draw_all_reduces(RANGE, "everything", seed)).testbed.world
@@ -71,7 +71,7 @@ def test_wrong_sums_are_found() -> None:
     found = [played.verdict]
     played.results[1][0][3] = np.nextafter(played.results[1][0][3], np.float32(1e30))
     # A last bit differs from the other worker's.
-    assert [*found, played.verdict] == [Verdict.EQUAL, Verdict.WRONG]
+    assert [*found, played.verdict] == [AllReduceVerdict.EQUAL, AllReduceVerdict.WRONG]
 
 
 @pytest.mark.parametrize("subject", [PSDENSE, SWITCHML], ids=lambda subject: subject.arm.name)
@@ -83,4 +83,8 @@ def test_a_silent_stall_differs_from_a_reported_one(subject: Subject) -> None:
     header.stalled_at += 2_000_000_000
     found.append(played.verdict)
     header.stalled_at, header.stalled = header.last_arrival, 0
-    assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]
+    assert [*found, played.verdict] == [
+        AllReduceVerdict.STALLED,
+        AllReduceVerdict.SILENT,
+        AllReduceVerdict.SILENT,
+    ]

@@ -7,7 +7,6 @@ import json
 import math
 import re
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,24 @@ from hotline_allreduce.study import plan as plans
 from hotline_allreduce.study import point as points
 from hotline_allreduce.study.breakdown import PARTS
 from hotline_allreduce.study.figures import figures_of
-from hotline_allreduce.study.numbers import Line, Numbers, numbers_of, run_plan
+from hotline_allreduce.study.numbers import AllReduceNumbers, Line, numbers_of, run_plan
 from hotline_allreduce.study.page import tables_of, write_page
-from hotline_allreduce.study.plan import FULL, QUICK, Plan, points_by_loss, points_of, trainings
-from hotline_allreduce.study.point import AllReducePoint, Point, PointResult, SharingPoint, fingerprint
+from hotline_allreduce.study.plan import FULL, QUICK, AllReducePlan, points_by_loss, points_of, trainings
+from hotline_allreduce.study.point import (
+    AllReducePoint,
+    AllReduceTrainingPoint,
+    SharingPoint,
+)
 from hotline_allreduce.study.schemes import SCHEMES, scheme_of
 from hotline_allreduce.study.sharing import SharingResult
-from hotline_allreduce.study.training import TrainingResult
+from hotline_allreduce.study.training import AllReduceTrainingResult
 from hotline_dense.catalogue import open_model
-from simulator import task_cache
+from simulator.study import Results, StudyPoint
 from simulator.training import LossCurve
 from tests.harness.cli import invoke
+from tests.harness.studies import fake_runs
 
-SMALL = Plan(
+SMALL = AllReducePlan(
     workers=(2, 4),
     values=100_000,
     lengths=(1_000, 10_000),
@@ -44,7 +48,7 @@ SMALL = Plan(
 )
 
 
-def fake_result(point: Point) -> AllReduceResult | TrainingResult | SharingResult:
+def fake_result(point: StudyPoint) -> AllReduceResult | AllReduceTrainingResult | SharingResult:
     """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
     if isinstance(point, SharingPoint):
         rates = [3e6 / point.jobs, *[1e6 / point.jobs] * (point.jobs - 1)]
@@ -59,20 +63,21 @@ def fake_result(point: Point) -> AllReduceResult | TrainingResult | SharingResul
             worker_up=4 + 52 / point.chunk_size, worker_down=5.0, server_up=6.0, server_down=7.0,
             frames=1, retransmissions=0, dropped=0,
         )  # fmt: skip
+    assert isinstance(point, AllReduceTrainingPoint)
     losses = [0.7 - 0.01 * k for k in range(20)]
     numbers = [float(k) for k in range(20)]
-    return TrainingResult(
+    return AllReduceTrainingResult(
         waits=point.design.is_lockstep, keys_per_step=3, parameters=9, step_us=1_234.5,
         steps_per_s=9_876.0, bytes_per_step=55_443.0, packets_per_step=321.0, server_packets_per_step=12.0,
         retransmissions=0, chance_loss=0.69, loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses),
     )  # fmt: skip
 
 
-def numbers(plan: Plan = SMALL) -> Numbers:
-    return numbers_of(plan, {point.name: fake_result(point) for point in points_of(plan)})
+def numbers(plan: AllReducePlan = SMALL) -> AllReduceNumbers:
+    return numbers_of(plan, Results({point.name: fake_result(point) for point in points_of(plan)}))
 
 
-def cells(found: Numbers) -> dict[str, list[list[str]]]:
+def cells(found: AllReduceNumbers) -> dict[str, list[list[str]]]:
     """Return the rows of each table, by its title."""
     return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
 
@@ -160,7 +165,7 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("analysis.page.study.write_figures", skip_figures)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
-    assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
+    assert AllReduceNumbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
     label = cells(found)
     text = html.unescape(re.sub(r"<[^>]*>", "\n", page))
     for title, rows in label.items():
@@ -207,21 +212,9 @@ def test_figures_have_what_tables_have() -> None:
 
 
 @pytest.fixture
-def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the points as they are run, with fake results."""
-    names: list[str] = []
-
-    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
-        found = []
-        for k, [text] in enumerate(tasks):
-            point = points._POINT.validate_json(text)
-            names.append(point.name)
-            result = PointResult(fingerprint=fingerprint(point), result=fake_result(point), wall_s=1.0)
-            found.append((k, result.model_dump_json()))
-        return found
-
-    monkeypatch.setattr(task_cache, "run_in_parallel", simulate)
-    return names
+def done(monkeypatch: pytest.MonkeyPatch) -> list[StudyPoint]:
+    """Return the points as they are run, with fake results."""
+    return fake_runs(monkeypatch, fake_result)
 
 
 def no_progress(done: int, total: int, name: str) -> None:
@@ -229,11 +222,11 @@ def no_progress(done: int, total: int, name: str) -> None:
 
 
 def test_finished_work_is_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint]
 ) -> None:
     first = run_plan(SMALL, tmp_path, None, 1, no_progress)
     every = len(points_of(SMALL))
-    assert len(done) == len(set(done)) == every and first == numbers()
+    assert len(done) == len({each.name for each in done}) == every and first == numbers()
     assert run_plan(SMALL, tmp_path, None, 1, no_progress) == first and len(done) == every
     monkeypatch.setattr(points, "SWITCH_US", 2.0)
     run_plan(SMALL, tmp_path, None, 1, no_progress)
@@ -241,12 +234,12 @@ def test_finished_work_is_not_repeated(
     assert len(done) == 2 * every - near and near == 2 * len(SCHEMES)
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint]) -> None:
     command = ("allreduce", "--quick", "--into", tmp_path / "allreduce")
     run = invoke(*command, "--json")
     assert run.exit_code == 0, run.output
-    assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
-    assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
+    assert AllReduceNumbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
+    assert f"{len(done)} of {len(done)}: {done[-1].name}" in run.stderr
     monkeypatch.setattr("analysis.page.study.write_figures", skip_figures)
     second = invoke(*command)
     assert second.stdout == f"report: {tmp_path / 'allreduce' / 'report.html'}\n"
@@ -273,7 +266,9 @@ def test_refusals(
     assert not Path("runs/allreduce/report.html").exists()
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
+def test_ctrl_c_keeps_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint]
+) -> None:
     def interrupted(count: int, total: int, name: str) -> None:
         if count == 3:
             signal.raise_signal(signal.SIGINT)
@@ -282,7 +277,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         run_plan(SMALL, tmp_path, None, 1, interrupted)
     assert len(list((tmp_path / "points").glob("*.json"))) == 3
     run_plan(SMALL, tmp_path, None, 1, no_progress)
-    assert len(done) == 2 * len(points_of(SMALL)) - 3
+    assert len(done) == len(points_of(SMALL))
 
 
 def test_the_plans_are_what_docs_say() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hotline_allreduce.simulation.measure import AllReduceResult
@@ -13,16 +11,16 @@ from hotline_allreduce.study.memory import memories
 from hotline_allreduce.study.plan import (
     FULL,
     QUICK,
-    Plan,
+    AllReducePlan,
     breakdown_points,
     make_point,
     points_by_size,
     points_of,
 )
-from hotline_allreduce.study.point import AllReducePoint, task_of
+from hotline_allreduce.study.point import AllReducePoint
 from hotline_allreduce.study.schemes import SCHEMES, scheme_of
 
-TINY = Plan(
+TINY = AllReducePlan(
     workers=(2, 3), values=6_400, lengths=(640,), seeds=1, steps=5, jobs=(1,), shared_values=640, model=None
 )
 OCTETS = 14 + 20 + 8 + 10 + 4 * 64
@@ -127,9 +125,8 @@ def test_memory_is_that_of_the_compiled_programs() -> None:
 
 
 @pytest.mark.parametrize("plan", [QUICK, FULL], ids=["quick", "full"])
-def test_points_are_done_once_and_the_longest_first(plan: Plan) -> None:
+def test_points_are_done_once_and_the_longest_first(plan: AllReducePlan) -> None:
     points = points_of(plan)
     assert len({point.model_dump_json() for point in points}) == len(points)
     assert [point.cost for point in points] == sorted((point.cost for point in points), reverse=True)
-    files = {task_of(point, Path()).file for point in points}
-    assert len(files) == len(points)
+    assert len({point.name for point in points}) == len(points)

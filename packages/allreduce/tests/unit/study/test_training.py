@@ -16,8 +16,8 @@ from hotline_allreduce.study.point import make_network
 from hotline_allreduce.study.training import (
     ARMS,
     SMOOTHED_BINS,
-    Training,
-    TrainingResult,
+    AllReduceTraining,
+    AllReduceTrainingResult,
     restrict_to_hot_keys,
     train,
 )
@@ -28,12 +28,12 @@ SHAPE = Shape("clicks", 2_000, 60, 0.5, 40, 4)
 SYNCHRONOUS_ARMS = ("switchml", "switchml-checked", "atp", "psdense", "ring")
 
 
-def job(arm: str, **changes: object) -> Training:
-    found = Training(arm=arm, gbit=10.0, workers=3, servers=2, steps=8)
+def job(arm: str, **changes: object) -> AllReduceTraining:
+    found = AllReduceTraining(arm=arm, gbit=10.0, workers=3, servers=2, steps=8)
     return found.model_copy(update=changes)
 
 
-def trained(arm: str, **changes: object) -> TrainingResult:
+def trained(arm: str, **changes: object) -> AllReduceTrainingResult:
     return train(job(arm, **changes), make_network(10.0), IDEAL, SHAPE)
 
 
@@ -114,6 +114,6 @@ def test_a_course_is_in_the_order_of_ends() -> None:
 def test_a_loss_is_reached_when_the_mean_of_some_is_as_low() -> None:
     losses = [0.6, 0.1, *[0.5] * SMOOTHED_BINS, *[0.2] * SMOOTHED_BINS]
     numbers = [float(k + 1) for k in range(len(losses))]
-    of = TrainingResult.model_construct(loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses))
+    of = AllReduceTrainingResult.model_construct(loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses))
     assert of.ms_to_loss(0.2 + 1e-9) == len(losses) and of.ms_to_loss(0.19) is None
     assert of.last_loss == 0.2

@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.forwarding import Receiver
-from controller.tables import Group
-from foundation.designs.interface import Hosts
+from controller.forwarding import ReceiverRow
+from controller.tables import GroupRow
+from foundation.designs.interface import SwitchHosts
 from foundation.errors import HotlineError
 from hotline_allreduce.switchml import control
 from hotline_allreduce.switchml.design import DESIGN
-from hotline_allreduce.switchml.model.rules import MASK, Answer, SwitchModel
+from hotline_allreduce.switchml.model.rules import (
+    MASK,
+    SwitchAnswer,
+    SwitchMLSwitchModel,
+    SwitchMLWindowModel,
+)
 from hotline_allreduce.switchml.model.shortest import request
-from hotline_allreduce.switchml.model.window import WindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
 from packages.allreduce.tests.harness.switchml import SwitchUnderTest, arm_with
 from switch_harness.effort import examples
@@ -60,13 +64,13 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
     )
 
 
-def expected(answer: Answer | None, worker: int, workers: int) -> list[tuple[int, SwitchMLPacket]]:
+def expected(answer: SwitchAnswer | None, worker: int, workers: int) -> list[tuple[int, SwitchMLPacket]]:
     if answer is None:
         return []
     return [(each, answer.packet) for each in (range(workers) if answer.is_multicast else [worker])]
 
 
-def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
+def same_state(program: SwitchUnderTest, model: SwitchMLSwitchModel) -> None:
     entries = [model.sets[index % 2][index // 2] for index in range(2 * SLOTS)]
     bitmaps = [one.bitmap | two.bitmap << 32 for one, two in zip(*model.sets, strict=True)]
     assert program.cells("bitmaps.bitmaps", SLOTS) == bitmaps
@@ -82,7 +86,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
         assert program.cells("slot_timeout.since", 2 * SLOTS) == [entry.begun_us for entry in entries]
 
 
-def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) -> None:
+def hold(program: SwitchUnderTest, model: SwitchMLSwitchModel, taken: Sequence[Step]) -> None:
     """Check that program and model answer the same, and have the same state after each packet."""
     now = 0
     for step in taken:
@@ -101,7 +105,7 @@ def test_the_program_is_the_model(check: bool, slot_timeout_us: int, data: Any, 
     taken = data.draw(steps(workers))
     hold(
         SwitchUnderTest(workers, arm_with(check, slot_timeout_us)),
-        SwitchModel(workers, SLOTS, check, slot_timeout_us),
+        SwitchMLSwitchModel(workers, SLOTS, check, slot_timeout_us),
         taken,
     )
 
@@ -118,7 +122,7 @@ def rounds(workers: int, chunks: int) -> list[Step]:
 
 def test_the_interpreted_program_is_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
-    hold(SwitchUnderTest(3, description=described(DESIGN)), SwitchModel(3, SLOTS), rounds(3, 4))
+    hold(SwitchUnderTest(3, description=described(DESIGN)), SwitchMLSwitchModel(3, SLOTS), rounds(3, 4))
 
 
 # -- bytes, by hand
@@ -161,7 +165,7 @@ def test_packets_of_each_kind_byte_for_byte() -> None:
     assert program.send(0, REQUEST_OF_A) == []  # comes again, to an entry that is not full
     assert program.send(1, REQUEST_OF_B) == [(0, RESULTS[0]), (1, RESULTS[1])]  # the last: to all
     assert program.send(0, REQUEST_OF_A) == [(0, RESULTS[0])]  # comes again: to its sender
-    counted = program.pipeline.read_counter("HotlineIngress.next_step.packets", 0, 5)
+    counted = program.pipeline.cells.read_counter("HotlineIngress.next_step.packets", 0, 5)
     assert [cell.packets for cell in counted] == [1, 1, 1, 1, 0]
 
 
@@ -185,25 +189,25 @@ def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     )
     for wrong in (short, other_size, no_slot):
         assert program.send(0, wrong) == []
-    counted = program.pipeline.read_counter("HotlineIngress.drops", 0, 3)
+    counted = program.pipeline.cells.read_counter("HotlineIngress.drops", 0, 3)
     assert [cell.packets for cell in counted] == [1, 2, 0]
     assert program.cells("bitmaps.bitmaps", 4) == [0] * 4
 
 
 def test_jobs_have_separate_rows_and_groups() -> None:
-    rows = control.CONTROL.rows(Hosts(2, 1), [arm_with(), arm_with(check=True)], 0)
-    receivers = [row.receiver for row in rows if isinstance(row, Receiver)]
+    rows = control.CONTROL.rows(SwitchHosts(2, 1), [arm_with(), arm_with(check=True)], 0)
+    receivers = [row.receiver for row in rows if isinstance(row, ReceiverRow)]
     assert receivers == [1, 2, 3, 4]
-    groups = {row.group: row.replicas for row in rows if isinstance(row, Group)}
+    groups = {row.group: row.replicas for row in rows if isinstance(row, GroupRow)}
     assert groups == {1: ((1, 1), (2, 2)), 2: ((1, 3), (2, 4))}
     with pytest.raises(HotlineError, match="got 33"):
-        control.CONTROL.rows(Hosts(33, 1), [arm_with()], 0)
+        control.CONTROL.rows(SwitchHosts(33, 1), [arm_with()], 0)
 
 
 @pytest.mark.parametrize(("check", "total"), [(False, 1 << 10), (True, 1 << 2 | 1 << 10)])
 def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total: int) -> None:
     """The shortest schedule that the model finds: A0, B0, A1, late A0, B1."""
-    program, window = SwitchUnderTest(2, arm_with(check)), WindowModel(0, 3, 1)
+    program, window = SwitchUnderTest(2, arm_with(check)), SwitchMLWindowModel(0, 3, 1)
     a0, b0, a1, late, b1 = [
         program.take(worker, request(window, worker, chunk))
         for worker, chunk in ((0, 0), (1, 0), (0, 1), (0, 0), (1, 1))
@@ -229,6 +233,6 @@ BROKEN = {
 
 @pytest.mark.parametrize("where", BROKEN.values(), ids=list(BROKEN))
 def test_a_broken_program_is_not_the_model(where: tuple[str, str, tuple[str, str]]) -> None:
-    program, model = SwitchUnderTest(3, description=broken(DESIGN, *where)), SwitchModel(3, SLOTS)
+    program, model = SwitchUnderTest(3, description=broken(DESIGN, *where)), SwitchMLSwitchModel(3, SLOTS)
     with pytest.raises(AssertionError):
         hold(program, model, rounds(3, 4))

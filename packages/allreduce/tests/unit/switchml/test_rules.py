@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hotline_allreduce.switchml.model.rules import Answer, SwitchModel
+from hotline_allreduce.switchml.model.rules import SwitchAnswer, SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.model.shortest import CHUNKS, shortest_counterexamples
-from hotline_allreduce.switchml.model.window import WindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket
 
 
@@ -14,13 +13,13 @@ def packet(value: int, set_: int = 0, chunk: int = 0) -> SwitchMLPacket:
     return SwitchMLPacket(chunk, 0, set_, (value,) * VALUES)
 
 
-def value_of(answer: Answer | None) -> tuple[bool, int]:
+def value_of(answer: SwitchAnswer | None) -> tuple[bool, int]:
     assert answer is not None
     return answer.is_multicast, answer.packet.values[0]
 
 
 def test_a_slot_is_added_up_once_and_begins_anew() -> None:
-    switch = SwitchModel(3, 1)
+    switch = SwitchMLSwitchModel(3, 1)
     assert [switch.take(worker, packet(10**worker)) for worker in (0, 1, 1)] == [None] * 3
     assert value_of(switch.take(2, packet(100))) == (True, 111)
     assert value_of(switch.take(1, packet(10))) == (False, 111)
@@ -46,10 +45,10 @@ def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
 
     So A comes to the other set while it still waits for the result of packet 0, and its bit is cleared.
     """
-    switch = SwitchModel(2, 3)
-    windows = [WindowModel(0, total=4, window=3, batch=2) for _ in range(2)]
+    switch = SwitchMLSwitchModel(2, 3)
+    windows = [SwitchMLWindowModel(0, total=4, window=3, batch=2) for _ in range(2)]
 
-    def send(worker: int, number: int) -> Answer | None:
+    def send(worker: int, number: int) -> SwitchAnswer | None:
         slot, set_ = windows[worker].slot_and_set(number)
         return switch.take(worker, SwitchMLPacket(number, slot, set_))
 
@@ -72,7 +71,7 @@ def test_the_check_mends_them() -> None:
 
 
 def test_who_is_late_is_out_for_everybody() -> None:
-    switch = SwitchModel(3, 1, check=True, slot_timeout_us=100)
+    switch = SwitchMLSwitchModel(3, 1, check=True, slot_timeout_us=100)
     switch.take(0, packet(1), 0)
     switch.take(1, packet(10), 50)
     assert switch.take(0, packet(1), 99) is None
@@ -89,11 +88,11 @@ def test_who_is_late_is_out_for_everybody() -> None:
 
 def test_the_slot_timeout_needs_the_check() -> None:
     with pytest.raises(ValueError, match=r"slot_timeout_us \(5\) needs check"):
-        SwitchModel(2, 1, slot_timeout_us=5)
+        SwitchMLSwitchModel(2, 1, slot_timeout_us=5)
 
 
 def test_a_window_is_a_batch_that_moves_on() -> None:
-    window = WindowModel(first=5, total=CHUNKS, window=2, base=64)
+    window = SwitchMLWindowModel(first=5, total=CHUNKS, window=2, base=64)
     assert [window.slot_and_set(number) for number in range(3)] == [(65, 0), (64, 1), (65, 1)]
     assert not window.take(SwitchMLPacket(7, 64, 1))  # not sent yet
     assert window.take(SwitchMLPacket(5, 65, 0)) and not window.take(SwitchMLPacket(5, 65, 0))

@@ -1,4 +1,4 @@
-"""SwitchML under faults: real agents and the real program, simulated on 1,000 schedules (soak: 10,000)."""
+"""SwitchML under faults: real agents and the real program, simulated on 600 schedules (soak: 10,000)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hotline_allreduce.simulation.player import Verdict, play
+from hotline_allreduce.simulation.player import AllReduceVerdict, VerdictCounts, play, table_lines
 from hotline_allreduce.simulation.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import VerdictCounts, table_lines
 from hotline_allreduce.switchml.design import SwitchML
 from hotline_allreduce.switchml.model.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
 from hotline_allreduce.switchml.packet import VALUES
@@ -20,18 +19,18 @@ from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verd
 from tests.harness.faults import some_and_many
 
 SUBJECTS = (PUBLISHED, CHECKED)
-SCHEDULES, SOAKED = 1_000, 10_000
+SCHEDULES, SOAKED = 600, 10_000
 MAY_STALL = {"switch restarted", "worker killed"}
 """What no check can mend."""
 KEEPS_ORDER = {"duplication", "cable"}
 """Faults in which no frame overtakes another, and none is lost at random."""
 
 
-def may_be(fault: str, subject: Subject) -> set[Verdict]:
-    stalls = {Verdict.STALLED} if fault in MAY_STALL else set()
+def may_be(fault: str, subject: Subject) -> set[AllReduceVerdict]:
+    stalls = {AllReduceVerdict.STALLED} if fault in MAY_STALL else set()
     if subject is CHECKED or fault in KEEPS_ORDER | {"worker killed"}:
-        return {Verdict.EQUAL} | stalls
-    return {Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG}
+        return {AllReduceVerdict.EQUAL} | stalls
+    return {AllReduceVerdict.EQUAL, AllReduceVerdict.STALLED, AllReduceVerdict.WRONG}
 
 
 @pytest.mark.no_cover
@@ -47,9 +46,9 @@ def test_sums_are_equal_or_a_stall_is_reported(
 def test_faults_do_happen() -> None:
     """The published rules meet each outcome, and deaths and restarts stall some."""
     reordered = count_verdicts("late copies", PUBLISHED, 0, 60)
-    assert reordered.counts[Verdict.WRONG] and reordered.counts[Verdict.EQUAL]
+    assert reordered.counts[AllReduceVerdict.WRONG] and reordered.counts[AllReduceVerdict.EQUAL]
     for fault in MAY_STALL:
-        assert count_verdicts(fault, CHECKED, 0, 30).counts[Verdict.STALLED]
+        assert count_verdicts(fault, CHECKED, 0, 30).counts[AllReduceVerdict.STALLED]
 
 
 def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only() -> None:
@@ -60,8 +59,8 @@ def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only(
         chunks = -(-schedule.values // VALUES)
         is_short = schedule.is_float and schedule.window / 2 < chunks < schedule.window
         verdict = play(PUBLISHED, schedule).verdict
-        broken += verdict is not Verdict.EQUAL
-        assert verdict is Verdict.EQUAL or is_short, schedule
+        broken += verdict is not AllReduceVerdict.EQUAL
+        assert verdict is AllReduceVerdict.EQUAL or is_short, schedule
     assert broken
 
 
@@ -83,7 +82,7 @@ def test_with_a_timeout_a_chunk_completes_without_dead_workers() -> None:
     )
     assert all(one != other for one, other in zip(is_whole, is_partial, strict=True)) and any(is_partial)
     assert all(played.testbed.network.clients[w].incomplete for w in (0, 2))
-    assert play(CHECKED, schedule).verdict is Verdict.STALLED
+    assert play(CHECKED, schedule).verdict is AllReduceVerdict.STALLED
 
 
 def test_a_sum_is_judged_by_its_format() -> None:
@@ -98,7 +97,7 @@ def test_a_sum_is_judged_by_its_format() -> None:
 def test_a_stall_is_reported_when_the_slot_timeout_ends_and_not_at_the_next_event() -> None:
     """Its two workers wait for each other, and send again every second."""
     played = play(PUBLISHED, draw_all_reduces(RANGE, "loss", 3130))
-    assert played.verdict is Verdict.STALLED
+    assert played.verdict is AllReduceVerdict.STALLED
     for client in played.testbed.network.clients:
         me = client.state.header
         assert me.stalled and 0 <= me.stalled_at - me.last_arrival - me.stall_timeout < 10_000
@@ -106,7 +105,7 @@ def test_a_stall_is_reported_when_the_slot_timeout_ends_and_not_at_the_next_even
 
 def test_the_table_as_text_and_as_json() -> None:
     found = [VerdictCounts(fault, subject) for fault in ALL_REDUCE_FAULTS for subject in SUBJECTS]
-    found[0].counts[Verdict.WRONG] = 1_234
+    found[0].counts[AllReduceVerdict.WRONG] = 1_234
     head, rule, *rows = table_lines(found)
     assert head.count("|") == rule.count("|") == 8 and len(rows) == len(ALL_REDUCE_FAULTS)
     assert rows[0] == "| frames are lost | 0 | 0 | 1,234 | 0 | 0 | 0 |"

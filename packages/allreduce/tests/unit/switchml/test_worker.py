@@ -18,55 +18,58 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
-from hotline_allreduce.switchml.client import SwitchMLClient
-from hotline_allreduce.switchml.floats import MAX_FLOAT32, error_bound
-from hotline_allreduce.switchml.model.rules import SwitchModel
-from hotline_allreduce.switchml.model.window import WindowModel
+from hotline_allreduce.switchml.agents import AGENTS, SwitchMLClient
+from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
+from hotline_allreduce.switchml.worker import MAX_FLOAT32, error_bound
 from packages.allreduce.tests.harness.dense import integers, total
+from packages.allreduce.tests.harness.loop import FaultyLoop
+from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
 
 JOB, SIZE = 0, 300
 MS = 1_000_000
 
 
-class SwitchMLTestbed:
+Frame = tuple[int, SwitchMLPacket, bool]
+"""A worker, a packet, and whether it goes to the worker, and not to the switch."""
+
+
+class SwitchMLTestbed(FaultyLoop[Frame]):
     """Workers at a switch with the published rules, and a network that loses frames but keeps their order."""
 
     def __init__(
         self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
     ) -> None:
-        self.random, self.loss, self.now = Random(seed), loss, 0
-        self.switch = SwitchModel(workers, 64)
+        super().__init__(seed, loss=loss)
+        self.switch = SwitchMLSwitchModel(workers, 64)
         self.clients = [
-            SwitchMLClient(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
+            AGENTS.client(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
             for caller in [Caller(JOB, w + 1, 1) for w in range(workers)]
         ]
         self.sent: list[tuple[int, SwitchMLPacket]] = []
 
-    def settle(self) -> None:
-        while not all(client.idle for client in self.clients):
-            self.now += 5 * MS
-            for w, client in enumerate(self.clients):
-                client.wake(self.now)
-                while (out := client.transmit()) is not None:
-                    assert out[1] == 0
-                    self.sent.append((w, parse(bytes(out[0]))))
-                    self.deliver(w, self.sent[-1][1])
+    @property
+    def all_clients(self) -> Sequence[SwitchMLClient]:
+        return self.clients
 
-    def deliver(self, w: int, packet: SwitchMLPacket) -> None:
-        if self.random.random() < self.loss:
-            return
-        answer = self.switch.take(w, packet)
-        if answer is not None:
+    def emit(self, sender: int, datagram: bytes, peer: int) -> None:
+        assert peer == 0
+        self.sent.append((sender, parse(datagram)))
+        self.put((*self.sent[-1], False))
+
+    def arrive(self, message: Frame) -> None:
+        w, packet, is_answer = message
+        if is_answer:
+            self.clients[w].receive(packet.build(), self.now, self.now)
+        elif (answer := self.switch.take(w, packet)) is not None:
             for v in range(len(self.clients)) if answer.is_multicast else [w]:
-                if self.random.random() >= self.loss:
-                    self.clients[v].receive(answer.packet.build(), self.now, self.now)
+                self.put((v, answer.packet, True))
 
     def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        for client, vector in zip(self.clients, vectors, strict=True):
-            client.all_reduce(vector, len(vectors))
-        self.settle()
+        self.add_up(
+            (client, vector, len(vectors)) for client, vector in zip(self.clients, vectors, strict=True)
+        )
         return [client.result.copy() for client in self.clients]
 
 
@@ -85,18 +88,13 @@ def test_integers_add_up_exactly_at_every_worker(
             assert result.tolist() == total(vectors)
 
 
-floats = st.one_of(
-    st.floats(-(2.0**126), 2.0**126, width=32),
-    st.sampled_from([0.0, 1.0, -1.0, 1e-45, 2.0**-126, -(2.0**-100), 3.0e38 / 4, 1 - 2.0**-24]),
-)
+SPECIAL = [0.0, 1.0, -1.0, 1e-45, 2.0**-126, -(2.0**-100), 3.0e38 / 4, 1 - 2.0**-24]
 
 
 @settings(max_examples=examples(200))
-@given(vectors=st.integers(2, 5).flatmap(
-    lambda workers: st.lists(st.lists(floats, min_size=70, max_size=70), min_size=workers, max_size=workers)
-))  # fmt: skip
-def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> None:
-    workers, given_ = len(vectors), np.array(vectors, np.float32)
+@given(given_=float_vectors(70, 2.0**126, 270, SPECIAL))
+def test_floats_add_up_within_the_formats_bound(given_: NDArray[np.float32]) -> None:
+    workers = len(given_)
     results = SwitchMLTestbed(workers).all_reduce(list(given_))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, sizes = given_.astype(np.float64).sum(axis=0), np.abs(given_.astype(np.float64)).sum(axis=0)
@@ -141,7 +139,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(integers(random, n), 1)
-        model = WindowModel(first, -(-n // VALUES), window, base=3 * 64)
+        model = SwitchMLWindowModel(first, -(-n // VALUES), window, base=3 * 64)
         known: dict[int, SwitchMLPacket] = {}
         while not model.is_done:
             while (out := client.transmit()) is not None:

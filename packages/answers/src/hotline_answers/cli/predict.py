@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
-    from hotline_answers.prediction.compare import Prediction
+    from hotline_answers.prediction.compare import RunPrediction
     from hotline_answers.prediction.fit import Fit
-    from simulator.costs import Hosts
+    from simulator.costs import HostCosts
 
 _run_argument = click.argument("run", type=FOLDER)
 
@@ -90,7 +90,7 @@ def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json:
         _print(prediction)
 
 
-def _compare_with_simulation(run: Path, hosts_file: Path) -> Prediction:
+def _compare_with_simulation(run: Path, hosts_file: Path) -> RunPrediction:
     from experiment.progress import Reporter, RunConsole
     from hotline_answers.prediction.compare import predict as simulate_run
     from simulator.config import load_hosts
@@ -103,14 +103,14 @@ def _compare_with_simulation(run: Path, hosts_file: Path) -> Prediction:
         reporter.stop()
 
 
-def _compare_with_run(run: Path, other: Path) -> Prediction:
+def _compare_with_run(run: Path, other: Path) -> RunPrediction:
     from hotline_answers.prediction.compare import compare
     from hotline_answers.prediction.observed import read_observation
 
     return run_interruptibly(lambda: compare(read_observation(run), read_observation(other)))
 
 
-def _to_toml(hosts: Hosts) -> str:
+def _to_toml(hosts: HostCosts) -> str:
     costs = hosts.model_dump(mode="json", exclude_none=True)
     lines = [f"{name} = {_toml_value(value)}\n" for name, value in costs.items()]
     return "[hosts]\n" + "".join(lines)
@@ -158,7 +158,7 @@ def _format_percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:+.0f} %"
 
 
-def _print(prediction: Prediction) -> None:
+def _print(prediction: RunPrediction) -> None:
     rows = [
         [
             each.load,
@@ -193,7 +193,7 @@ def _holds_or_fails(holds: bool) -> str:
     return "holds" if holds else "fails"
 
 
-def _describe_verdict(prediction: Prediction) -> str:
+def _describe_verdict(prediction: RunPrediction) -> str:
     mean_results = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
     p99_results = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
     sign_results = [each.holds for each in prediction.differences]
@@ -204,7 +204,7 @@ def _describe_verdict(prediction: Prediction) -> str:
     )
 
 
-def _as_json(prediction: Prediction) -> dict[str, Sequence[dict[str, object]]]:
+def _as_json(prediction: RunPrediction) -> dict[str, Sequence[dict[str, object]]]:
     return {
         "latencies": [
             {**each._asdict(), "error": each.relative_error, "holds": each.holds}

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from experiment.bars import named_progress_bar
+from experiment.progress import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import PATH, into_option, one_line_errors, print_json, simulation_options
 
 if TYPE_CHECKING:
     from hotline_answers.sweeps.plan import Sweep
-    from hotline_answers.sweeps.spread import SweepResults
+    from hotline_answers.sweeps.point import SweepPoint
+    from simulator.study import Results
 
 
 @click.command()
@@ -41,19 +42,19 @@ def sweep(
     """
     from hotline_answers.sweeps.page import write_page
     from hotline_answers.sweeps.plan import points_of
-    from hotline_answers.sweeps.spread import simulate_points
+    from simulator.study import run_points
 
     with one_line_errors():
         selected_sweeps = _select_sweeps(names, config, vary)
         points = list(points_of(selected_sweeps))
         with named_progress_bar("simulating") as progress:
-            results = simulate_points(points, into, scheduler, processes, progress)
+            results = run_points(points, into, scheduler, processes, progress)
         page = run_interruptibly(lambda: write_page(selected_sweeps, results, into))
     if as_json:
         print_json(_as_json(selected_sweeps, results))
     else:
         click.echo(f"report: {page}")
-    _fail_if_updates_lost(results)
+    _fail_if_updates_lost(points, results)
 
 
 def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
@@ -81,20 +82,19 @@ def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | N
     return [vary(base, name, numbers)]
 
 
-def _as_json(selected_sweeps: Sequence[Sweep], results: SweepResults) -> dict[str, object]:
+def _as_json(selected_sweeps: Sequence[Sweep], results: Results) -> dict[str, object]:
     return {
         sweep.name: {
-            point.name: {"x": point.x, **results[sweep.name, point.name].model_dump(mode="json")}
-            for point in sweep.points
+            point.label: {"x": point.x, **results.of(point).model_dump(mode="json")} for point in sweep.points
         }
         for sweep in selected_sweeps
     }
 
 
-def _fail_if_updates_lost(results: SweepResults) -> None:
-    for (sweep, point), cached_result in results.items():
-        lost_updates, mismatched_keys = cached_result.result.lost, cached_result.result.mismatched_keys
-        if lost_updates or mismatched_keys:
+def _fail_if_updates_lost(points: Sequence[SweepPoint], results: Results) -> None:
+    for point in points:
+        result = results.of(point).result
+        if result.lost or result.mismatched_keys:
             raise click.ClickException(
-                f"{sweep} {point}: {lost_updates} updates were lost, at {mismatched_keys} keys"
+                f"{point.title}: {result.lost} updates were lost, at {result.mismatched_keys} keys"
             )

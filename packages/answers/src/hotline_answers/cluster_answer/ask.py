@@ -13,12 +13,22 @@ from foundation.errors import DataError
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
 from hotline_answers.cluster_answer.capacity import (
+    CalculationCheck,
     CapacityModel,
-    Check,
+    UplinkGain,
     next_size_to_check,
     smallest_sufficient_size,
+    uplink_gains,
 )
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, read_data
+from hotline_answers.cluster_answer.cluster import (
+    MAX_RPCS,
+    Cluster,
+    PartCheck,
+    config_for,
+    max_workers,
+    part_of,
+    read_data,
+)
 from hotline_answers.cluster_answer.hotset import (
     ReadLog,
     ScoredWorkload,
@@ -27,10 +37,8 @@ from hotline_answers.cluster_answer.hotset import (
     split_log,
     workload_for,
 )
-from hotline_answers.cluster_answer.part import MAX_RPCS, PartCheck, max_workers, part_of
 from hotline_answers.cluster_answer.sentences import headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
-from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
 from simulator.experiment import temporary_run
@@ -49,7 +57,7 @@ class ClusterAnswer(Strict):
     sizes: tuple[Size, ...]
     stops_at: int
     """Size beyond which a larger hot set adds less than 3 % to the capacity."""
-    checks: tuple[Check, ...]
+    checks: tuple[CalculationCheck, ...]
     """Comparisons of a size's calculated and simulated capacity, in order; if the last check has failed,
     calculated capacities are estimates."""
     part_check: PartCheck | None
@@ -142,8 +150,8 @@ def _count_packets(
 def _check_capacities(
     config: SimulationConfig, workload: ScoredWorkload, model: CapacityModel,
     counts_by_size: dict[int, PackingCounts], simulated_capacities: dict[int, float], reporter: Reporter,
-) -> tuple[list[Size], tuple[Check, ...]]:  # fmt: skip
-    checks = list[Check]()
+) -> tuple[list[Size], tuple[CalculationCheck, ...]]:  # fmt: skip
+    checks = list[CalculationCheck]()
 
     def sizes() -> list[Size]:
         return [
@@ -154,7 +162,7 @@ def _check_capacities(
     def simulate(top_k: int) -> None:
         calculated = model.capacity(counts_by_size[top_k])
         _, simulated_capacities[top_k] = capacities(config, workload, top_k, reporter)
-        checks.append(Check(top_k, calculated, simulated_capacities[top_k]))
+        checks.append(CalculationCheck(top_k, calculated, simulated_capacities[top_k]))
         model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
 
     def sufficient_top_k() -> int:

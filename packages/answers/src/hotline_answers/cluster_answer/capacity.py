@@ -3,7 +3,8 @@
 Workers, servers and the uplinks of racks are the stations of a closed loop. The CPU time of workers and
 servers is linear in a step's RPCs, packets and lanes, and the time of uplinks in RPCs and lanes. The p-norm
 of these times models that busy stations wait for each other. The result is multiplied by the ratio of
-simulated to calculated capacities, interpolated between the simulated sizes.
+simulated to calculated capacities, interpolated between the simulated sizes. The
+gain with oversubscribed uplinks is calculated from packet counts, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import HEADER_BYTES, KEYS, SHAPES, VALUES, Op
+from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import ArmResult, cores_of
+from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.cluster_answer.sizes import PackingCounts, Size
 from simulator.config import SimulationConfig
 from simulator.costs import costs_of, uplink_mbit
@@ -28,9 +31,10 @@ MAX_ERROR = 0.1
 _NORM = 8  # exponent of the p-norm; `test_answer_grid.py` compares it with simulations
 _MIN_PACKETS = 0.05
 """Minimum packets to servers, as a fraction of those without offload, to derive a packet's cost from."""
+_RATIOS = tuple(2.0**k for k in range(11))
 
 
-class Check(NamedTuple):
+class CalculationCheck(NamedTuple):
     top_k: int
     calculated: float  # capacity, steps/s
     simulated: float  # capacity, steps/s
@@ -151,3 +155,29 @@ def next_size_to_check(
     larger = sorted(size for size in unsimulated_sizes if size >= sufficient_top_k)
     smaller = sorted((size for size in unsimulated_sizes if size < sufficient_top_k), reverse=True)
     return next(iter([*larger, *smaller]), None)
+
+
+class UplinkGain(Strict):
+    oversubscription: float
+    baseline: float  # capacity in steps/s
+    offload: float  # capacity in steps/s
+
+    @property
+    def gain(self) -> float:
+        return self.offload / self.baseline
+
+
+def uplink_gains(
+    model: CapacityModel, baseline: PackingCounts, offload: PackingCounts, cluster: Cluster
+) -> tuple[UplinkGain, ...]:
+    """Return the capacities for oversubscriptions of 1 to 1,024 and the cluster's own; () without racks."""
+    if cluster.racks is None:
+        return ()
+    return tuple(
+        UplinkGain(
+            oversubscription=ratio,
+            baseline=model.capacity(baseline, uplink_factor=cluster.oversubscription / ratio),
+            offload=model.capacity(offload, uplink_factor=cluster.oversubscription / ratio),
+        )
+        for ratio in sorted({*_RATIOS, cluster.oversubscription})
+    )

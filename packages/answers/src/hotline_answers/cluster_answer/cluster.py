@@ -1,7 +1,11 @@
-"""The cluster that `hotline answer` asks about, and the configuration and trace of its simulation."""
+"""The cluster that `hotline answer` asks about, and the configuration and trace of its simulation.
+
+Of a large cluster a part is simulated: whole racks of workers, with their share of each server.
+"""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,19 +17,23 @@ from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
+from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
+from foundation.protocol.addressing import MAX_HOSTS
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig, SimulationError
-from simulator.costs import Hosts, Network
+from simulator.costs import HostCosts, Network
 from simulator.devices import DEVICES, Device, DeviceName, with_dedicated_cores
 
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
 _HALF_LOAD = 0.5
+MAX_RPCS = 90_000
+"""Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
 
 class Cluster(Strict):
@@ -45,7 +53,7 @@ class Cluster(Strict):
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Offered rate of all workers, steps/s; None means half of the lower of both arms' capacities."""
     top_k: int = Field(default=20_000, ge=1)
-    hosts: Hosts | None = None
+    hosts: HostCosts | None = None
     switch: DeviceName = "ideal"
     racks: int | None = Field(default=None, ge=1)
     """Racks of workers, whose switches only forward; None gives each worker a port of the switch. Servers
@@ -104,7 +112,10 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "samples_per_step": cluster.batch,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": _network(cluster, part),
-        "hosts": {**with_dedicated_cores(cluster.hosts or Hosts()).model_dump(), "server_share": part.share},
+        "hosts": {
+            **with_dedicated_cores(cluster.hosts or HostCosts()).model_dump(),
+            "server_share": part.share,
+        },
     }
     return config_of(SimulationConfig, values)
 
@@ -169,3 +180,33 @@ def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) ->
     with reporter.phase("data"):
         # All data goes to one worker; `workload_for` deals it to the workers of a configuration.
         return files.load(config.data, workers=1, options=config.read_options, note=note)
+
+
+class PartCheck(Strict):
+    workers: int
+    baseline: float  # capacity of the whole cluster, steps/s
+    offload: float
+    error: float
+    """Larger of the relative deviations of the answer's capacities from `baseline` and `offload`."""
+
+
+def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
+    """Return the maximum number of workers that send `max_rpcs` RPCs in a step and have routes."""
+    keys_per_server, lanes = keys_per_step / cluster.servers, DEVICES[cluster.switch].lanes
+    # Few keys: the probability that a server gets any. Many keys: full RPCs, and the last is half full.
+    rpcs = (
+        len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / lanes + 0.5)
+    )
+    # At least 2, so that half of them can be simulated, too.
+    return max(2, min(int(max_rpcs / rpcs), MAX_HOSTS - cluster.servers))
+
+
+def part_of(cluster: Cluster, limit: int) -> Part:
+    """Return the largest part of at most `limit` workers, which is less than one rack if racks are larger."""
+    if cluster.workers <= limit:
+        return whole_cluster(cluster)
+    if cluster.rack is None:
+        return Part(limit, None, limit / cluster.workers)
+    rack = min(cluster.rack, limit)
+    workers = limit // rack * rack
+    return Part(workers, rack, workers / cluster.workers)

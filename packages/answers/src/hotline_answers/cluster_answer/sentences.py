@@ -8,14 +8,12 @@ from analysis.wording import texts
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
-from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, Check
-from hotline_answers.cluster_answer.cluster import Cluster
+from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, CalculationCheck, UplinkGain
+from hotline_answers.cluster_answer.cluster import Cluster, PartCheck
 from hotline_answers.cluster_answer.hotset import ReadLog
-from hotline_answers.cluster_answer.part import PartCheck
 from hotline_answers.cluster_answer.sizes import Size
-from hotline_answers.cluster_answer.uplinks import UplinkGain
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.devices import DEVICES, Device
 
 _LIMITS: dict[tuple[Limit, ...], str] = {
@@ -54,7 +52,7 @@ def sentences(
     comparison: OffloadComparison,
     sizes: Sequence[Size],
     sufficient_size: Size,
-    checks: Sequence[Check],
+    checks: Sequence[CalculationCheck],
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
     ages: Staleness | None = None,
@@ -165,7 +163,7 @@ def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
         )
 
 
-def _checks(checks: Sequence[Check]) -> str:
+def _checks(checks: Sequence[CalculationCheck]) -> str:
     source = "Capacities of sizes that were not simulated are calculated from counts of packets"
     if not checks:
         return f"{source}; no other size was simulated to check them."
@@ -262,10 +260,10 @@ def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     return f"{part_text}; checked: {check_text} {error_text}. Latencies are not given."
 
 
-def _costs(hosts: Hosts | None) -> str:
+def _costs(hosts: HostCosts | None) -> str:
     if hosts is not None:
         return "Costs of workers and servers are those of --hosts."
-    defaults = Hosts()
+    defaults = HostCosts()
     serve_us, lane_ns, send_us = defaults.serve_ns / 1000, defaults.lane_ns, defaults.send_ns / 1000
     return (
         f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "

@@ -12,7 +12,7 @@ from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.dedicated_switch.similar_run import config_like, read_real_record
 from simulator.experiment import temporary_run
 
@@ -52,12 +52,12 @@ class DifferencePrediction(NamedTuple):
         return self.measured * self.predicted > 0
 
 
-class Prediction(NamedTuple):
+class RunPrediction(NamedTuple):
     latencies: tuple[LatencyPrediction, ...]
     differences: tuple[DifferencePrediction, ...]
 
 
-def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
+def predict(run: Path, hosts: HostCosts, reporter: Reporter) -> RunPrediction:
     record, measured = read_real_record(run), read_observation(run)
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:
@@ -69,14 +69,14 @@ def rounds_of(record: RunRecord) -> int:
     return 1 + max(block.round for block in record.blocks)
 
 
-def compare(measured: Observation, predicted: Observation) -> Prediction:
+def compare(measured: Observation, predicted: Observation) -> RunPrediction:
     common_cells = [cell for cell in measured.cells if cell in predicted.cells]
     latencies = (
         LatencyPrediction(*cell, metric, measured.cells[cell][metric], predicted.cells[cell][metric])
         for cell in common_cells
         for metric in LATENCIES
     )
-    return Prediction(tuple(latencies), tuple(_differences(common_cells, measured, predicted)))
+    return RunPrediction(tuple(latencies), tuple(_differences(common_cells, measured, predicted)))
 
 
 def _differences(

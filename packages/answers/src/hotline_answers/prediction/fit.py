@@ -12,9 +12,8 @@ from scipy.optimize import least_squares
 
 from analysis.record import AnalysisError
 from experiment.phases.workload import generate_trace, read_data
-from foundation.designs.arms import renamed_arm_message
 from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
-from simulator.costs import Hosts
+from simulator.costs import HostCosts
 from simulator.dedicated_switch.similar_run import config_like, read_real_record, shared_cores
 from simulator.experiment import quiet_reporter, temporary_run
 
@@ -41,7 +40,7 @@ RANGES: Mapping[str, CostRange] = {
     "noise_every_us": CostRange(500, 20_000, 500_000),
     "noise_us": CostRange(5, 1_000, 10_000),
 }
-"""Field of `simulator.costs.Hosts` -> range in which it is fitted."""
+"""Field of `simulator.costs.HostCosts` -> range in which it is fitted."""
 WEIGHTS = {
     "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.7, "push_p99": 0.7,
     "worker_cpu": 1.0, "ps_cpu": 1.0,
@@ -57,7 +56,7 @@ _SHORT_RUN = {
 
 
 class Fit(NamedTuple):
-    hosts: Hosts
+    hosts: HostCosts
     unexplained: Mapping[str, float]
     """CPU time of all workers, or all servers, that is not for operations, µs a second."""
     cells: Mapping[LoadAndArm, Mapping[str, tuple[float, float]]]  # (measured, simulated)
@@ -114,12 +113,10 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     measured_run = read_observation(run)
     target_cells = {(load, arm): values for (load, arm), values in measured_run.cells.items() if arm in arms}
     if {arm for _, arm in target_cells} != set(arms):
-        raise AnalysisError(
-            renamed_arm_message(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}"
-        )
+        raise AnalysisError(f"{run}: has not measured all of the arms {', '.join(arms)}")
     target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
-    base_hosts = Hosts.model_validate({**shared_cores(record), "measured": run})
+    base_hosts = HostCosts.model_validate({**shared_cores(record), "measured": run})
     config, reporter = config_like(record, base_hosts, arms, **_SHORT_RUN), quiet_reporter()
     trace = read_data(config, reporter) or generate_trace(config, lambda done: None)
     low, start, high = (
@@ -127,7 +124,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     )
     evaluations = 0
 
-    def observe_with(hosts: Hosts) -> Observation:
+    def observe_with(hosts: HostCosts) -> Observation:
         trial_config = config.model_copy(update={"hosts": hosts})
         with temporary_run(trial_config, trace, reporter) as simulated:
             return observe(simulated.record, simulated.summary)
@@ -157,7 +154,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
     return Fit(hosts, target.unexplained(best_observation), target.pairs(best_observation), capacities)
 
 
-def with_costs(base_hosts: Hosts, names: Sequence[str], log_costs: NDArray[np.float64]) -> Hosts:
+def with_costs(base_hosts: HostCosts, names: Sequence[str], log_costs: NDArray[np.float64]) -> HostCosts:
     values = {name: float(value) for name, value in zip(names, np.exp(log_costs), strict=True)}
     fitted = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
-    return Hosts.model_validate({**base_hosts.model_dump(), **fitted})
+    return HostCosts.model_validate({**base_hosts.model_dump(), **fitted})

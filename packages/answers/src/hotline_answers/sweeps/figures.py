@@ -10,8 +10,8 @@ from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, co
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import arms_in_order
 from hotline_answers.sweeps.plan import Sweep
-from hotline_answers.sweeps.point import CachedPoint, SweptArm
-from hotline_answers.sweeps.spread import SweepResults
+from hotline_answers.sweeps.point import SweptArm, SweptRun
+from simulator.study import Results
 
 Metric = Callable[[SweptArm], float | None]
 METRICS: dict[str, Metric] = {
@@ -27,9 +27,9 @@ _BLACK, _DOTTED = "#000000", 2  # colour, and number of the dash pattern, of an 
 _LOOP_COLOUR, _RUN_COLOUR = 7, 0  # numbers of colours of series that are not arms
 
 
-def figures_of(sweeps: Sequence[Sweep], results: SweepResults) -> Iterator[Figure]:
+def figures_of(sweeps: Sequence[Sweep], results: Results) -> Iterator[Figure]:
     for sweep in sweeps:
-        points = [results[sweep.name, point.name] for point in sweep.points]
+        points = [results.of(point) for point in sweep.points]
         yield overview(sweep, points)
         if sweep.name == "clusters":  # S1 to S6 of docs/simulator.md
             yield utilisation(sweep, points)
@@ -42,7 +42,7 @@ def figures_of(sweeps: Sequence[Sweep], results: SweepResults) -> Iterator[Figur
             yield drops(sweep, points)
 
 
-def _series_of_arms(sweep: Sweep, points: Sequence[CachedPoint], metric: Metric) -> list[Series]:
+def _series_of_arms(sweep: Sweep, points: Sequence[SweptRun], metric: Metric) -> list[Series]:
     x = _x_values(sweep)
     return [
         Series(arm, x, _values(points, arm, metric), colour_of(arm, number), dash=number % 2)
@@ -54,16 +54,16 @@ def _x_values(sweep: Sweep) -> Values:
     return np.array([point.x for point in sweep.points], dtype=np.float64)
 
 
-def _values(points: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
-    values = [metric(cached_point.result.arms[arm]) for cached_point in points]
+def _values(points: Sequence[SweptRun], arm: str, metric: Metric) -> Values:
+    values = [metric(run.result.arms[arm]) for run in points]
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _arm_names(points: Sequence[CachedPoint]) -> list[str]:
+def _arm_names(points: Sequence[SweptRun]) -> list[str]:
     return [arm.name for arm in arms_in_order(set.intersection(*(set(each.result.arms) for each in points)))]
 
 
-def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def overview(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     return Figure(
         f"sweep-{sweep.name}",
         sweep.title,
@@ -74,7 +74,7 @@ def overview(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def training(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     """Plot Pan et al. Fig. 1: training time against n workers; ideally 16/n of the time of 16 workers."""
     x = _x_values(sweep)
     base_index = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
@@ -98,7 +98,7 @@ def training(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def communication(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def communication(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     return Figure(
         "fig-01-share",
         "Communication's share of training time",
@@ -109,7 +109,7 @@ def communication(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def utilisation(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def utilisation(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     panels: dict[str, Metric] = {
         "workers": lambda arm: arm.simulated.workers_busy,
         "servers": lambda arm: arm.simulated.servers_busy,
@@ -125,7 +125,7 @@ def utilisation(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def callers(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def callers(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     """Plot Pan et al. Fig. 7b: unique workers that call a server within 1,000 µs."""
     panels: dict[str, Metric] = {"p50": lambda arm: arm.callers_p50, "p99": lambda arm: arm.callers_p99}
     return Figure(
@@ -138,7 +138,7 @@ def callers(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def drops(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def drops(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     def share(arm: SweptArm) -> float:
         return arm.simulated.dropped / max(arm.simulated.frames, 1)
 
@@ -152,10 +152,10 @@ def drops(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
     )
 
 
-def cost(sweep: Sweep, points: Sequence[CachedPoint]) -> Figure:
+def cost(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
     x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
-    loop_us = np.array([1e6 * cached_point.cost.loop_s / cached_point.result.rpcs for cached_point in points])
-    run_us = np.array([1e6 * cached_point.cost.real_s / cached_point.result.rpcs for cached_point in points])
+    loop_us = np.array([1e6 * run.cost.loop_s / run.result.rpcs for run in points])
+    run_us = np.array([1e6 * run.cost.real_s / run.result.rpcs for run in points])
     return Figure(
         "cost",
         "Real time to simulate an RPC of S1 to S6",

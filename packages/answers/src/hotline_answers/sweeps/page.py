@@ -3,17 +3,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.figures.files import write_figures
-from analysis.page.build import Page, build
-from analysis.page.plots import plot
-from analysis.wording import Row, Table, plain
+from analysis.page.build import Page
+from analysis.page.study import write_report
+from analysis.wording import ReportTable, Row, plain
 from foundation.designs.arms import arms_in_answer, measured_arms, reference_of
 from foundation.designs.interface import Arm
-from foundation.logs.parts import write_text
 from hotline_answers.sweeps.figures import figures_of
 from hotline_answers.sweeps.plan import Sweep
-from hotline_answers.sweeps.point import CachedPoint, SweptArm
-from hotline_answers.sweeps.spread import SweepResults
+from hotline_answers.sweeps.point import SweptArm, SweptRun
+from simulator.study import Results
 
 _HOW_TO_READ = (
     "The same P4 program and agents as in a real run, on a virtual clock, with cables, cores and CPU times "
@@ -22,35 +20,25 @@ _HOW_TO_READ = (
 )
 
 
-def write_page(sweeps: Sequence[Sweep], results: SweepResults, folder: Path) -> Path:
-    figures = list(figures_of(sweeps, results))
-    figures_folder = folder / "figures"
-    figures_folder.mkdir(parents=True, exist_ok=True)
-    write_figures(figures, figures_folder)
-    tables = [(sweep.title, [table(sweep, results)]) for sweep in sweeps]
+def write_page(sweeps: Sequence[Sweep], results: Results, folder: Path) -> Path:
     page = Page(
         title="Simulated sweeps",
-        plots=[plot(figure) for figure in figures],
-        tables=tables,
+        tables=[(sweep.title, [table(sweep, results)]) for sweep in sweeps],
         how_to_read=_HOW_TO_READ,
     )
-    report = folder / "report.html"
-    write_text(report, build(page))
-    return report
+    return write_report(page, list(figures_of(sweeps, results)), folder)
 
 
-def table(sweep: Sweep, results: SweepResults) -> Table:
-    points = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    base_arm = reference_of(name for cached_point in points.values() for name in cached_point.result.arms)
+def table(sweep: Sweep, results: Results) -> ReportTable:
+    points = {point.label: results.of(point) for point in sweep.points}
+    base_arm = reference_of(name for run in points.values() for name in run.result.arms)
     other_arms = [
         arm for arm in measured_arms(base_arm.design) if arm.reference is not None and not arm.is_repetition
     ]
-    rows: list[Row] = [
-        _row_of_point(name, cached_point, base_arm.name, other_arms) for name, cached_point in points.items()
-    ]
+    rows: list[Row] = [_row_of_point(name, run, base_arm.name, other_arms) for name, run in points.items()]
     changes = [f"{label}: {arm.name}" for label, arm in _change_columns(other_arms)]
     head = (sweep.axis, f"steps/s: {base_arm.name}", *changes, "RPCs", "lanes")
-    return Table(f"{sweep.title}: against {base_arm.name}", head, rows)
+    return ReportTable(f"{sweep.title}: against {base_arm.name}", head, rows)
 
 
 _CHANGE_METRICS = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
@@ -62,8 +50,8 @@ def _change_columns(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
         yield from ((label, arm) for arm in arms if metric == "capacity" or arm in arms_in_answer(arm.design))
 
 
-def _row_of_point(name: str, cached_point: CachedPoint, base_name: str, other_arms: Sequence[Arm]) -> Row:
-    arms = cached_point.result.arms
+def _row_of_point(name: str, run: SweptRun, base_name: str, other_arms: Sequence[Arm]) -> Row:
+    arms = run.result.arms
     return (
         name,
         plain(f"{arms[base_name].capacity:,.0f}"),
@@ -71,8 +59,8 @@ def _row_of_point(name: str, cached_point: CachedPoint, base_name: str, other_ar
             plain(change(arms.get(arm.name), arms[base_name], _CHANGE_METRICS[label]))
             for label, arm in _change_columns(other_arms)
         ),
-        plain(f"{cached_point.result.rpcs:,}"),
-        plain(f"{cached_point.result.sent:,} sent, {cached_point.result.lost:,} lost"),
+        plain(f"{run.result.rpcs:,}"),
+        plain(f"{run.result.sent:,} sent, {run.result.lost:,} lost"),
     )
 
 

@@ -5,17 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiment.config import config_of
+from hotline_answers.sweeps.point import SweepPoint
 from simulator.config import SimulationConfig, SimulationError
 
 Changes = Mapping[str, Any]  # settings by their dotted names
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    sweep: str
-    name: str
-    x: float
-    config: SimulationConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +16,7 @@ class Sweep:
     name: str
     title: str
     axis: str
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
 
 
 TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
@@ -65,7 +58,10 @@ def _make_sweep(
     changes: Callable[[float], Changes],
     base: SimulationConfig = _BASE,
 ) -> Sweep:
-    points = (Point(name, f"{value:.12g}", value, with_changes(base, changes(value))) for value in values)
+    points = (
+        SweepPoint(sweep=name, label=f"{value:.12g}", x=value, config=with_changes(base, changes(value)))
+        for value in values
+    )
     return Sweep(name, title, axis, tuple(points))
 
 
@@ -83,9 +79,12 @@ def with_changes(base: SimulationConfig, changes: Changes) -> SimulationConfig:
 def _clusters_sweep() -> Sweep:
     name = "clusters"
     points = (
-        Point(name, f"S{k}", workers, with_changes(_BASE, {"workers": workers, "servers": servers}))
+        SweepPoint(
+            sweep=name, label=f"S{k}", x=workers,
+            config=with_changes(_BASE, {"workers": workers, "servers": servers}),
+        )
         for k, (workers, servers) in enumerate(TABLE_2, start=1)
-    )
+    )  # fmt: skip
     return Sweep(name, "Pan et al. Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))
 
 
@@ -129,7 +128,7 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
 _NAMES = ("clusters", *_PLANS)
 
 
-def points_of(chosen_sweeps: Sequence[Sweep]) -> Iterator[Point]:
+def points_of(chosen_sweeps: Sequence[Sweep]) -> Iterator[SweepPoint]:
     """Yield all points, the longest first, so that processes end at about the same time."""
     points = [point for sweep in chosen_sweeps for point in sweep.points]
     yield from sorted(points, key=lambda point: -point.config.workers)

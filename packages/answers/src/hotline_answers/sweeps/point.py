@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,12 @@ from analysis.figures.distribution import Distribution
 from analysis.figures.source import source_of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
-from foundation.checkout import ROOT
+from foundation.designs.interface import Design
 from foundation.designs.registry import design as find_design
-from foundation.import_graph import digest_of
 from foundation.settings import Strict
 from simulator.config import SimulationConfig
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
-from simulator.task_cache import CachedResult
+from simulator.study import StudyPoint, scratch_folder
 
 
 class SweptArm(Strict):
@@ -39,7 +37,7 @@ class SweptArm(Strict):
     simulated: SimulatedArm
 
 
-class PointResult(Strict):
+class SweepPointResult(Strict):
     arms: dict[str, SweptArm]
     sent: int  # lanes of pushes
     lost: int  # lanes
@@ -54,44 +52,49 @@ class PointCost(Strict):
     loop_s: float  # time in the compiled event loop
 
 
-class CachedPoint(CachedResult):
-    result: PointResult
+class SweptRun(Strict):
+    result: SweepPointResult
     cost: PointCost
 
 
-def fingerprint(config: SimulationConfig) -> str:
-    """Return a digest of design, settings, program and code: points with equal digests have equal results."""
-    settings = config.model_dump_json(exclude={"runs"})
-    return hashlib.sha256(f"{digest(config.design)} {settings}".encode()).hexdigest()[:16]
+class SweepPoint(StudyPoint):
+    result_class = SweptRun
+    sweep: str
+    label: str
+    x: float
+    config: SimulationConfig
+
+    @property
+    def name(self) -> str:
+        return f"{self.sweep}/{self.label}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.sweep} {self.label}"
+
+    @property
+    def design(self) -> Design:
+        return find_design(self.config.design)
+
+    def settings_json(self) -> str:
+        return self.model_dump_json(exclude={"config": {"runs"}})
+
+    def run(self) -> SweptRun:
+        with temporary_run(self.config, None, quiet_reporter(), scratch_folder()) as run:
+            simulation = run.record.simulation
+            assert simulation is not None
+            return SweptRun(
+                result=summarize_run(run),
+                cost=PointCost(real_s=simulation.real_s, loop_s=simulation.loop_s),
+            )
 
 
-def digest(design: str, root: Path = ROOT) -> str:
-    """Return a digest of the compiled program, and of all modules that the simulation of a design imports."""
-    chosen_design = find_design(design)
-    program = root / chosen_design.program.relative_to(ROOT)
-    return digest_of(program, (__name__, *chosen_design.modules), root)
-
-
-def simulate_point(config_json: str, scratch: str | None = None) -> str:
-    """Simulate a configuration (JSON), with logs below `scratch`; return a `CachedPoint` as JSON."""
-    config = SimulationConfig.model_validate_json(config_json)
-    with temporary_run(config, None, quiet_reporter(), scratch) as run:
-        simulation = run.record.simulation
-        assert simulation is not None
-        point = CachedPoint(
-            fingerprint=fingerprint(config),
-            result=summarize_run(run),
-            cost=PointCost(real_s=simulation.real_s, loop_s=simulation.loop_s),
-        )
-    return point.model_dump_json(indent=2)
-
-
-def summarize_run(run: TemporaryRun) -> PointResult:
+def summarize_run(run: TemporaryRun) -> SweepPointResult:
     folder, record, summary = run
     assert record.simulation is not None
     push_p99s = _closed_push_p99(folder)
     callers = concurrency_of(source_of_run(folder))
-    return PointResult(
+    return SweepPointResult(
         arms={
             arm: _swept_arm(arm, record, summary, push_p99s[arm], callers[(arm,)])
             for arm in record.simulation.arms

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.text import pluralize
 from hotline.cli.common import FILE, json_option, one_line_errors, print_json

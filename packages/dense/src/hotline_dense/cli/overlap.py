@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
@@ -23,9 +23,9 @@ from hotline.cli.common import (
 from hotline_dense.cli.whatif import models_argument, step_ms_option
 
 if TYPE_CHECKING:
-    from hotline_dense.alpha_beta import AlphaBetaModel, Schedule
+    from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule
     from hotline_dense.answers import StepTimes
-    from hotline_dense.catalogue import Model
+    from hotline_dense.catalogue import DenseModel
     from hotline_dense.gaps import Gap
     from hotline_dense.packets import ModelComparison
 
@@ -112,10 +112,10 @@ def overlap(
         if not tensors:
             loaded_models = [replace(model, layers=model.layers.by_module()) for model in loaded_models]
 
-        def make_schedules(model: Model) -> list[Schedule]:
+        def make_schedules(model: DenseModel) -> list[GradientSchedule]:
             return [SCHEDULERS[name](model.layers, network) for name in scheduler_names or _SCHEDULERS]
 
-        def compare_packets(model: Model) -> list[ModelComparison]:
+        def compare_packets(model: DenseModel) -> list[ModelComparison]:
             return compare_with_model(model, network, schedules[model.name])
 
         names = [model.name for model in loaded_models]
@@ -162,7 +162,7 @@ def _format_speedup(times: StepTimes, name: str, baseline: str) -> str:
     return f"{times.speedup(name, baseline):.2f} ({times.buffers[name]}, {times.at_once[name]})"
 
 
-def _map_models(label: str, models: list[Model], compute: Callable[[Model], T]) -> list[T]:
+def _map_models(label: str, models: list[DenseModel], compute: Callable[[DenseModel], T]) -> list[T]:
     with progress_bar(label) as progress:
         results = []
         for done, model in enumerate(models):
@@ -171,7 +171,7 @@ def _map_models(label: str, models: list[Model], compute: Callable[[Model], T]) 
         return results
 
 
-def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:
+def _print_comparison(model: DenseModel, comparisons: list[ModelComparison]) -> None:
     click.echo(f"\n{model.label}: ms from the start of backward until all gradients are reduced")
     rows = [
         [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from experiment.bars import progress_bar
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
@@ -20,9 +20,9 @@ from hotline.cli.common import (
 
 if TYPE_CHECKING:
     from hotline_dense.answers import Requirements
-    from hotline_dense.catalogue import Model
+    from hotline_dense.catalogue import DenseModel
     from hotline_dense.fusion import Fusion
-    from hotline_dense.network import Network
+    from hotline_dense.network import DenseNetwork
     from hotline_dense.packets import FormulaComparison
     from hotline_dense.whatif import ModelRow
 
@@ -170,9 +170,9 @@ def whatif(
 
 def _make_network(
     aggregation: str, servers: int | None, utilisation: str, settings: Mapping[str, object]
-) -> Network:
+) -> DenseNetwork:
     from hotline_dense import DenseError
-    from hotline_dense.network import Network, read_utilisation
+    from hotline_dense.network import DenseNetwork, read_utilisation
 
     try:
         link_share: object = float(utilisation)
@@ -182,7 +182,7 @@ def _make_network(
         raise DenseError(f"--utilisation {utilisation}: expected a share above 0 and up to 1, or a file")
     if servers is not None and aggregation != "servers":
         raise DenseError(f"--servers {servers}: expected --aggregation servers, got {aggregation}")
-    return Network.model_validate(
+    return DenseNetwork.model_validate(
         {**settings, "aggregation": aggregation, "servers": servers, "utilisation": link_share}
     )
 
@@ -245,7 +245,9 @@ def _print(requirements: list[Requirements]) -> None:
             )
 
 
-def _compare_packets(models: list[Model], network: Network, fusion: Fusion) -> list[FormulaComparison]:
+def _compare_packets(
+    models: list[DenseModel], network: DenseNetwork, fusion: Fusion
+) -> list[FormulaComparison]:
     from hotline_dense.packets import compare_with_formula
 
     with progress_bar("rings") as progress:

@@ -36,7 +36,7 @@ _NO_RESULT = "the measurement is incomplete, and no result was written"
 def main(output: Path, rounds: int, max_connections: int) -> int:
     """Measure the delay of empty RPCs against the number of connections."""
     # Imported late: the imports take seconds and need Mininet, and signals must be handled before them.
-    from experiment.bars import progress_bar
+    from experiment.progress import progress_bar
     from foundation.protocol.addressing import switch_interfaces
     from hotline_paper.connections.experiment import run
     from hotline_paper.connections.settings import CONNECTIONS

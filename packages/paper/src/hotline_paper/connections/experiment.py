@@ -11,16 +11,16 @@ from pathlib import Path
 import polars as pl
 
 from controller.controller import Controller
-from controller.tables import InitialRow, Job, Worker
+from controller.tables import InitialRow, JobRow, WorkerRow
 from experiment.config import EPOCH, Config
 from experiment.designs import initial_rows
 from experiment.errors import AgentFailed
 from foundation.designs.hotset import BASELINE, settings_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
-from hotline_paper.connections.settings import RPCS, Setting, settings
+from hotline_paper.connections.settings import RPCS, ConnectionSetting, settings
 from topologies.agents import Agent, namespace_command
-from topologies.network import Network, network
+from topologies.network import RunningNetwork, network
 from topologies.placement import Placement, cpu_of, place
 
 _WARM_UP_RPCS = 64
@@ -60,7 +60,7 @@ async def run(
                 for setting in shuffled_settings:
                     # All measurements use the same job number, so only the job's settings differ.
                     arm = settings_of(setting.arm)
-                    await controller.install(Job(BASELINE.job, arm.aggregates, arm.proxies))
+                    await controller.install(JobRow(BASELINE.job, arm.aggregates, arm.proxies))
                     try:
                         measurements.append(await _measure(round_number, setting, client, server))
                     except AgentFailed as error:
@@ -69,7 +69,9 @@ async def run(
     return pl.DataFrame([asdict(each) for each in measurements])
 
 
-async def _measure(round_number: int, setting: Setting, client: Agent, server: Agent) -> Measurement:
+async def _measure(
+    round_number: int, setting: ConnectionSetting, client: Agent, server: Agent
+) -> Measurement:
     await server.call({"cmd": "listen", "way": setting.way, "peers": list(_peers(setting))})
     command = {"cmd": "measure", "callers": setting.callers, "seed": round_number}
     # Warm up the server's loop and sockets.
@@ -88,7 +90,7 @@ async def _measure(round_number: int, setting: Setting, client: Agent, server: A
     )
 
 
-def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
+def _peers(setting: ConnectionSetting) -> Iterator[tuple[str, int]]:
     # A switch that is a proxy forwards the RPCs of all callers with the service's address as their source.
     if settings_of(setting.arm).proxies:
         yield addressing.service(1).address, HOTLINE_PORT
@@ -99,7 +101,7 @@ def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
 
 @asynccontextmanager
 async def _agents(
-    net: Network, placement: Placement, callers: int, log_dir: Path
+    net: RunningNetwork, placement: Placement, callers: int, log_dir: Path
 ) -> AsyncIterator[tuple[Agent, Agent]]:
     common_settings = {"job": BASELINE.job, "epoch": EPOCH}
     server_config = {
@@ -134,10 +136,10 @@ async def _agents(
 
 def _table_entries(config: Config, callers: int) -> Iterator[InitialRow]:
     # The worker's host has all callers, each at a port.
-    yield from (row for row in initial_rows(config, [BASELINE]) if not isinstance(row, Worker))
+    yield from (row for row in initial_rows(config, [BASELINE]) if not isinstance(row, WorkerRow))
     worker = addressing.worker(1)
     for caller in range(callers):
-        yield Worker(
+        yield WorkerRow(
             job=BASELINE.job,
             worker=caller + 1,
             epoch=EPOCH,

@@ -19,7 +19,7 @@ ARMS = tuple(arm for arm in measured_arms(HOTSET) if not arm.is_repetition)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ConnectionSetting:
     way: str
     connections: int
     """Number of callers, each with its own connection unless the switch is a proxy."""
@@ -33,9 +33,9 @@ class Setting:
         return self.connections if self.active else min(ACTIVE_CALLERS, self.connections)
 
 
-def settings(connections: Sequence[int]) -> list[Setting]:
+def settings(connections: Sequence[int]) -> list[ConnectionSetting]:
     return [
         each
-        for each in starmap(Setting, product(WAYS, connections, (True, False), ARMS))
+        for each in starmap(ConnectionSetting, product(WAYS, connections, (True, False), ARMS))
         if each.active or (each.connections > ACTIVE_CALLERS and not each.arm.settings.aggregates)
     ]

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from foundation.compiled import entry_point
-from hosts.hotset.ps.state import Server, needs_room
+from hosts.hotset.ps.state import HotsetServer, needs_room
 from hosts.ps.serve import Sources, answer_burst
 from hosts.ps.service import Service
 from hosts.udp import BURST, Udp
@@ -56,7 +56,7 @@ def has_input(wait_set: WaitSet) -> bool:
 
 
 @entry_point
-def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
+def scan(server: HotsetServer, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     sockets = len(wait_set.poll_fds) - 1
@@ -73,7 +73,7 @@ def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
 
 
 @entry_point
-def poll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
+def poll(server: HotsetServer, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     sockets = len(wait_set.poll_fds) - 1
@@ -89,7 +89,7 @@ def poll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
 
 
 @entry_point
-def epoll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
+def epoll(server: HotsetServer, service: Service, udp: Udp, wait_set: WaitSet) -> int:
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     events, state = wait_set.sources.events, wait_set.sources.state
@@ -104,5 +104,5 @@ def epoll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
                 return NEEDS_ROOM
 
 
-Loop = Callable[[Server, Service, Udp, WaitSet], int]
+Loop = Callable[[HotsetServer, Service, Udp, WaitSet], int]
 LOOPS: dict[str, Loop] = {"scan": scan, "poll": poll, "epoll": epoll, "shared": epoll}

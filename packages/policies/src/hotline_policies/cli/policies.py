@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,14 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
 )
 @click.option("--only", metavar="NAME,...", help="Compare only these policies, for example top-k,lru.")
 @click.option(
+    "--rule",
+    "rules",
+    metavar="NAME",
+    multiple=True,
+    help="Also score this rule of live hot sets, as a run and `hotline follow` use it: an installed rule's "
+    "name, module:ATTRIBUTE, or the dotted name of a module with a RULE. May be repeated.",
+)
+@click.option(
     "--train-share",
     type=Number(0, 1, min_open=True, max_open=True),
     default=TRAIN_SHARE,
@@ -92,8 +101,8 @@ _positive_option = partial(click.option, type=Number(min=0, min_open=True))
 @json_option
 def compare(
     files: tuple[Path, ...], built_in: BuiltIn | None, steps: int, half_life: float | None, shift: bool,
-    sizes: str | None, only: str | None, writes_per_s: float | None, batch: int, into: Path, as_json: bool,
-    **settings: object,
+    sizes: str | None, only: str | None, rules: tuple[str, ...], writes_per_s: float | None, batch: int,
+    into: Path, as_json: bool, **settings: object,
 ) -> None:  # fmt: skip
     """Compare cache policies for the keys in the switch.
 
@@ -103,7 +112,7 @@ def compare(
     """
     from hotline_policies.page import write_page
     from hotline_policies.result import study
-    from hotline_policies.results import WRITES_PER_S, Settings
+    from hotline_policies.results import WRITES_PER_S, StudySettings
 
     _check_source(files, built_in, half_life, shift)
     with one_line_errors(), _progress_bar() as progress:
@@ -115,8 +124,8 @@ def compare(
             shift=shift,
             into=into,
             progress=progress,
-            sizes=_parse_sizes(sizes) or Settings().sizes,
-            policies=() if only is None else tuple(only.split(",")),
+            sizes=_parse_sizes(sizes) or StudySettings().sizes,
+            policies=_policy_names(only, rules),
             writes_per_s=writes_per_s or WRITES_PER_S,
             samples_per_step=batch,
             **settings,
@@ -136,6 +145,15 @@ def _check_source(files: Sequence[Path], built_in: str | None, half_life: float 
         raise click.UsageError("give LOG or DATA files, or else --built-in r1 or r2, and not both")
     if built_in is None and (half_life is not None or shift):
         raise click.UsageError("--half-life and --shift belong to a generated log: give --built-in, too")
+
+
+def _policy_names(only: str | None, rules: Sequence[str]) -> tuple[str, ...]:
+    from hotline_policies.rules import BY_NAME, names_of_rule
+
+    if only is None and not rules:
+        return ()
+    names = list(BY_NAME) if only is None else only.split(",")
+    return (*names, *chain(*map(names_of_rule, rules)))
 
 
 def _parse_sizes(text: str | None) -> tuple[int, ...]:

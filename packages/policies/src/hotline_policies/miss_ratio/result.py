@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from analysis.page.build import fragment
-from analysis.wording import Row, Table, plain
-from experiment.bars import progress_bar
+from analysis.wording import ReportTable, Row, plain
+from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.logs.access.source import LogFiles, paths_of
@@ -52,11 +52,13 @@ def miss_ratio(
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
 
 
-def table(ratios: MissRatios) -> Table:
+def table(ratios: MissRatios) -> ReportTable:
     titles = [f"{share:g} of the keys" for share in _SHARES]
     rows: list[Row] = [(each.table, *map(plain, _format_cells(each))) for each in ratios.curves]
     notes = (*error_sentences(ratios), *ratios.notes)
-    return Table(f"{ratios.name}: misses of LRU caches", ("table", "accesses", "keys", *titles), rows, notes)
+    return ReportTable(
+        f"{ratios.name}: misses of LRU caches", ("table", "accesses", "keys", *titles), rows, notes
+    )
 
 
 def error_sentences(ratios: MissRatios) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Base of direct counters and direct meters, which belong to existing entries."""
+"""Direct counters and meters, which belong to existing entries (P4Runtime 1.4 §9.3.1, §9.4.1)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import chain
 
-from softswitch.p4runtime.batch import MODIFY, Batch
+from softswitch.p4runtime.batch import MODIFY, Batch, Step
+from softswitch.p4runtime.entities.cells import (
+    counter_value,
+    decode_config,
+    encode_config,
+    refuse_color_counters,
+)
 from softswitch.p4runtime.entities.entry_reads import SelectedEntry, select_entries
-from softswitch.p4runtime.entities.store import Key, Stores, TableStore
+from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
-from softswitch.pipeline import ControlPlane
+from softswitch.pipeline import ControlPlane, CounterValue, MeterConfig
 
 
 class DirectEntries(ABC):
@@ -60,3 +66,69 @@ class DirectEntries(ABC):
     def _refuse_default_entry(self, entry: p4r.TableEntry) -> None:
         if entry.is_default_action:
             raise unimplemented(f"direct {self.resource}s of default entries are not supported")
+
+
+def make_counter_step(store: TableStore, key: Key, value: CounterValue) -> Step:
+    entry_key = store.entry_key(key)
+    return lambda pipeline: pipeline.tables.set_counter(entry_key, value)
+
+
+class DirectCounterEntries(DirectEntries):
+    resource = "counter"
+
+    def _has_resource(self, store: TableStore) -> bool:
+        return store.table.has_counter
+
+    def write(self, update_type: int, message: p4r.DirectCounterEntry, batch: Batch) -> None:
+        store, key = self._check_write(update_type, message.table_entry, batch)
+        if message.HasField("data"):
+            batch.add(make_counter_step(store, key, counter_value(message.data)))
+
+    def read(self, query: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
+        return map(_counter_entity, self._select(query.table_entry))
+
+
+def _counter_entity(selected: SelectedEntry) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.direct_counter_entry
+    selected.store.fill_key(selected.key, message.table_entry)
+    message.data.packet_count, message.data.byte_count = selected.entry.counter
+    return entity
+
+
+def decode_meter_config(store: TableStore, message: p4r.MeterConfig) -> MeterConfig:
+    assert store.table.meter is not None
+    return decode_config(message, store.table.meter, f"direct meter of table {store.name}")
+
+
+def make_meter_step(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
+    entry_key = store.entry_key(key)
+    return lambda pipeline: pipeline.tables.set_meter(entry_key, config)
+
+
+class DirectMeterEntries(DirectEntries):
+    resource = "meter"
+
+    def _has_resource(self, store: TableStore) -> bool:
+        return store.table.meter is not None
+
+    def write(self, update_type: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
+        store, key = self._check_write(update_type, message.table_entry, batch)
+        refuse_color_counters(message)
+        config = decode_meter_config(store, message.config) if message.HasField("config") else None
+        extras = store.extras.get(key, NO_EXTRAS)._replace(meter=config)
+        batch.put(store.extras, key, None if extras == NO_EXTRAS else extras)
+        batch.add(make_meter_step(store, key, config))
+
+    def read(self, query: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
+        refuse_color_counters(query)
+        return map(_meter_entity, self._select(query.table_entry))
+
+
+def _meter_entity(selected: SelectedEntry) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.direct_meter_entry
+    selected.store.fill_key(selected.key, message.table_entry)
+    if selected.extras.meter is not None:
+        encode_config(selected.extras.meter, message.config)
+    return entity

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
+from softswitch.p4runtime.entities.cells import encode_config
 from softswitch.p4runtime.entities.entry_actions import encode_action
-from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
 from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, Extras, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
@@ -67,10 +67,10 @@ def _select_from_table(
     wanted_key = None  # all keys
     entries: Iterable[StoredEntry | None]
     if query.match and (query.priority or not store.has_priority):
-        entries = pipeline.find_entries([store.entry_key(store.decode_key(query))])
+        entries = pipeline.tables.find([store.entry_key(store.decode_key(query))])
     else:
         wanted_key = store.table.key.decode(query.match) if query.match else None
-        entries = pipeline.read_entries(store.name)
+        entries = pipeline.tables.read(store.name)
     # Copies, since entries may be written while the caller consumes the iterator.
     extras = dict(store.extras)
     one_shots = dict(store.profile.one_shots) if store.profile is not None else {}

@@ -1,4 +1,4 @@
-"""Writes and reads of `ActionProfileMember` (P4Runtime 1.4 §9.2.1)."""
+"""Members and groups of action profiles: writes and reads (P4Runtime 1.4 §9.2.1, §9.2.2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grpc import StatusCode
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.actions import decode_call, encode_call
-from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
+from softswitch.p4runtime.entities.profiles import GroupMember, ProfileStore, ProfileStores, watched_port
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
@@ -17,7 +17,7 @@ from softswitch.pipeline import ActionCall
 
 
 class Members:
-    def __init__(self, profiles: Profiles, actions: Mapping[str, ActionInfo]) -> None:
+    def __init__(self, profiles: ProfileStores, actions: Mapping[str, ActionInfo]) -> None:
         self._profiles = profiles
         self._actions = actions
 
@@ -83,4 +83,101 @@ def _put_member(store: ProfileStore, member: int, call: ActionCall | None, batch
         batch.release_strings(holder)
     else:
         batch.hold_strings(holder)
-    batch.add(lambda pipeline: pipeline.write_member(store.name, member, call))
+    batch.add(lambda pipeline: pipeline.profiles.write_member(store.name, member, call))
+
+
+class Groups:
+    def __init__(self, profiles: ProfileStores) -> None:
+        self._profiles = profiles
+
+    def write(self, update_type: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:
+        store = self._profiles[message.action_profile_id]
+        group = message.group_id
+        store.check_no_one_shots()
+        if not store.profile.has_selector:
+            raise invalid(f"action profile {store.name} has no selector, and so no groups")
+        if not group:
+            raise invalid(f"action profile {store.name}: group ID 0 is reserved for wildcards")
+        old = store.groups.get(group)
+        if update_type == INSERT:
+            _check_insert(store, message)
+        elif old is None:
+            raise store.missing_error("group", group)
+        if update_type == DELETE:
+            _delete_group(store, group, batch)
+        else:
+            _put_group(store, old, message, batch)
+
+    def read(self, query: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
+        stores = self._profiles.select(query.action_profile_id, query.group_id, "group")
+        messages = [
+            message
+            for store in stores
+            for group_id, message in store.groups.items()
+            if query.group_id in (0, group_id)
+        ]
+        return (p4r.Entity(action_profile_group=message) for message in messages)
+
+
+def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
+    group, limit = message.group_id, store.profile.max_group_size
+    if group in store.groups:
+        text = f"action profile {store.name}: group {group} is already there"
+        raise Refusal(StatusCode.ALREADY_EXISTS, text)
+    if message.max_size < 0 or 0 < limit < message.max_size:
+        expected = f"0 to {limit}" if limit else "at least 0"
+        raise invalid(
+            f"action profile {store.name}: expected {expected} as max_size of group {group}, "
+            f"got {message.max_size}"
+        )
+    if len(store.groups) >= store.size:
+        raise store.full_error("group")
+
+
+def _put_group(
+    store: ProfileStore, old: p4r.ActionProfileGroup | None, message: p4r.ActionProfileGroup, batch: Batch
+) -> None:
+    location, group = f"action profile {store.name}, group {message.group_id}", message.group_id
+    if old is not None and message.max_size != old.max_size:
+        raise invalid(f"{location}: max_size cannot be changed from {old.max_size} to {message.max_size}")
+    weights: dict[int, int] = {}
+    watched_ports: dict[int, int | None] = {}
+    for member in message.members:
+        if member.member_id in weights:
+            raise invalid(f"{location}: member {member.member_id} is given twice, use its weight instead")
+        store.check_member(member.member_id)
+        weights[member.member_id] = store.check_weight(member.weight)
+        watched_ports[member.member_id] = watched_port(member, location, store.port_translation)
+    store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
+    copy = p4r.ActionProfileGroup()
+    copy.CopyFrom(message)
+    _change_uses(store, old, copy, batch)
+    batch.put(store.groups, group, copy)
+    batch.hold_strings(("group", store.name, group))
+    order = store.numbers.set_group(group, weights, batch.on_undo)
+    store.group_sizes.put(group, len(order), batch)
+    store.put_group_order(group, [GroupMember(member, watched_ports[member]) for member in order], batch)
+
+
+def _delete_group(store: ProfileStore, group: int, batch: Batch) -> None:
+    if uses := store.group_uses.get(group):
+        text = f"action profile {store.name}: group {group} is used by {pluralize(uses, 'entry', 'entries')}"
+        raise Refusal(StatusCode.FAILED_PRECONDITION, text)
+    _change_uses(store, store.groups[group], None, batch)
+    batch.put(store.groups, group, None)
+    batch.release_strings(("group", store.name, group))
+    store.group_sizes.put(group, None, batch)
+    batch.put(store.group_orders, group, None)
+    store.numbers.remove_group(group, batch.on_undo)
+    batch.add(lambda pipeline: pipeline.profiles.write_group(store.name, group, None))
+
+
+def _change_uses(
+    store: ProfileStore,
+    old: p4r.ActionProfileGroup | None,
+    new: p4r.ActionProfileGroup | None,
+    batch: Batch,
+) -> None:
+    for change, group in ((-1, old), (1, new)):
+        for member in group.members if group is not None else ():
+            store.change_uses(store.member_uses, member.member_id, change, batch)

@@ -10,10 +10,9 @@ from grpc import StatusCode
 from softswitch.ir import Program
 from softswitch.limits import GROUP_MEMBERS_PER_MEMBER
 from softswitch.messages import pluralize
-from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.batch import Batch, Sizes
 from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.selection import MemberNumbers
-from softswitch.p4runtime.entities.sizes import Sizes
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, find_by_id, invalid
@@ -118,7 +117,7 @@ class ProfileStore:
     def write_group(self, pipeline: ControlPlane, group: int, order: Sequence[GroupMember]) -> None:
         """Write the members of a group whose watched ports are not down."""
         members = [member for member, watched_port in order if watched_port not in self._down_ports]
-        pipeline.write_group(self.name, group, members)
+        pipeline.profiles.write_group(self.name, group, members)
 
     def change_uses(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
         batch.put(uses, identity, uses.get(identity, 0) + change or None)  # None removes a count of 0
@@ -131,7 +130,7 @@ class ProfileStore:
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
 
-class Profiles:
+class ProfileStores:
     """All action profiles; the caller updates `down_ports` when a port goes down or up."""
 
     def __init__(self, p4info: P4Info, program: Program, down_ports: Collection[int] = ()) -> None:

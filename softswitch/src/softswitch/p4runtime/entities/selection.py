@@ -61,17 +61,21 @@ class MemberNumbers:
         self.group_allocator = NumberAllocator()
         self._allocator = NumberAllocator()
         self._copies: dict[int, list[int]] = {}  # numbers of the copies, by member
+        self._member_by_number: dict[int, int] = {}  # by the number of the first copy
         self._group_weights: dict[int, dict[int, int]] = {}  # weights by group and member
         self._weight_counts: dict[int, Counter[int]] = {}  # by member: number of groups with each weight
         self._group_numbers: dict[int, int] = {}
+        self._group_by_number: dict[int, int] = {}
 
     def add_member(self, member: int, on_undo: OnUndo = never_undone) -> None:
-        self._copies[member] = [self._allocator.allocate(on_undo)]
+        number = self._allocator.allocate(on_undo)
+        self._copies[member], self._member_by_number[number] = [number], member
         self._weight_counts[member] = Counter()
         on_undo(lambda: self._forget_member(member))
 
     def remove_member(self, member: int, on_undo: OnUndo = never_undone) -> None:
         copies, weight_counts = self._copies.pop(member), self._weight_counts.pop(member)
+        del self._member_by_number[copies[0]]
         on_undo(lambda: self._bring_back_member(member, copies, weight_counts))
         self.free(copies, on_undo)
 
@@ -79,7 +83,8 @@ class MemberNumbers:
         """Set the members of a group and their weights; return them in the order in which they are picked."""
         old_weights = self._group_weights.get(group, {})
         if group not in self._group_weights:
-            self._group_numbers[group] = self.group_allocator.allocate(on_undo)
+            number = self.group_allocator.allocate(on_undo)
+            self._group_numbers[group], self._group_by_number[number] = number, group
             on_undo(lambda: self._forget_group(group))
         for member in sorted(weights):
             self._save_copies(member, on_undo)
@@ -96,17 +101,25 @@ class MemberNumbers:
     def remove_group(self, group: int, on_undo: OnUndo = never_undone) -> None:
         old_weights = self._replace_weights(group, {}, on_undo)
         number = self._group_numbers.pop(group)
+        del self._group_by_number[number]
         del self._group_weights[group]
         on_undo(lambda: self._bring_back_group(group, number))
         for member in sorted(old_weights):
             self._free_surplus_copies(member, on_undo)
         self.group_allocator.free(number, on_undo)
 
-    def member_numbers(self) -> dict[int, int]:
-        return {member: copies[0] for member, copies in self._copies.items()}
+    def member_number(self, member: int) -> int:
+        return self._copies[member][0]
 
-    def group_numbers(self) -> dict[int, int]:
-        return dict(self._group_numbers)
+    def find_member(self, number: int) -> int | None:
+        return self._member_by_number.get(number)
+
+    def group_number(self, group: int) -> int | None:
+        """Return the number of a group; None for a one-shot's."""
+        return self._group_numbers.get(group)
+
+    def find_group(self, number: int) -> int | None:
+        return self._group_by_number.get(number)
 
     def allocate(self, count: int, on_undo: OnUndo = never_undone) -> list[int]:
         return [self._allocator.allocate(on_undo) for _ in range(count)]
@@ -152,13 +165,17 @@ class MemberNumbers:
         on_undo(lambda: self._copies.update({member: copies}))
 
     def _forget_member(self, member: int) -> None:
+        del self._member_by_number[self._copies[member][0]]
         del self._copies[member], self._weight_counts[member]
 
     def _bring_back_member(self, member: int, copies: list[int], weight_counts: Counter[int]) -> None:
         self._copies[member], self._weight_counts[member] = copies, weight_counts
+        self._member_by_number[copies[0]] = member
 
     def _forget_group(self, group: int) -> None:
+        del self._group_by_number[self._group_numbers[group]]
         del self._group_numbers[group], self._group_weights[group]
 
     def _bring_back_group(self, group: int, number: int) -> None:
         self._group_numbers[group], self._group_weights[group] = number, {}
+        self._group_by_number[number] = group

@@ -8,7 +8,7 @@ from grpc import StatusCode
 
 from softswitch.ir import Invocation, Match, Program
 from softswitch.messages import pluralize
-from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
+from softswitch.p4runtime.entities.profiles import ProfileStore, ProfileStores
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, find_by_id, invalid
@@ -48,7 +48,7 @@ class TableStore:
     `is_plain` is whether an entry that has only matches and an action has no state outside the pipeline.
     """
 
-    def __init__(self, table: TableInfo, program: Program, profiles: Profiles) -> None:
+    def __init__(self, table: TableInfo, program: Program, profiles: ProfileStores) -> None:
         program_table = program.tables[table.name]
         self.table = table
         self.name = table.name
@@ -110,7 +110,7 @@ class TableStore:
 
 
 class Stores:
-    def __init__(self, p4info: P4Info, program: Program, profiles: Profiles) -> None:
+    def __init__(self, p4info: P4Info, program: Program, profiles: ProfileStores) -> None:
         self._stores = {
             table_id: TableStore(table, program, profiles)
             for table_id, table in p4info.tables.items()

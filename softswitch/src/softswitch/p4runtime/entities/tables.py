@@ -7,14 +7,20 @@ from typing import NamedTuple
 
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
-from softswitch.p4runtime.entities.counters import counter_value
-from softswitch.p4runtime.entities.default_entries import write_default
-from softswitch.p4runtime.entities.direct_counters import make_counter_step
-from softswitch.p4runtime.entities.direct_meters import decode_meter_config, make_meter_step
+from softswitch.p4runtime.entities.cells import counter_value
+from softswitch.p4runtime.entities.direct import decode_meter_config, make_counter_step, make_meter_step
 from softswitch.p4runtime.entities.entry_actions import decode_direct_action, prepare_action, release_action
 from softswitch.p4runtime.entities.entry_reads import read_entries
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
-from softswitch.p4runtime.entities.store import DEFAULT_KEY, NO_EXTRAS, Extras, Key, Stores, TableStore
+from softswitch.p4runtime.entities.store import (
+    DEFAULT_KEY,
+    NO_EXTRAS,
+    DefaultEntry,
+    Extras,
+    Key,
+    Stores,
+    TableStore,
+)
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
@@ -226,3 +232,27 @@ def _check_fields(store: TableStore, entry: p4r.TableEntry) -> None:
         raise invalid(f"table {name} has no direct meter")
     if entry.HasField("meter_counter_data"):
         raise unimplemented(f"table {name}: counters of meter colors are not supported")
+
+
+def write_default(store: TableStore, update_type: int, entry: p4r.TableEntry, batch: Batch) -> None:
+    """Check a MODIFY and add it to the batch; without an action it restores the program's default entry."""
+    table = store.table
+    if update_type != MODIFY:
+        raise invalid(f"table {store.name}: the default entry can only be modified")
+    if entry.match or entry.priority:
+        raise invalid(f"table {store.name}: the default entry has neither match fields nor priority")
+    if entry.HasField("counter_data") or entry.HasField("meter_config"):
+        text = "the default entry's direct counter and meter are not supported"
+        raise unimplemented(f"table {store.name}: {text}")
+    # In P4Runtime, a table with an action profile has a constant default action.
+    if table.is_default_const or table.profile is not None:
+        raise denied(f"table {store.name} has a constant default action")
+    if entry.HasField("action"):
+        action = decode_direct_action(table, entry.action, is_default=True)
+        new_entry = DefaultEntry(action, Extras(entry.metadata, entry.controller_metadata))
+        batch.add(lambda pipeline: pipeline.tables.set_default(store.name, action))
+    else:
+        new_entry = store.initial_default
+        batch.add(lambda pipeline: pipeline.tables.set_default(store.name, None))
+    batch.put(store.default, DEFAULT_KEY, new_entry)
+    batch.hold_strings(("default", store.name))

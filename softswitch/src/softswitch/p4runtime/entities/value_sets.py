@@ -39,7 +39,7 @@ class ValueSetEntries:
             seen_members.add(member)
         batch.put(self._members, value_set.id, members)
         batch.hold_strings(("value set", value_set.id))
-        batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
+        batch.add(lambda pipeline: pipeline.cells.write_value_set(value_set.name, members))
 
     def read(self, query: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
         selected_sets = (

@@ -1,4 +1,4 @@
-"""Conversion of plain writes of exact tables into the operations of the pipeline."""
+"""Conversion of plain writes of exact tables into operations on the pipeline's tables."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from softswitch.state.write import OP_HEADER_WORDS
 
 @runtime_checkable
 class OperationTarget(Protocol):
+    """Tables (`softswitch.pipeline.TableOps`) that take encoded operations, too."""
+
     def row_of(self, table: str) -> int: ...
 
     def key_words(self, table: str) -> int: ...
@@ -34,8 +36,8 @@ class OperationTarget(Protocol):
 class PlainWriter:
     """Converter of writes to exact tables without state outside of the pipeline (`TableStore.is_plain`)."""
 
-    def __init__(self, stores: Stores, program_tables: Iterable[Table], pipeline: OperationTarget) -> None:
-        self._pipeline = pipeline
+    def __init__(self, stores: Stores, program_tables: Iterable[Table], target: OperationTarget) -> None:
+        self._target = target
         tables: list[tuple[int, ...]] = []  # rows of `TableRow`
         actions: list[tuple[int, ...]] = []  # rows of `ActionRow`
         fields: list[tuple[int, int, int]] = []  # rows of `FieldRow`
@@ -55,11 +57,11 @@ class PlainWriter:
             for action in store.table.entry_actions.values():
                 params = [(param.id, param.width, 0) for param in action.params.fields]  # no shift
                 call = ActionCall(action.name, (0,) * len(params))
-                index = pipeline.invocation(store.name, call).action
+                index = target.invocation(store.name, call).action
                 actions.append((action.id, index, *_append_rows(fields, params)))
                 action_words = max(action_words, 1 + len(params))  # its index and data
-            key_words = pipeline.key_words(store.name)
-            row = pipeline.row_of(store.name)
+            key_words = target.key_words(store.name)
+            row = target.row_of(store.name)
             fields_and_actions = first_field, end_field, first_action, len(actions)
             tables.append((store.table.id, row, key_words, *fields_and_actions))
             self._max_words = max(self._max_words, OP_HEADER_WORDS + key_words + action_words)
@@ -90,7 +92,7 @@ class PlainWriter:
             ops,
             starts,
         )
-        return are_valid and self._pipeline.apply_all_or_none(ops[: starts[-1]], starts)
+        return are_valid and self._target.apply_all_or_none(ops[: starts[-1]], starts)
 
 
 def _is_plain(store: TableStore, table: Table) -> bool:

@@ -14,9 +14,13 @@ from enum import Enum
 from itertools import chain, combinations, permutations
 from typing import NamedTuple
 
-from hotline_allreduce.atp.model.rules import Cell, SwitchModel
-from hotline_allreduce.atp.model.server import ServerModel, Tensor
-from hotline_allreduce.atp.model.window import WindowModel
+from hotline_allreduce.atp.model.rules import (
+    AtpSwitchModel,
+    AtpWindowModel,
+    CellModel,
+    ServerModel,
+    TensorModel,
+)
 from hotline_allreduce.atp.packet import RESEND, VALUES, AtpPacket
 
 APP = 1  # number of the only job
@@ -29,7 +33,7 @@ class Violation(Enum):
     LEAKED = "all workers are done, and a cell is not free"
 
 
-class Fault(Enum):
+class AtpFault(Enum):
     LATE = "a packet arrives after its worker has the sum"
     TWICE = "a first copy arrives twice"
     LOST = "an acknowledgement is lost"
@@ -59,19 +63,19 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Setting:
+class AtpSearchSetting:
     workers: int = 2
     window: int = 1  # packets
     chunks: int = 1  # packets of a tensor
     tensors: int = 2  # of each worker
     check: bool = False
-    faults: frozenset[Fault] = frozenset(Fault)
+    faults: frozenset[AtpFault] = frozenset(AtpFault)
 
 
-class State(NamedTuple):
-    switch: SwitchModel
+class AtpSearchState(NamedTuple):
+    switch: AtpSwitchModel
     server: ServerModel
-    windows: tuple[WindowModel, ...]  # each worker's latest tensor, numbered from 1
+    windows: tuple[AtpWindowModel, ...]  # each worker's latest tensor, numbered from 1
     arrived_copies: frozenset[tuple[int, int, int]] = frozenset()
     """Worker, tensor and sequence number of the first copies that have arrived."""
     delayed_frames: tuple[tuple[Step, AtpPacket], ...] = ()  # frames held up on the way to the server
@@ -89,23 +93,23 @@ class State(NamedTuple):
         return cells, server, windows, self.arrived_copies, packets
 
 
-def _cell_key(cell: Cell) -> Hashable:
+def _cell_key(cell: CellModel) -> Hashable:
     return cell.owner, cell.key, cell.bitmap, cell.count, cell.values
 
 
-def _tensor_key(tensor: Tensor) -> Hashable:
+def _tensor_key(tensor: TensorModel) -> Hashable:
     return tensor.key, tuple((each.bitmap, each.values) for each in tensor.chunks)
 
 
-def initial_state(setting: Setting) -> State:
+def initial_state(setting: AtpSearchSetting) -> AtpSearchState:
     places = list(range(setting.window))
     windows = tuple(
-        WindowModel(key=1, total=setting.chunks, places=list(places)) for _ in range(setting.workers)
+        AtpWindowModel(key=1, total=setting.chunks, places=list(places)) for _ in range(setting.workers)
     )
     for window in windows:
         window.send()
-    switch = SwitchModel(cells=setting.window, check=setting.check)
-    return State(switch, ServerModel(check=setting.check), windows)
+    switch = AtpSwitchModel(cells=setting.window, check=setting.check)
+    return AtpSearchState(switch, ServerModel(check=setting.check), windows)
 
 
 def addend(worker: int, tensor: int, sequence: int) -> int:
@@ -114,7 +118,7 @@ def addend(worker: int, tensor: int, sequence: int) -> int:
     return 1 << 6 * worker + 2 * (tensor - 1) + sequence - 1
 
 
-def request(setting: Setting, worker: int, tensor: int, sequence: int, is_resent: bool) -> AtpPacket:
+def request(setting: AtpSearchSetting, worker: int, tensor: int, sequence: int, is_resent: bool) -> AtpPacket:
     return AtpPacket(
         bitmap=1 << worker, workers=setting.workers, app=APP, sequence=sequence,
         cell=(sequence - 1) % setting.window, values=(addend(worker, tensor, sequence),), key=tensor,
@@ -122,7 +126,7 @@ def request(setting: Setting, worker: int, tensor: int, sequence: int, is_resent
     )  # fmt: skip
 
 
-def successors(setting: Setting, state: State) -> Iterator[State]:
+def successors(setting: AtpSearchSetting, state: AtpSearchState) -> Iterator[AtpSearchState]:
     for step in _arrivals(setting, state):
         packet = request(setting, step.worker, step.tensor, step.sequence, step.is_resent)
         switch, arrived_copies = state.switch.copy(), state.arrived_copies
@@ -133,7 +137,7 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
         if output is None:
             yield next_state._replace(steps=(*state.steps, step))
             continue
-        if Fault.DELAYED in setting.faults:
+        if AtpFault.DELAYED in setting.faults:
             delayed_frames = (*state.delayed_frames, (step, output.packet))
             yield next_state._replace(
                 steps=(*state.steps, step._replace(delays_output=True)), delayed_frames=delayed_frames
@@ -145,20 +149,22 @@ def successors(setting: Setting, state: State) -> Iterator[State]:
         yield from _deliver_to_server(setting, delivered, step._replace(is_delayed=True), packet)
 
 
-def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
+def _arrivals(setting: AtpSearchSetting, state: AtpSearchState) -> Iterator[Step]:
     for worker, window in enumerate(state.windows):
         for tensor in range(1, window.key + 1):
             for sequence in range(1, (window.last_sent if tensor == window.key else setting.chunks) + 1):
                 is_late = tensor < window.key or sequence in window.results
-                if is_late and Fault.LATE not in setting.faults:
+                if is_late and AtpFault.LATE not in setting.faults:
                     continue
                 is_duplicate = (worker, tensor, sequence) in state.arrived_copies
-                if not is_duplicate or Fault.TWICE in setting.faults:
+                if not is_duplicate or AtpFault.TWICE in setting.faults:
                     yield Step(worker, tensor, sequence, is_late=is_late, is_duplicate=is_duplicate)
                 yield Step(worker, tensor, sequence, is_resent=True, is_late=is_late)
 
 
-def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Iterator[State]:
+def _deliver_to_server(
+    setting: AtpSearchSetting, state: AtpSearchState, step: Step, packet: AtpPacket
+) -> Iterator[AtpSearchState]:
     server = state.server.copy()
     answer = server.take(packet)
     next_state = state._replace(server=server)
@@ -168,7 +174,7 @@ def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPa
     switch = state.switch.copy()
     switch.take(answer)
     workers = range(setting.workers)
-    can_lose = Fault.LOST in setting.faults
+    can_lose = AtpFault.LOST in setting.faults
     # Without losses, the only combination is the empty one.
     for lost_to in chain.from_iterable(
         combinations(workers, n) for n in range(setting.workers * can_lose + 1)
@@ -182,19 +188,19 @@ def _deliver_to_server(setting: Setting, state: State, step: Step, packet: AtpPa
             if len(window.results) > results_before:
                 sums.append((worker, window.key, answer.sequence, answer.values[0]))
             if window.is_done and window.key < setting.tensors:
-                windows[worker] = WindowModel(window.key + 1, setting.chunks, list(range(setting.window)))
+                windows[worker] = AtpWindowModel(window.key + 1, setting.chunks, list(range(setting.window)))
             windows[worker].send()
         steps = (*state.steps, step._replace(lost_to=lost_to))
         yield next_state._replace(switch=switch, windows=tuple(windows), steps=steps, sums=tuple(sums))
 
 
-def _copy_window(window: WindowModel) -> WindowModel:
+def _copy_window(window: AtpWindowModel) -> AtpWindowModel:
     return replace(
         window, results=dict(window.results), floats=set(window.floats), places=list(window.places)
     )
 
 
-def violations(setting: Setting, state: State) -> Iterator[Violation]:
+def violations(setting: AtpSearchSetting, state: AtpSearchState) -> Iterator[Violation]:
     wrong = [
         (worker, tensor, sequence)
         for worker, tensor, sequence, total in state.sums
@@ -215,16 +221,16 @@ def violations(setting: Setting, state: State) -> Iterator[Violation]:
         yield Violation.LEAKED
 
 
-def _expected_sum(setting: Setting, tensor: int, sequence: int) -> int:
+def _expected_sum(setting: AtpSearchSetting, tensor: int, sequence: int) -> int:
     return sum(addend(worker, tensor, sequence) for worker in range(setting.workers))
 
 
-def _can_end(setting: Setting, state: State) -> bool:
+def _can_end(setting: AtpSearchSetting, state: AtpSearchState) -> bool:
     """Return whether there is an order of resending in which, without further faults, all workers finish."""
     return any(_can_finish(setting, state, order) for order in permutations(range(setting.workers)))
 
 
-def _can_finish(setting: Setting, state: State, order: Sequence[int]) -> bool:
+def _can_finish(setting: AtpSearchSetting, state: AtpSearchState, order: Sequence[int]) -> bool:
     faultless_setting = replace(setting, faults=frozenset())
     # An upper bound on the rounds of resending that are needed.
     for _ in range(2 * setting.tensors * setting.chunks):
@@ -238,14 +244,14 @@ def _can_finish(setting: Setting, state: State, order: Sequence[int]) -> bool:
     return False
 
 
-def _apply_step(setting: Setting, state: State, step: Step) -> State:
+def _apply_step(setting: AtpSearchSetting, state: AtpSearchState, step: Step) -> AtpSearchState:
     switch = state.switch.copy()
     output = switch.take(request(setting, step.worker, step.tensor, step.sequence, step.is_resent))
     next_state = state._replace(switch=switch)
     return next(_deliver_to_server(setting, next_state, step, output.packet)) if output else next_state
 
 
-def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ...]]:
+def shortest(setting: AtpSearchSetting, max_steps: int) -> dict[Violation, tuple[Step, ...]]:
     """Return a shortest schedule of each kind of violation that takes at most `max_steps` steps."""
     states, schedules = [initial_state(setting)], dict[Violation, tuple[Step, ...]]()
     seen_keys = {states[0].key}
@@ -264,17 +270,23 @@ def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ..
 
 
 SEARCHES = {  # heading -> setting, and maximum number of steps
-    "nothing but losses of packets": (Setting(faults=frozenset()), 6),
-    "acknowledgements are lost": (Setting(faults=frozenset({Fault.LOST})), 6),
-    "packets are late": (Setting(faults=frozenset({Fault.LATE})), 6),
-    "first copies come twice, and late": (Setting(faults=frozenset({Fault.LATE, Fault.TWICE})), 6),
-    "frames are held up on the way to the server": (Setting(faults=frozenset({Fault.DELAYED})), 6),
-    "all of these": (Setting(), 5),
+    "nothing but losses of packets": (AtpSearchSetting(faults=frozenset()), 6),
+    "acknowledgements are lost": (AtpSearchSetting(faults=frozenset({AtpFault.LOST})), 6),
+    "packets are late": (AtpSearchSetting(faults=frozenset({AtpFault.LATE})), 6),
+    "first copies come twice, and late": (
+        AtpSearchSetting(faults=frozenset({AtpFault.LATE, AtpFault.TWICE})),
+        6,
+    ),
+    "frames are held up on the way to the server": (
+        AtpSearchSetting(faults=frozenset({AtpFault.DELAYED})),
+        6,
+    ),
+    "all of these": (AtpSearchSetting(), 5),
     "acknowledgements are lost, with tensors of a window of two": (
-        Setting(window=2, chunks=2, faults=frozenset({Fault.LOST})), 6,
+        AtpSearchSetting(window=2, chunks=2, faults=frozenset({AtpFault.LOST})), 6,
     ),
     "acknowledgements are lost, with tensors of two windows of one": (
-        Setting(window=1, chunks=2, faults=frozenset({Fault.LOST})), 6,
+        AtpSearchSetting(window=1, chunks=2, faults=frozenset({AtpFault.LOST})), 6,
     ),
 }  # fmt: skip
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import Arm
-from hotline_allreduce.atp.client import AtpClient
+from hotline_allreduce.atp.agents import AtpClient
 from hotline_allreduce.atp.design import DESIGN, settings_of
-from hotline_allreduce.atp.floats import MAX_MAGNITUDE, SCALE
 from hotline_allreduce.atp.packet import CELLS, MAX_SEQUENCE, VALUES
+from hotline_allreduce.atp.worker import MAX_MAGNITUDE, SCALE
 from hotline_allreduce.dense.client import Vector, VectorClient
+from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import FAULTS, ScheduleRange
 from hotline_allreduce.simulation.subject import STALL_TIMEOUT_NS, Subject
-from hotline_allreduce.simulation.tally import table_command
 from simulator.simulated_switch import SimulatedSwitch
 
 RANGE = ScheduleRange(
@@ -70,7 +70,7 @@ def occupy_cells(switch: SimulatedSwitch, share: float) -> float:
     """Give another job a share of all cells; return 1.0: a window fits, as servers add what finds no cell."""
     rng = np.random.default_rng(1)
     for cell in rng.permutation(CELLS)[: round(share * CELLS)].tolist():
-        switch.pipeline.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)
+        switch.pipeline.cells.write_register("HotlineIngress.claim.owners", cell, OTHER_OWNER)
     return 1.0
 
 

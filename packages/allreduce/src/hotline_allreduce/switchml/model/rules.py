@@ -1,7 +1,7 @@
-"""A plain model of SwitchML's published rules, which the P4 program is tested against.
+"""Plain models of SwitchML's published rules, which the P4 program and compiled workers are tested against.
 
-It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `workers_counter`, `processor`,
-`exponents` and, by the entries of its controller, in `next_step_selector`:
+The switch's model covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `workers_counter`,
+`processor`, `exponents` and, by the entries of its controller, in `next_step_selector`:
 
 - A packet sets its worker's bit in the bitmap of its pool set (of two), and clears it in the other's.
 - If no bit was set, the packet is the first, and writes its values. If its worker's bit was set, it is a
@@ -14,6 +14,10 @@ It covers what p4lang/p4app-switchML (b5c74a0) does in `bitmap_checker`, `worker
 Chunk numbers are not compared, so a late copy is taken for a new packet as soon as its worker's bit is clear.
 Two settings are additions, and off by default: `check` compares chunk numbers, and `slot_timeout_us`
 completes an entry without late workers.
+
+The window's model: an all-reduce has `total` packets, of which `batch` are in flight. The result of packet n
+triggers packet n + batch. So a worker reuses a slot only after it has the result of its previous packet in
+that slot.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ MASK = 2**32 - 1  # largest 32-bit word
 SIGN_BIT = 2**31  # set in differences of chunk numbers that are negative
 
 
-class Answer(NamedTuple):
+class SwitchAnswer(NamedTuple):
     is_multicast: bool  # whether the answer goes to all workers, or only to the sender of the request
     packet: SwitchMLPacket
 
@@ -44,7 +48,7 @@ class PoolEntry:
 
 
 @dataclass
-class SwitchModel:
+class SwitchMLSwitchModel:
     workers: int
     slots: int
     check: bool = False
@@ -60,7 +64,7 @@ class SwitchModel:
             )
         self.sets = ([PoolEntry() for _ in range(self.slots)], [PoolEntry() for _ in range(self.slots)])
 
-    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
+    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> SwitchAnswer | None:
         if packet.size != SIZE or packet.slot >= self.slots:
             return None
         entry, other_entry = self.sets[packet.set][packet.slot], self.sets[1 - packet.set][packet.slot]
@@ -85,13 +89,13 @@ class SwitchModel:
         if is_retransmit and missing_before and self._is_overdue(entry, now_us):
             entry.exponents = (entry.exponents[0], missing_before)
             entry.missing_workers = 0
-            return Answer(is_multicast=True, packet=_with_sums(entry, packet))
+            return SwitchAnswer(is_multicast=True, packet=_with_sums(entry, packet))
         if not is_retransmit:
             entry.missing_workers = (missing_before or self.workers) - 1  # 0 begins again
         # A single worker's packet is the first and the last.
         is_last = not is_retransmit and (missing_before == 1 or self.workers == 1)
         if is_last or (is_retransmit and missing_before == 0):
-            return Answer(is_multicast=is_last, packet=_with_sums(entry, packet))
+            return SwitchAnswer(is_multicast=is_last, packet=_with_sums(entry, packet))
         return None
 
     def _add(
@@ -112,3 +116,44 @@ class SwitchModel:
 
 def _with_sums(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:
     return packet._replace(values=entry.values, exponents=entry.exponents)
+
+
+def slot_and_set(chunk: int, window: int, base: int = 0) -> tuple[int, int]:
+    """Return slot and set of a chunk: slots from `base` on in turn, then the same slots in the other set."""
+    turn = chunk % (2 * window)
+    return base + turn % window, turn // window
+
+
+@dataclass
+class SwitchMLWindowModel:
+    """The window of one worker in one all-reduce, whose chunks are numbered from `first`."""
+
+    first: int
+    total: int
+    window: int
+    base: int = 0  # first slot
+    batch: int = 0
+    """Packets in flight, up to `window`; 0: the maximum. For floats, the first batch has exponents only."""
+    results: dict[int, SwitchMLPacket] = field(default_factory=dict)
+    outstanding: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.batch = self.batch or min(self.window, self.total)
+        self.outstanding = set(range(self.batch))
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.results) == self.total
+
+    def slot_and_set(self, number: int) -> tuple[int, int]:
+        return slot_and_set(self.first + number, self.window, self.base)
+
+    def take(self, result: SwitchMLPacket) -> bool:
+        number = result.chunk - self.first
+        if number not in self.outstanding:
+            return False
+        self.results[number] = result
+        self.outstanding.remove(number)
+        if number + self.batch < self.total:
+            self.outstanding.add(number + self.batch)
+        return True

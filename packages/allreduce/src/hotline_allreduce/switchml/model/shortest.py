@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from hotline_allreduce.switchml.model.rules import SwitchModel
-from hotline_allreduce.switchml.model.window import WindowModel
+from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket
 
 CHUNKS = 3
@@ -23,9 +22,9 @@ class Arrival(NamedTuple):
         return f"{'late ' if self.is_late else ''}{chr(ord('A') + self.worker)}{self.chunk}"
 
 
-class State(NamedTuple):
-    switch: SwitchModel
-    windows: tuple[WindowModel, ...]
+class SwitchMLSearchState(NamedTuple):
+    switch: SwitchMLSwitchModel
+    windows: tuple[SwitchMLWindowModel, ...]
     arrivals: tuple[Arrival, ...] = ()
 
     @property
@@ -49,7 +48,7 @@ def addend(worker: int, chunk: int) -> int:
     return 1 << (8 * worker + 2 * chunk)
 
 
-def request(window: WindowModel, worker: int, chunk: int) -> SwitchMLPacket:
+def request(window: SwitchMLWindowModel, worker: int, chunk: int) -> SwitchMLPacket:
     return SwitchMLPacket(chunk, *window.slot_and_set(chunk), values=(addend(worker, chunk),) * VALUES)
 
 
@@ -57,8 +56,8 @@ def shortest_counterexamples(
     workers: int = 2, window: int = 1, check: bool = False, max_arrivals: int = MAX_ARRIVALS
 ) -> list[tuple[Arrival, ...]]:
     """Return the shortest schedules with a wrong sum; [] if none has at most `max_arrivals` arrivals."""
-    windows = tuple(WindowModel(first=0, total=CHUNKS, window=window) for _ in range(workers))
-    states = [State(SwitchModel(workers, window, check=check), windows)]
+    windows = tuple(SwitchMLWindowModel(first=0, total=CHUNKS, window=window) for _ in range(workers))
+    states = [SwitchMLSearchState(SwitchMLSwitchModel(workers, window, check=check), windows)]
     seen_keys = {states[0].key}
     for _ in range(max_arrivals):
         successors = [successor for state in states for successor in _successors(state)]
@@ -77,7 +76,7 @@ def shortest_counterexamples(
     return []
 
 
-def _successors(state: State) -> Iterator[State]:
+def _successors(state: SwitchMLSearchState) -> Iterator[SwitchMLSearchState]:
     for worker, window in enumerate(state.windows):
         for chunk in sorted({*window.outstanding, *window.results}):
             switch, windows = _copy_switch(state.switch), tuple(map(_copy_window, state.windows))
@@ -86,23 +85,23 @@ def _successors(state: State) -> Iterator[State]:
                 for receiver in windows if answer.is_multicast else (windows[worker],):
                     receiver.take(answer.packet)
             arrival = Arrival(worker, chunk, chunk in window.results)
-            yield State(switch, windows, (*state.arrivals, arrival))
+            yield SwitchMLSearchState(switch, windows, (*state.arrivals, arrival))
 
 
-def is_wrong(window: WindowModel, workers: int) -> bool:
+def is_wrong(window: SwitchMLWindowModel, workers: int) -> bool:
     return any(
         result.values[0] != sum(addend(worker, chunk) for worker in range(workers))
         for chunk, result in window.results.items()
     )
 
 
-def _copy_switch(switch: SwitchModel) -> SwitchModel:
+def _copy_switch(switch: SwitchMLSwitchModel) -> SwitchMLSwitchModel:
     copy = replace(switch)
     copy.sets = ([replace(each) for each in switch.sets[0]], [replace(each) for each in switch.sets[1]])
     return copy
 
 
-def _copy_window(window: WindowModel) -> WindowModel:
+def _copy_window(window: SwitchMLWindowModel) -> SwitchMLWindowModel:
     copy = replace(window, results=dict(window.results))
     copy.outstanding = set(window.outstanding)
     return copy

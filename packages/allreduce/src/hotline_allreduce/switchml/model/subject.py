@@ -12,13 +12,13 @@ import numpy as np
 
 from foundation.designs.interface import Arm
 from hotline_allreduce.dense.client import Vector, VectorClient
+from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import ScheduleRange
 from hotline_allreduce.simulation.subject import Subject
-from hotline_allreduce.simulation.tally import table_command
-from hotline_allreduce.switchml.client import SwitchMLClient
+from hotline_allreduce.switchml.agents import SwitchMLClient
 from hotline_allreduce.switchml.design import DESIGN, settings_of
-from hotline_allreduce.switchml.floats import MIN_EXPONENT, error_bound
 from hotline_allreduce.switchml.packet import VALUES
+from hotline_allreduce.switchml.worker import MIN_EXPONENT, error_bound
 
 RANGE = ScheduleRange(
     "switchml", workers=(2, 2, 3, 4), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), max_values=800

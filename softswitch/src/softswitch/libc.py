@@ -1,0 +1,51 @@
+"""Functions of the C library that Python calls and its standard library lacks.
+
+Each raises OSError if it fails. Compiled code calls the functions of `nativekit.libc`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_mmap, _munmap = _LIBC.mmap, _LIBC.munmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+]  # fmt: skip
+_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+Argument = int | bytes | None | ctypes.c_void_p | ctypes.Array[ctypes.c_char]
+
+
+def call(name: str, *arguments: Argument) -> int:
+    """Call a function that returns an int, below 0 for an error; an address is a `c_void_p` or bytes."""
+    result = int(getattr(_LIBC, name)(*arguments))
+    if result < 0:
+        raise _error()
+    return result
+
+
+def map_memory(address: int, size: int, protection: int, flags: int, descriptor: int) -> int:
+    """Return the address of a new mapping by mmap(2); an `address` of 0 is any."""
+    result = _mmap(address or None, size, protection, flags, descriptor, 0)
+    if result in (None, _MAP_FAILED):
+        raise _error()
+    return int(result)
+
+
+def unmap_memory(address: int, size: int) -> None:
+    _munmap(address, size)
+
+
+def enter_network(descriptor: int) -> None:
+    """Put this thread into a network namespace, given by an open file of it."""
+    call("setns", descriptor, _CLONE_NEWNET)
+
+
+def _error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,98 @@
+"""The last step of docs/tutorial.md: runs of the reader's design and of the hot set, and their comparison."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli
+
+from foundation.designs import recorded
+from foundation.designs.registry import DesignError, design
+from tests.harness.cli import invoke
+from tests.mininet.run_topo import PATIENCE_S, SMALL, record_of, rpcs_to_servers, summary_of
+from tests.unit.test_rooms import ROOT
+from tests.unit.test_tutorial import RUNNING, Command, prepare_home
+
+pytestmark = pytest.mark.mininet
+SHORT = {
+    **{name: SMALL[name] for name in ("workers", "rounds", "discard_ms", "trace_steps", "calibration_s")},
+    "block_ms": 200, "block_steps": 10, "budget_s": 2.0, "empty_rpcs": 20, "rate": 40.0,
+    "profile_lanes": 30_000,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Type what the page has, in runs that are shorter; return the output of each command."""
+    home = tmp_path_factory.mktemp("home")
+    prepare_home(home)
+    for name in ("mine", "once", "offload"):
+        file = home / "designs" / f"{name}.toml"
+        values: dict[str, Any] = tomli.loads(file.read_text())
+        runs = home / values["runs"]  # an absolute folder stays
+        tables = "".join(
+            f"[{key}]\n" + "".join(f"{setting} = {json.dumps(number)}\n" for setting, number in table.items())
+            for key, table in values.items()
+            if isinstance(table, dict)
+        )
+        scalars = {key: value for key, value in values.items() if not isinstance(value, dict)}
+        settings = {**scalars, **SHORT, "runs": str(runs)}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in settings.items()]
+        file.write_text("".join(lines) + tables)
+    return {command.line: _typed(command, home) for command in RUNNING} | {"home": str(home)}
+
+
+def _typed(command: Command, home: Path) -> str:
+    line = command.line.removeprefix("sudo ").replace("$HOME", str(home))
+    line = line.replace(" runs/", f" {home}/runs/")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ended = subprocess.run(
+        line.split(), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, env=environment
+    )
+    is_refused = command.shown.startswith("hotline: ")
+    assert ended.returncode == int(is_refused), ended.stderr
+    return ended.stderr if is_refused else ended.stdout
+
+
+@pytest.mark.parametrize("command", RUNNING, ids=lambda command: command.line.partition("./hotline ")[2])
+def test_one_sees_what_the_page_shows(command: Command, outputs: dict[str, str]) -> None:
+    printed = outputs[command.line]
+    is_shown = doctest.OutputChecker().check_output(command.shown, printed, doctest.ELLIPSIS)
+    assert is_shown, f"the page shows\n{command.shown}\nand {command.line} prints\n{printed}"
+
+
+@pytest.mark.parametrize(
+    "command", [("report",), ("figures", "-o", "{home}/figures"), ("logs", "check")], ids=" ".join
+)
+def test_its_run_is_read_where_the_design_is_not_on_the_path(
+    command: tuple[str, ...], outputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = outputs["home"]
+    monkeypatch.setattr(recorded, "_remembered", {})
+    with pytest.raises(DesignError):
+        design("mine.once")
+    ended = invoke(*(word.format(home=home) for word in command), f"{home}/runs/once/latest")
+    assert ended.exit_code == 0, ended.output
+
+
+def test_the_switch_of_the_design_served_all_requests(outputs: dict[str, str]) -> None:
+    runs = Path(outputs["home"]) / "runs"
+    once, offload = ((runs / name / "latest").resolve() for name in ("once", "offload"))
+    updates = summary_of(once)["updates"]
+    assert updates["sent"] == updates["applied"] > 10_000 and updates["mismatched_keys"] == 0
+    assert set(rpcs_to_servers(once)) == {"once-off"}
+    assert 0 < rpcs_to_servers(offload)["offload"] < rpcs_to_servers(offload)["baseline"]
+    assert record_of(once)["recorded_design"]["name"] == "mine.once"
+    compared = subprocess.run(
+        [str(ROOT / "hotline"), "compare", f"{offload}:offload", f"{once}:once", "--json"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    _, other = json.loads(compared.stdout)
+    packets = other["changes"]["0.5"]["ps_packets_per_step"]
+    assert other["name"] == f"{once.name}:once" and packets["reference"] > 0 and packets["ratio"] == -1

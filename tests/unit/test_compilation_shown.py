@@ -1,0 +1,72 @@
+"""Commands list on standard error what they compile, which takes half a minute for a new design."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiment import progress
+from foundation.errors import HotlineError
+from hotline.kv import launch
+from nativekit.notices import compiling
+from simulator.faults import matrix
+from simulator.faults.schedule import ARMS
+from tests.harness.cli import invoke
+
+HEAD = "compiling what no earlier run has needed (once, up to a minute):\n"
+
+
+@pytest.mark.parametrize(("min_shown_s", "lines"), [(0.0, "  the whole (0 s)\n  another (0 s)\n"), (1.0, "")])
+def test_what_takes_long_is_listed(min_shown_s: float, lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulate(*_: object, **__: object) -> None:
+        with compiling("the whole"), compiling("a part"):
+            pass
+        with compiling("another"):
+            pass
+        raise HotlineError("it ends here")
+
+    monkeypatch.setattr(progress, "_MIN_SHOWN_S", min_shown_s)
+    monkeypatch.setattr("hotline.runs.simulate", simulate)
+    ended = invoke("simulate")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (1, "", f"{HEAD}{lines}Error: it ends here\n")
+
+
+def test_nothing_is_said_if_all_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulate(*_: object, **__: object) -> None:
+        raise HotlineError("it ends here")
+
+    monkeypatch.setattr("hotline.runs.simulate", simulate)
+    assert invoke("simulate").stderr == "Error: it ends here\n"
+
+
+def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def start(*_: object) -> dict[str, str]:
+        order.append("start")
+        return {"error": "it ends here"}
+
+    monkeypatch.setattr(launch, "_ask_status", lambda: None)
+    monkeypatch.setattr(launch, "check", lambda config: order.append("check"))
+    monkeypatch.setattr(launch, "warm", order.append)
+    monkeypatch.setattr(launch, "_start", start)
+    (tmp_path / "up.toml").write_text(f'design = "none"\nruns = "{tmp_path}"\n')
+    assert invoke("up", tmp_path / "up.toml").stderr.endswith("Error: it ends here\n")
+    assert order == ["check", "none", "start"]
+
+
+def test_faults_are_compiled_once_and_not_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def run_in_parallel(_work: object, tasks: list[Any], *_: object) -> list[Any]:
+        order.append(f"{len(tasks)} tasks")
+        return []
+
+    monkeypatch.setattr(matrix, "warm", order.append)
+    monkeypatch.setattr(matrix, "run_in_parallel", run_in_parallel)
+    rows = [("loss", arm) for arm in ARMS]
+    matrix.play_rows(rows, 500, 1, None, 2, lambda done, total: None)
+    designs = list(dict.fromkeys(ARMS[arm].design for arm in ARMS))
+    assert order == [*designs, f"{2 * len(rows)} tasks"]

@@ -1,0 +1,69 @@
+"""Commands that the pages show, of `./hotline` and of `make`, exist and take their options and variables."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from experiment.config import load_config
+from foundation.checkout import ROOT
+from hotline.cli.commands import hotline
+from tests.harness.make import planned_commands
+from tests.unit.test_docs import OLD, PAGES
+
+COMMAND = re.compile(r"^ {4}(?:sudo )?(\./hotline|make)\b(.*)$", re.MULTILINE)
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+PLACEHOLDERS = {"NAME"}
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    """Return the arguments of each command of a program in a page, without comments."""
+    found = COMMAND.findall(page.read_text())
+    return [shlex.split(rest.partition("   #")[0].split(" # ")[0]) for name, rest in found if name == program]
+
+
+SHOWN = sorted(set(PAGES) - set(OLD))
+HOTLINE = [(page, words) for page in SHOWN for words in commands(page, "./hotline")]
+MAKE = [(page, words) for page in SHOWN for words in commands(page, "make")]
+
+
+def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
+    """Read arguments as the command does, without running it."""
+    context = command.make_context(command.name, words, parent=parent)
+    if isinstance(command, click.Group):
+        _, chosen, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert chosen is not None
+        parse(chosen, rest, context)
+
+
+def label(value: object) -> str:
+    return value.name if isinstance(value, Path) else " ".join(map(str, value))  # type: ignore[call-overload]
+
+
+def test_the_pages_show_commands() -> None:
+    assert len(HOTLINE) > 60 and len(MAKE) > 40
+
+
+@pytest.mark.parametrize(("page", "words"), HOTLINE, ids=label)
+def test_hotline_takes_the_arguments(page: Path, words: list[str]) -> None:
+    parse(hotline, words)
+
+
+@pytest.mark.parametrize(("page", "words"), MAKE, ids=label)
+def test_make_takes_the_target_and_variables(page: Path, words: list[str]) -> None:
+    assert words[0] in TARGETS
+    if words[0] == "run-topo" and not PLACEHOLDERS & {word.partition("=")[2] for word in words}:
+        load_config(words[1:])
+
+
+@pytest.mark.parametrize("target", ["test", "soak"])
+def test_make_gives_the_arguments_to_pytest_alone(target: str) -> None:
+    """Without ARGS, the switch's tests run, too."""
+    *_, last = planned_commands(target, "ARGS=tests/mininet -k up")
+    assert last[-3:] == ["tests/mininet", "-k", "up"] and "pytest" in last
+    assert not any("softswitch" in words for words in planned_commands(target, "ARGS=tests/mininet"))
+    assert any("softswitch" in words for words in planned_commands(target))
