@@ -169,7 +169,7 @@ def test_a_simulation_is_right_without_all_that_it_does_not_need(mine: Mine, tmp
     (tmp_path / "mine.toml").write_text(f"{settings}arms = ['my-baseline', 'my-offload']\n")
     ended = invoke("simulate", tmp_path / "mine.toml")
     assert ended.exit_code == 0, ended.output
-    assert " 0 lost, 0 unknown; 0 keys differ" in ended.stdout
+    assert " none lost, none doubled" in ended.stdout
 
 
 def test_faults_are_played_without_all_that_they_do_not_need(
