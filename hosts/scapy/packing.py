@@ -16,7 +16,7 @@ from foundation.protocol.hashing import lane_of, ps_of
 from hosts.scapy.packets import KEYS, LANES, NO_KEY, VALUES, Hotline, Op
 
 
-class RpcCaller(NamedTuple):
+class Caller(NamedTuple):
     """Who sends RPCs; with another epoch it is another caller."""
 
     job: int
@@ -25,7 +25,7 @@ class RpcCaller(NamedTuple):
 
 
 @dataclass(slots=True)
-class PackedCall:
+class Call:
     """One RPC of an operation before it is encoded."""
 
     ps: int
@@ -42,7 +42,7 @@ class PackedCall:
         return sum(1 << lane for lane in self.keys)
 
 
-def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[PackedCall]:
+def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[Call]:
     """Return the calls for the keys of an operation, those that reach a PS first.
 
     Cold keys take as few RPCs to their PS as possible. Each hot key goes to its hash lane, in the first RPC
@@ -60,7 +60,7 @@ def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[PackedCa
         for ps, of_ps in enumerate(cold_keys)
         for first in range(0, len(of_ps), LANES)
     )
-    calls = [PackedCall(ps) for _, ps, _ in chunks]
+    calls = [Call(ps) for _, ps, _ in chunks]
     room = [LANES - len(chunk) for *_, chunk in chunks]  # lanes that the cold keys leave free
     for key in hot_keys:
         lane = lane_of(key)
@@ -68,7 +68,7 @@ def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[PackedCa
             if lane not in call.keys and len(call.keys) < room[k]:
                 break
         else:
-            calls.append(call := PackedCall(ps_of(key, n_ps)))
+            calls.append(call := Call(ps_of(key, n_ps)))
             room.append(LANES)
         call.place(key, lane, is_hashed=True)
     for call, (*_, chunk) in zip(calls, chunks, strict=False):
@@ -78,21 +78,19 @@ def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[PackedCa
     return calls
 
 
-def pack_hashed(keys: Iterable[int], n_ps: int, refusals: int = 0) -> list[PackedCall]:
+def pack_hashed(keys: Iterable[int], n_ps: int, refusals: int = 0) -> list[Call]:
     """Return calls to the keys' own PSs with each key in its hash lane."""
-    calls: list[PackedCall] = []
+    calls: list[Call] = []
     for key in keys:
         ps, lane = ps_of(key, n_ps), lane_of(key)
         call = next((each for each in calls if each.ps == ps and lane not in each.keys), None)
         if call is None:
-            calls.append(call := PackedCall(ps, refusals=refusals))
+            calls.append(call := Call(ps, refusals=refusals))
         call.place(key, lane, is_hashed=True)
     return calls
 
 
-def encode(
-    caller: RpcCaller, op: Op, call: PackedCall, deltas: Mapping[int, int], iteration: int = 0
-) -> Packet:
+def encode(caller: Caller, op: Op, call: Call, deltas: Mapping[int, int], iteration: int = 0) -> Packet:
     """Return the request for a call, which the window numbers; only a push has `deltas`, by key."""
     count = max(call.keys, default=-1) + 1
     rpc = Hotline(

@@ -18,7 +18,7 @@ from scapy.packet import Packet
 
 from foundation.protocol.hashing import ps_of
 from hosts.scapy.packets import WINDOW, Address, Hotline, Op, address, fault_of, length_of
-from hosts.scapy.packing import PackedCall, RpcCaller, encode, pack, pack_hashed
+from hosts.scapy.packing import Call, Caller, encode, pack, pack_hashed
 from hosts.scapy.window import Window
 
 FIRST_BACKOFF_NS = 250_000
@@ -58,7 +58,7 @@ class AnsweredKeys(Protocol):
     def add(self, key: int, /) -> None: ...
 
 
-class ScapyWorker:
+class Worker:
     """Worker `number` of one job; `services` are the addresses of all PSs for workers, in their order."""
 
     def __init__(
@@ -70,14 +70,14 @@ class ScapyWorker:
         services: Sequence[Address],
         window: int = WINDOW,
     ) -> None:
-        self._caller = RpcCaller(job, number, epoch)
+        self._caller = Caller(job, number, epoch)
         self._address, self._services = own_address, services
-        self._window: Window[PackedCall] = Window(window)
+        self._window: Window[Call] = Window(window)
         self._op, self._iteration = Op.EMPTY, 0
         self._deltas: Mapping[int, int] = {}
         self._answered: AnsweredKeys = set()
         self._pending = 0  # number of keys of the operation without an answer; 1 for an empty RPC
-        self._unsent: deque[PackedCall] = deque()
+        self._unsent: deque[Call] = deque()
         self._refused: dict[int, _Refused] = {}  # number of refusals, or MISSED -> keys
         self.hints: set[int] = set()
         self.values: dict[int, int] = {}
@@ -113,7 +113,7 @@ class ScapyWorker:
         """Begin an RPC without keys, which measures the network alone (Pan et al. Fig. 9)."""
         self._window.check_numbers()
         self._op, self._iteration, self._pending, self.rpcs_of_operation = Op.EMPTY, 0, 1, 0
-        self._queue([PackedCall(ps)])
+        self._queue([Call(ps)])
         return self._send(now)
 
     def _start(self, op: Op, iteration: int, keys: list[int], now: int) -> list[Packet]:
@@ -122,7 +122,7 @@ class ScapyWorker:
         self._queue(pack(keys, self.hints, len(self._services)))
         return self._send(now)
 
-    def _queue(self, calls: Sequence[PackedCall]) -> None:
+    def _queue(self, calls: Sequence[Call]) -> None:
         self._unsent += calls
         self.rpcs_of_operation += len(calls)
 
@@ -164,7 +164,7 @@ class ScapyWorker:
             self._apply(outstanding.call, answer, now)
         return self._send(now)
 
-    def _apply(self, call: PackedCall, answer: Packet, now: int) -> None:
+    def _apply(self, call: Call, answer: Packet, now: int) -> None:
         for lane, key in call.keys.items():
             is_served, is_hashed = bool(answer.served >> lane & 1), bool(call.hashed >> lane & 1)
             if answer.refused >> lane & 1:
@@ -180,7 +180,7 @@ class ScapyWorker:
             elif is_hashed and not is_served:
                 self.hints.discard(key)
 
-    def _retry(self, key: int, call: PackedCall, now: int) -> None:
+    def _retry(self, key: int, call: Call, now: int) -> None:
         """Send a refused key again."""
         if ps_of(key, len(self._services)) == call.ps:
             # Its PS has given the key away: the switch has it, or will have it soon.

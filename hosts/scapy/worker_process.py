@@ -1,7 +1,6 @@
 """`python -m hosts.scapy.worker_process --config FILE`: a worker of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hosts.worker`. `ScapyJobSocket` has the loop over a job's
-socket.
+It has the commands, files and logs of `python -m hosts.worker`. `JobSocket` has the loop over a job's socket.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from hosts.agent import (
 )
 from hosts.config import AgentConfigError
 from hosts.scapy import refusal
-from hosts.scapy.ledger import ScapyPushLedger
-from hosts.scapy.logs import LoggedBlock, LoggedOperation, WorkerLog
+from hosts.scapy.ledger import PushLedger
+from hosts.scapy.logs import Block, LoggedOperation, WorkerLog
 from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of
-from hosts.scapy.training import LogisticModel, RandomGradient, SampleModel
-from hosts.scapy.worker import ScapyWorker
+from hosts.scapy.training import LogisticModel, Model, RandomGradient
+from hosts.scapy.worker import Worker
 from hosts.sockets import Receiver, clock_offset, common_port, open_udp, send
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.workload.trace import Trace
@@ -46,7 +45,7 @@ _NS_PER_S = 1e9
 clock = time.monotonic_ns
 
 
-class ScapyJobSocket:
+class JobSocket:
     """A worker of one job, its socket and its ledger."""
 
     def __init__(self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, commands: Commands) -> None:
@@ -56,13 +55,13 @@ class ScapyJobSocket:
             raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
         self._address = Address(config.address, job.udp_port)
         addresses = [services[ps] for ps in range(config.n_ps)]
-        self.worker = ScapyWorker(job.job, config.number, job.epoch, self._address, addresses, config.window)
+        self.worker = Worker(job.job, config.number, job.epoch, self._address, addresses, config.window)
         # A switch with service addresses checks the sender only of datagrams from the services' port.
         source_port = common_port(services.values()) if design(config.design).has_services else None
         self.socket = open_udp(self._address, source_port=source_port)
         self._receiver = Receiver(self.socket, clock_offset())
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
-        self.ledger = ScapyPushLedger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
+        self.ledger = PushLedger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
     def send(self, packets: Sequence[Packet]) -> None:
         for packet in packets:
@@ -96,7 +95,7 @@ class ScapyJobSocket:
         return {name: getattr(self.worker, name) for name in ("retransmissions", "malformed", "unexpected")}
 
 
-class ScapyWorkerProcess:
+class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         reason = refusal(
             config.codec, config.design, has_optimiser=config.learning_rate is None,
@@ -110,11 +109,11 @@ class ScapyWorkerProcess:
             raise AgentConfigError(
                 f"{config.trace}: expected at least {config.number} workers, got {self._trace.workers}"
             )
-        self.jobs = {job.job: ScapyJobSocket(config, job, self._trace, commands) for job in config.jobs}
+        self.jobs = {job.job: JobSocket(config, job, self._trace, commands) for job in config.jobs}
         for job_socket in self.jobs.values():
             stack.enter_context(job_socket.socket)
         self._log = WorkerLog(config.log_dir, config.number, clock_offset())
-        self._model: SampleModel = RandomGradient(config.seed)
+        self._model: Model = RandomGradient(config.seed)
         if self._trace.samples is not None and config.learning_rate is not None:
             self._model = LogisticModel(config.scale, config.learning_rate)
         self.done = False
@@ -155,7 +154,7 @@ class ScapyWorkerProcess:
     ) -> dict[str, object]:
         """Run a block of steps; a `period_ns` of 0 means a closed loop."""
         job_socket, block_start_ns = self._job(job), start_ns or clock()
-        block = LoggedBlock(
+        block = Block(
             self._config.number, job, job_socket.arm, round, load, measured_from=block_start_ns + discard_ns,
             measured_step=first_step + discard_steps,
         )  # fmt: skip
@@ -188,7 +187,7 @@ class ScapyWorkerProcess:
 
     def _run_step(
         self,
-        job_socket: ScapyJobSocket,
+        job_socket: JobSocket,
         iteration: int,
         due: int,
         period_ns: int,
@@ -235,15 +234,11 @@ class ScapyWorkerProcess:
                 job_socket.send(worker.send_empty_rpc(k % self._config.n_ps, clock()))
                 job_socket.run_until(lambda: worker.idle)
 
-        block = LoggedBlock(self._config.number, job, job_socket.arm, round, load, 0, AFTER_ALL_STEPS)
+        block = Block(self._config.number, job, job_socket.arm, round, load, 0, AFTER_ALL_STEPS)
         return self._measure(job_socket, block, [], send_all)
 
     def _measure(
-        self,
-        job_socket: ScapyJobSocket,
-        block: LoggedBlock,
-        operations: list[LoggedOperation],
-        work: Callable[[], None],
+        self, job_socket: JobSocket, block: Block, operations: list[LoggedOperation], work: Callable[[], None]
     ) -> dict[str, object]:
         """Do the work of a block, and write its logs, also if the process is told to end."""
         cpu_start_s, run_queue_start_ns = time.thread_time(), run_queue_ns()
@@ -265,13 +260,13 @@ class ScapyWorkerProcess:
         self.done = True
         return {}
 
-    def _job(self, job: int) -> ScapyJobSocket:
+    def _job(self, job: int) -> JobSocket:
         if job not in self.jobs:
             raise AgentConfigError(f"expected one of the jobs {sorted(self.jobs)}, got {job}")
         return self.jobs[job]
 
 
-def serve(process: ScapyWorkerProcess, commands: Commands) -> None:
+def serve(process: WorkerProcess, commands: Commands) -> None:
     sockets = {each.socket.fileno(): each for each in process.jobs.values()}
     while not (process.done or commands.closed):
         line = commands.next()
@@ -292,7 +287,7 @@ def main(path: Path) -> None:
     try:
         config, commands = load_config(path, WorkerConfig), Commands(sys.stdin.fileno())
         with ExitStack() as stack:
-            process = ScapyWorkerProcess(config, commands, stack)
+            process = WorkerProcess(config, commands, stack)
             prepare_process(config.cpu)
             gc.enable()  # which is disabled for compiled agents: layers of a packet refer to each other
             print_json(ready=True)
