@@ -1,4 +1,4 @@
-"""Agents of Scapy and compiled ones, mixed, lose and double no update: 27 schedules here, 2,000 in soak."""
+"""Agents of Scapy and compiled ones, mixed, lose and double no update: 11 schedules here, 2,000 in soak."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from simulator.faults.schedule import ARMS, SERVERS, WORKERS
 from tests.harness.faults import some_and_many
 
 ARM_NAMES = ("offload", "offload-proxy", "none")
-ROWS = [(arm, fault) for arm in ARM_NAMES for fault in faults_of(design(ARMS[arm].design), is_mixed=True)]
+ROWS = [
+    # In `make test` one arm has to do.
+    pytest.param(arm, fault, marks=[] if arm == "offload-proxy" else pytest.mark.soak)
+    for arm in ARM_NAMES
+    for fault in faults_of(design(ARMS[arm].design), is_mixed=True)
+]
 SCHEDULES, SOAKED = len(ROWS), 2_000
 
 
@@ -42,9 +47,9 @@ def test_mixed_agents_lose_nothing(arm: str, fault: str, first: int, schedules: 
 
 def test_both_kinds_of_agents_take_part() -> None:
     """Each worker completes operations, and each server adds updates of workers of both kinds."""
-    testbed = mixed_testbed("offload")
+    testbed = mixed_testbed("offload-proxy")
     assert set(testbed.external_workers) == {0, 2} and WORKERS == 3 and SERVERS == 2
-    assert play_schedule(testbed, draw_faults("duplication", "offload", 1, is_mixed=True)).holds
+    assert play_schedule(testbed, draw_faults("duplication", "offload-proxy", 1, is_mixed=True)).holds
     assert min(testbed.operations.progress.completed) > 3
     [scapy_server] = [host for host in testbed.server_hosts if host not in testbed.servers]
     assert scapy_server.p == 0
@@ -123,8 +128,8 @@ def test_the_schedules_notice_an_agent_that_breaks_a_rule(
     monkeypatch: pytest.MonkeyPatch, fault: str, break_rule: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     break_rule(monkeypatch)
-    testbed = mixed_testbed("offload")
+    testbed = mixed_testbed("offload-proxy")
     outcomes = (
-        play_schedule(testbed, draw_faults(fault, "offload", seed, is_mixed=True)) for seed in range(10)
+        play_schedule(testbed, draw_faults(fault, "offload-proxy", seed, is_mixed=True)) for seed in range(10)
     )
     assert any(not outcome.holds for outcome in outcomes)
