@@ -11,9 +11,9 @@ from scapy.packet import Packet
 
 from foundation.designs.registry import design
 from hosts.scapy.packets import Hotline
-from hosts.scapy.server import Server, Store
+from hosts.scapy.server import ScapyServer, ScapyStore
 from hosts.scapy.window import Window
-from hosts.scapy.worker import Worker
+from hosts.scapy.worker import ScapyWorker
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import KINDS, faults_of, play_schedule
 from simulator.faults.mixed import MixedTestbed
@@ -72,18 +72,18 @@ def test_agents_of_scapy_get_the_faults_that_they_survive() -> None:
 
 
 def _push_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    serve = Server._serve
+    serve = ScapyServer._serve
 
-    def serve_as_new(self: Server, packet: Packet) -> list[Packet]:
+    def serve_as_new(self: ScapyServer, packet: Packet) -> list[Packet]:
         rpc = packet[Hotline]
         self._callers[rpc.job, rpc.worker, rpc.epoch].turns[rpc.seq % 64] = 0
         return serve(self, packet)
 
-    monkeypatch.setattr(Server, "_serve", serve_as_new)
+    monkeypatch.setattr(ScapyServer, "_serve", serve_as_new)
 
 
 def _own_keys_in_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Store, "is_owned", Store.is_in_share)
+    monkeypatch.setattr(ScapyStore, "is_owned", ScapyStore.is_in_share)
 
 
 def _accept_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +104,14 @@ def _accept_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _take_refused_lanes_for_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = Worker._apply
+    apply = ScapyWorker._apply
 
-    def apply_all(self: Worker, call: object, answer: Packet, now: int) -> None:
+    def apply_all(self: ScapyWorker, call: object, answer: Packet, now: int) -> None:
         if answer.values is None:
             answer.refused = 0
         apply(self, call, answer, now)  # type: ignore[arg-type]  # the call, which is passed on
 
-    monkeypatch.setattr(Worker, "_apply", apply_all)
+    monkeypatch.setattr(ScapyWorker, "_apply", apply_all)
 
 
 @pytest.mark.no_cover
