@@ -12,7 +12,6 @@ from scapy.packet import Packet
 from foundation.designs.registry import design
 from hosts.scapy.packets import Hotline
 from hosts.scapy.server import ScapyServer, ScapyStore
-from hosts.scapy.window import Window
 from hosts.scapy.worker import ScapyWorker
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import KINDS, faults_of, play_schedule
@@ -86,23 +85,6 @@ def _own_keys_in_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ScapyStore, "is_owned", ScapyStore.is_in_share)
 
 
-def _accept_late_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the answer of any turn of a slot for that of the current one."""
-    take = Window.take_answered
-
-    def take_any(self: Window[object], answer: Packet, now: int) -> object:
-        rpc = answer[Hotline]
-        for seq, outstanding in self._outstanding.items():
-            if seq % 64 == rpc.seq % 64:
-                fields = ("seq", "t0", "iteration", "live", "count", "op", "ps")
-                for name in fields:
-                    setattr(rpc, name, outstanding.packet[Hotline].getfieldval(name))
-                break
-        return take(self, answer, now)
-
-    monkeypatch.setattr(Window, "take_answered", take_any)
-
-
 def _take_refused_lanes_for_added(monkeypatch: pytest.MonkeyPatch) -> None:
     apply = ScapyWorker._apply
 
@@ -120,7 +102,6 @@ def _take_refused_lanes_for_added(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("duplication", _push_every_copy),
         ("hot set", _own_keys_in_the_switch),
-        ("reordering", _accept_late_answers),
         ("hot set", _take_refused_lanes_for_added),
     ],
 )
