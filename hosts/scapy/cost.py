@@ -6,8 +6,8 @@ import time
 
 from hosts.rpc_cost import RpcCost
 from hosts.scapy.packets import LANES, Address, datagram_of, packet_of
-from hosts.scapy.server import Server
-from hosts.scapy.worker import Worker
+from hosts.scapy.server import ScapyServer
+from hosts.scapy.worker import ScapyWorker
 
 _JOB, _EPOCH = 0, 0
 _WORKER, _SERVER = Address("10.0.1.1", 20_000), Address("10.0.2.1", 5001)
@@ -16,8 +16,8 @@ _WORKER, _SERVER = Address("10.0.1.1", 20_000), Address("10.0.2.1", 5001)
 def measure_scapy_cost(window: int, rpcs: int) -> RpcCost:
     """Return the mean cost of a full RPC, of pulls and pushes alike, from keys to bytes and back."""
     keys = range(LANES * rpcs // 2)
-    worker = Worker(_JOB, 1, _EPOCH, _WORKER, [_SERVER], window)
-    server = Server(0, 1, keys, {_JOB: _EPOCH}, _SERVER, _SERVER)
+    worker = ScapyWorker(_JOB, 1, _EPOCH, _WORKER, [_SERVER], window)
+    server = ScapyServer(0, 1, keys, {_JOB: _EPOCH}, _SERVER, _SERVER)
     worker_s = server_s = 0.0
     for is_push in (False, True):
         begin = time.thread_time()

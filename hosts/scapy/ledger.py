@@ -18,7 +18,7 @@ _HEAD_WORDS = 8  # magic, job, epoch, size, capacity, lanes, open lanes, lanes b
 _LANES, _OPEN_LANES, _LANES_BEFORE = 5, 6, 7
 
 
-class PushLedger:
+class LedgerFile:
     """The sums of one job over `size` parameters; a push has at most `capacity` distinct ones."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path) -> None:

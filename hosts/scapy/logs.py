@@ -9,14 +9,14 @@ from typing import NamedTuple
 from foundation.logs.columns import CALLS, CONNECTIONS, OPERATIONS, RPC, UPDATES
 from foundation.logs.parts import Parts
 from hosts.agent import write_when_there_is_room
-from hosts.scapy.server import Connection
+from hosts.scapy.server import ArrivedRequest
 from hosts.scapy.worker import AnsweredRpc
 
 _US = 1_000  # a µs, in ns
 _MAX_ATTEMPTS = 255  # of the column's type
 
 
-class Block(NamedTuple):
+class LoggedBlock(NamedTuple):
     """What the rows of one block have in common; times in ns.
 
     Rows count as measured from `measured_from` on, or from step `measured_step` on.
@@ -56,13 +56,15 @@ class WorkerLog:
         self._rpcs = Parts(directory, f"rpc-worker-{worker}", RPC)
         self._operations = Parts(directory, f"operations-worker-{worker}", OPERATIONS)
 
-    def write(self, rpcs: Sequence[AnsweredRpc], operations: Sequence[LoggedOperation], block: Block) -> None:
+    def write(
+        self, rpcs: Sequence[AnsweredRpc], operations: Sequence[LoggedOperation], block: LoggedBlock
+    ) -> None:
         rpc_rows = [self._rpc_row(rpc, block) for rpc in rpcs]
         operation_rows = [self._operation_row(each, block) for each in operations]
         write_when_there_is_room(lambda: _write(self._rpcs, rpc_rows))
         write_when_there_is_room(lambda: _write(self._operations, operation_rows))
 
-    def _rpc_row(self, rpc: AnsweredRpc, block: Block) -> dict[str, object]:
+    def _rpc_row(self, rpc: AnsweredRpc, block: LoggedBlock) -> dict[str, object]:
         # W_queue and W_proc are the worker's times, PS_queue and PS_proc the server's. The rest of the time
         # from sending to arrival is the network's and the switch's: N_tx. Their sum is the latency.
         network_ns = rpc.arrival - rpc.t0
@@ -88,7 +90,7 @@ class WorkerLog:
             "measured": block.measures(rpc.t0, rpc.iteration),
         }
 
-    def _operation_row(self, each: LoggedOperation, block: Block) -> dict[str, object]:
+    def _operation_row(self, each: LoggedOperation, block: LoggedBlock) -> dict[str, object]:
         return {
             **block.columns(),
             "iteration": each.iteration,
@@ -108,7 +110,7 @@ class ServerLog:
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
 
-    def write_connections(self, connections: Iterable[Connection]) -> None:
+    def write_connections(self, connections: Iterable[ArrivedRequest]) -> None:
         rows: list[dict[str, object]] = [
             {
                 "time_us": (each.arrival + self._clock_offset) // _US,

@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 
 from scapy.packet import Packet
 
+from foundation.protocol.codec import Caller
 from hosts.scapy.packets import (
     CONTROLLER_CALLER,
     PS_CALLER_BASE,
@@ -31,7 +32,7 @@ from hosts.scapy.packets import (
     destination_of,
     source_of,
 )
-from hosts.scapy.packing import Call, Caller, encode, pack_hashed
+from hosts.scapy.packing import PlannedRpc, encode, pack_hashed
 from hosts.scapy.window import Window
 
 _MODULUS = 2**32
@@ -39,7 +40,7 @@ _MAX_RANKS = 117  # number of keys with values that fit into a datagram
 
 
 class MovableStore(Protocol):
-    """The parameters of one job at a PS, as `server.Store` keeps them."""
+    """The parameters of one job at a PS, as `server.ScapyStore` keeps them."""
 
     values: dict[int, int]
     in_switch: dict[int, int]
@@ -57,11 +58,11 @@ class MovableStore(Protocol):
     def busiest(self, limit: int) -> list[tuple[int, int]]: ...
 
 
-Execution: TypeAlias = Generator[None, None, "Answer"]
+Execution: TypeAlias = Generator[None, None, "CommandResult"]
 """A command under way: it yields while its RPCs to the switch are outstanding."""
 
 
-class Answer:
+class CommandResult:
     """The answer to a command; only the answers to VALUES and BUSIEST have keys and values."""
 
     def __init__(self, status: Status, pairs: Iterable[tuple[int, int]] | None = None) -> None:
@@ -85,10 +86,10 @@ class Moves:
         self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
         self._n_ps, self._store = n_ps, store
         self._address, self._service = own_address, service
-        self._window: Window[Call] = Window()
+        self._window: Window[PlannedRpc] = Window()
         self._op = Op.PULL
         self._deltas: Mapping[int, int] = {}  # of the current RPCs, if they are pushes
-        self._unsent: deque[Call] = deque()
+        self._unsent: deque[PlannedRpc] = deque()
         self._served: dict[int, int] = {}  # keys of the current RPCs that the switch has -> value pulled
         self._commands: deque[Packet] = deque()  # accepted commands, the current one first
         self._execution: Execution | None = None
@@ -149,7 +150,7 @@ class Moves:
                 packets.append(self._answer(packet, end.value))
         return packets + self._send(now)
 
-    def _answer(self, packet: Packet, result: Answer) -> Packet:
+    def _answer(self, packet: Packet, result: CommandResult) -> Packet:
         rpc, command = packet[Hotline], packet[HotlineControl]
         header = Hotline(
             op=int(Op.CONTROL), flags=RESPONSE, job=rpc.job, worker=CONTROLLER_CALLER, epoch=rpc.epoch,
@@ -169,19 +170,19 @@ class Moves:
             first_rank, limit = command.keys
             if first_rank == 0:  # the first page of a new ranking
                 self._ranking = self._store.busiest(limit)
-            return Answer(Status.OK, self._ranking[first_rank : first_rank + _MAX_RANKS])
+            return CommandResult(Status.OK, self._ranking[first_rank : first_rank + _MAX_RANKS])
         if command.code in (Command.RENEW, Command.HELLO, Command.PUBLISH, Command.HOLD, Command.SETTLE):
-            return Answer(Status.OK)
+            return CommandResult(Status.OK)
         store = self._store
         if not all(map(store.is_in_share, command.keys)):
-            return Answer(Status.NOT_OWNED)
+            return CommandResult(Status.NOT_OWNED)
         if command.code == Command.VALUES:
-            return Answer(Status.OK, [(key, store.values.get(key, 0)) for key in command.keys])
+            return CommandResult(Status.OK, [(key, store.values.get(key, 0)) for key in command.keys])
         if command.code == Command.SEED:
             is_complete = yield from self._seed({key for key in command.keys if store.is_owned(key)})
         else:
             is_complete = yield from self._collect({key for key in command.keys if not store.is_owned(key)})
-        return Answer(Status.OK if is_complete else Status.NO_ENTRY)
+        return CommandResult(Status.OK if is_complete else Status.NO_ENTRY)
 
     def _seed(self, keys: set[int]) -> Generator[None, None, bool]:
         """Refuse the keys from now on, then add their values to the switch's registers."""

@@ -8,24 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from scapy.packet import Packet
 
+from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import lane_of, ps_of
 from hosts.scapy.packets import KEYS, LANES, NO_KEY, VALUES, Hotline, Op
 
 
-class Caller(NamedTuple):
-    """Who sends RPCs; with another epoch it is another caller."""
-
-    job: int
-    worker: int
-    epoch: int
-
-
 @dataclass(slots=True)
-class Call:
+class PlannedRpc:
     """One RPC of an operation before it is encoded."""
 
     ps: int
@@ -42,7 +34,7 @@ class Call:
         return sum(1 << lane for lane in self.keys)
 
 
-def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[Call]:
+def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[PlannedRpc]:
     """Return the calls for the keys of an operation, those that reach a PS first.
 
     Cold keys take as few RPCs to their PS as possible. Each hot key goes to its hash lane, in the first RPC
@@ -60,7 +52,7 @@ def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[Call]:
         for ps, of_ps in enumerate(cold_keys)
         for first in range(0, len(of_ps), LANES)
     )
-    calls = [Call(ps) for _, ps, _ in chunks]
+    calls = [PlannedRpc(ps) for _, ps, _ in chunks]
     room = [LANES - len(chunk) for *_, chunk in chunks]  # lanes that the cold keys leave free
     for key in hot_keys:
         lane = lane_of(key)
@@ -68,7 +60,7 @@ def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[Call]:
             if lane not in call.keys and len(call.keys) < room[k]:
                 break
         else:
-            calls.append(call := Call(ps_of(key, n_ps)))
+            calls.append(call := PlannedRpc(ps_of(key, n_ps)))
             room.append(LANES)
         call.place(key, lane, is_hashed=True)
     for call, (*_, chunk) in zip(calls, chunks, strict=False):
@@ -78,19 +70,19 @@ def pack(keys: Iterable[int], hints: Container[int], n_ps: int) -> list[Call]:
     return calls
 
 
-def pack_hashed(keys: Iterable[int], n_ps: int, refusals: int = 0) -> list[Call]:
+def pack_hashed(keys: Iterable[int], n_ps: int, refusals: int = 0) -> list[PlannedRpc]:
     """Return calls to the keys' own PSs with each key in its hash lane."""
-    calls: list[Call] = []
+    calls: list[PlannedRpc] = []
     for key in keys:
         ps, lane = ps_of(key, n_ps), lane_of(key)
         call = next((each for each in calls if each.ps == ps and lane not in each.keys), None)
         if call is None:
-            calls.append(call := Call(ps, refusals=refusals))
+            calls.append(call := PlannedRpc(ps, refusals=refusals))
         call.place(key, lane, is_hashed=True)
     return calls
 
 
-def encode(caller: Caller, op: Op, call: Call, deltas: Mapping[int, int], iteration: int = 0) -> Packet:
+def encode(caller: Caller, op: Op, call: PlannedRpc, deltas: Mapping[int, int], iteration: int = 0) -> Packet:
     """Return the request for a call, which the window numbers; only a push has `deltas`, by key."""
     count = max(call.keys, default=-1) + 1
     rpc = Hotline(

@@ -62,7 +62,7 @@ class JobCounters:
     overflows: int = 0
 
 
-class Store:
+class ScapyStore:
     """The parameters of one job at PS `ps` of `n_ps`; a key of `space` is here or in the switch."""
 
     def __init__(self, space: Container[int], ps: int, n_ps: int) -> None:
@@ -119,7 +119,7 @@ class _Slots:
     added: list[int] = field(default_factory=lambda: [0] * WINDOW)
 
 
-class Connection(NamedTuple):
+class ArrivedRequest(NamedTuple):
     """A request that has arrived, for the log of connections."""
 
     arrival: int  # in ns
@@ -127,7 +127,7 @@ class Connection(NamedTuple):
     job: int
 
 
-class Server:
+class ScapyServer:
     """PS `ps` of `n_ps` with the keys of `space`. `epochs` maps each job to the PS's epoch as a caller.
 
     `own_address` receives requests, and `service` is where the switch takes the PS's own RPCs.
@@ -143,7 +143,7 @@ class Server:
         service: Address,
     ) -> None:
         self._ps = ps
-        self.stores = {job: Store(space, ps, n_ps) for job in epochs}
+        self.stores = {job: ScapyStore(space, ps, n_ps) for job in epochs}
         own_rpcs = Address(own_address.ip, PS_RPC_PORT)
         self._moves = {
             job: Moves(job, ps, n_ps, epoch, self.stores[job], own_rpcs, service)
@@ -151,7 +151,7 @@ class Server:
         }
         self._callers: dict[tuple[int, int, int], _Slots] = defaultdict(_Slots)  # by job, worker and epoch
         self.counters = {job: JobCounters() for job in epochs}
-        self.connections: list[Connection] = []
+        self.connections: list[ArrivedRequest] = []
         self.malformed = 0
         self.misdirected = 0  # number of packets for another PS, of an unknown job, and of answers
         self._reported: set[str] = set()
@@ -194,7 +194,7 @@ class Server:
         counters, slots = self.counters[rpc.job], self._callers[rpc.job, rpc.worker, rpc.epoch]
         counters.packets += 1
         counters.bytes += length_of(rpc)
-        self.connections.append(Connection(int(packet.time), rpc.worker, rpc.job))
+        self.connections.append(ArrivedRequest(int(packet.time), rpc.worker, rpc.job))
         turn, slot = divmod(rpc.seq, WINDOW)
         if turn < slots.turns[slot] or turn == 0:  # turns count from 1
             counters.stale += 1

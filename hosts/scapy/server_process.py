@@ -1,6 +1,6 @@
 """`python -m hosts.scapy.server_process --config FILE`: a parameter server of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hosts.ps`. `ServerSockets` has the loop over the sockets.
+It has the commands, files and logs of `python -m hosts.ps`. `ScapyServerSockets` has the loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from hosts.scapy.packets import (
     source_of,
     stamp,
 )
-from hosts.scapy.server import Server
+from hosts.scapy.server import ScapyServer
 from hosts.sockets import Receiver, clock_offset, open_udp, send
 
 log = logging.getLogger(__name__)
@@ -92,12 +92,12 @@ class ServiceTime:
         return answers
 
 
-class ServerSockets:
+class ScapyServerSockets:
     """The sockets of a server; jobs in `connected` have one more for each worker (Pan et al. §3)."""
 
     def __init__(
         self,
-        server: Server,
+        server: ScapyServer,
         own_address: Address,
         service: Address,
         connected: Collection[int],
@@ -180,7 +180,7 @@ class ServerSockets:
             send(sock, datagram_of(packet), destination_of(packet))
 
 
-class ServerProcess:
+class ScapyServerProcess:
     def __init__(self, config: PsConfig) -> None:
         reason = refusal(
             config.codec, config.design, has_optimiser=bool(config.tables),
@@ -195,9 +195,9 @@ class ServerProcess:
         own_address = Address(config.address, HOTLINE_PORT)
         service = Address(config.service.address, config.service.port)
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.server = Server(config.ps, config.n_ps, keys, epochs, own_address, service)
+        self.server = ScapyServer(config.ps, config.n_ps, keys, epochs, own_address, service)
         connected = {job.job for job in config.jobs if job.connected}
-        self.sockets = ServerSockets(self.server, own_address, service, connected, config.server)
+        self.sockets = ScapyServerSockets(self.server, own_address, service, connected, config.server)
         self._log = ServerLog(config.log_dir, config.ps, clock_offset())
         self._updates_sent = 0
         self.done = False
@@ -262,7 +262,7 @@ class ServerProcess:
         return {}
 
 
-def serve(process: ServerProcess, commands: Commands) -> None:
+def serve(process: ScapyServerProcess, commands: Commands) -> None:
     try:
         while not (process.done or commands.closed):
             line = commands.next()
@@ -281,7 +281,7 @@ def main(path: Path) -> None:
     """Run a parameter server; commands come as JSON lines on standard input."""
     try:
         config = load_config(path, PsConfig)
-        process = ServerProcess(config)
+        process = ScapyServerProcess(config)
         prepare_process(config.cpu)
         gc.enable()  # which is disabled for compiled agents: layers of a packet refer to each other
         print_json(ready=True)

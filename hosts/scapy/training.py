@@ -14,7 +14,7 @@ Values = NDArray[np.uint32]
 _INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1
 
 
-class Model(Protocol):
+class StepModel(Protocol):
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """Return the deltas to push [n] for the pulled values [n], and the mean loss before the update."""
         ...

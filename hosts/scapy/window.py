@@ -28,7 +28,7 @@ _ECHOED = ("op", "job", "worker", "epoch", "ps", "count", "seq", "live", "iterat
 C = TypeVar("C")  # what the caller wants to know again when the answer comes
 
 
-class NumbersUsedUp(HotlineError):
+class NoNumbersLeft(HotlineError):
     """A caller has used the sequence numbers of its epoch."""
 
 
@@ -66,9 +66,9 @@ class Window(Generic[C]):
         return bool(self._free)
 
     def check_numbers(self) -> None:
-        """Raise `NumbersUsedUp` unless there are enough numbers for another operation."""
+        """Raise `NoNumbersLeft` unless there are enough numbers for another operation."""
         if self._sent >= self._max_sent:
-            raise NumbersUsedUp(
+            raise NoNumbersLeft(
                 f"no sequence numbers of 32 bits are left after {self._sent:,} RPCs: end this run, and start "
                 "another"
             )

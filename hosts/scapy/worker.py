@@ -16,9 +16,10 @@ from typing import NamedTuple, Protocol
 
 from scapy.packet import Packet
 
+from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import ps_of
 from hosts.scapy.packets import WINDOW, Address, Hotline, Op, address, fault_of, length_of
-from hosts.scapy.packing import Call, Caller, encode, pack, pack_hashed
+from hosts.scapy.packing import PlannedRpc, encode, pack, pack_hashed
 from hosts.scapy.window import Window
 
 FIRST_BACKOFF_NS = 250_000
@@ -58,7 +59,7 @@ class AnsweredKeys(Protocol):
     def add(self, key: int, /) -> None: ...
 
 
-class Worker:
+class ScapyWorker:
     """Worker `number` of one job; `services` are the addresses of all PSs for workers, in their order."""
 
     def __init__(
@@ -72,12 +73,12 @@ class Worker:
     ) -> None:
         self._caller = Caller(job, number, epoch)
         self._address, self._services = own_address, services
-        self._window: Window[Call] = Window(window)
+        self._window: Window[PlannedRpc] = Window(window)
         self._op, self._iteration = Op.EMPTY, 0
         self._deltas: Mapping[int, int] = {}
         self._answered: AnsweredKeys = set()
         self._pending = 0  # number of keys of the operation without an answer; 1 for an empty RPC
-        self._unsent: deque[Call] = deque()
+        self._unsent: deque[PlannedRpc] = deque()
         self._refused: dict[int, _Refused] = {}  # number of refusals, or MISSED -> keys
         self.hints: set[int] = set()
         self.values: dict[int, int] = {}
@@ -113,7 +114,7 @@ class Worker:
         """Begin an RPC without keys, which measures the network alone (Pan et al. Fig. 9)."""
         self._window.check_numbers()
         self._op, self._iteration, self._pending, self.rpcs_of_operation = Op.EMPTY, 0, 1, 0
-        self._queue([Call(ps)])
+        self._queue([PlannedRpc(ps)])
         return self._send(now)
 
     def _start(self, op: Op, iteration: int, keys: list[int], now: int) -> list[Packet]:
@@ -122,7 +123,7 @@ class Worker:
         self._queue(pack(keys, self.hints, len(self._services)))
         return self._send(now)
 
-    def _queue(self, calls: Sequence[Call]) -> None:
+    def _queue(self, calls: Sequence[PlannedRpc]) -> None:
         self._unsent += calls
         self.rpcs_of_operation += len(calls)
 
@@ -164,7 +165,7 @@ class Worker:
             self._apply(outstanding.call, answer, now)
         return self._send(now)
 
-    def _apply(self, call: Call, answer: Packet, now: int) -> None:
+    def _apply(self, call: PlannedRpc, answer: Packet, now: int) -> None:
         for lane, key in call.keys.items():
             is_served, is_hashed = bool(answer.served >> lane & 1), bool(call.hashed >> lane & 1)
             if answer.refused >> lane & 1:
@@ -180,7 +181,7 @@ class Worker:
             elif is_hashed and not is_served:
                 self.hints.discard(key)
 
-    def _retry(self, key: int, call: Call, now: int) -> None:
+    def _retry(self, key: int, call: PlannedRpc, now: int) -> None:
         """Send a refused key again."""
         if ps_of(key, len(self._services)) == call.ps:
             # Its PS has given the key away: the switch has it, or will have it soon.

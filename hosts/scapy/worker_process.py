@@ -1,6 +1,6 @@
 """`python -m hosts.scapy.worker_process --config FILE`: a worker of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hosts.worker`. `JobSocket` has the loop over a job's socket.
+It has the commands, files and logs of `python -m hosts.worker`. `ScapyJobSocket` has the loop.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from hosts.agent import (
 )
 from hosts.config import AgentConfigError
 from hosts.scapy import refusal
-from hosts.scapy.ledger import PushLedger
-from hosts.scapy.logs import Block, LoggedOperation, WorkerLog
+from hosts.scapy.ledger import LedgerFile
+from hosts.scapy.logs import LoggedBlock, LoggedOperation, WorkerLog
 from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of
-from hosts.scapy.training import LogisticModel, Model, RandomGradient
-from hosts.scapy.worker import Worker
+from hosts.scapy.training import LogisticModel, RandomGradient, StepModel
+from hosts.scapy.worker import ScapyWorker
 from hosts.sockets import Receiver, clock_offset, common_port, open_udp, send
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.workload.trace import Trace
@@ -45,7 +45,7 @@ _NS_PER_S = 1e9
 clock = time.monotonic_ns
 
 
-class JobSocket:
+class ScapyJobSocket:
     """A worker of one job, its socket and its ledger."""
 
     def __init__(self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, commands: Commands) -> None:
@@ -55,13 +55,13 @@ class JobSocket:
             raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
         self._address = Address(config.address, job.udp_port)
         addresses = [services[ps] for ps in range(config.n_ps)]
-        self.worker = Worker(job.job, config.number, job.epoch, self._address, addresses, config.window)
+        self.worker = ScapyWorker(job.job, config.number, job.epoch, self._address, addresses, config.window)
         # A switch with service addresses checks the sender only of datagrams from the services' port.
         source_port = common_port(services.values()) if design(config.design).has_services else None
         self.socket = open_udp(self._address, source_port=source_port)
         self._receiver = Receiver(self.socket, clock_offset())
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
-        self.ledger = PushLedger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
+        self.ledger = LedgerFile(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
     def send(self, packets: Sequence[Packet]) -> None:
         for packet in packets:
@@ -95,7 +95,7 @@ class JobSocket:
         return {name: getattr(self.worker, name) for name in ("retransmissions", "malformed", "unexpected")}
 
 
-class WorkerProcess:
+class ScapyWorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         reason = refusal(
             config.codec, config.design, has_optimiser=config.learning_rate is None,
@@ -109,11 +109,11 @@ class WorkerProcess:
             raise AgentConfigError(
                 f"{config.trace}: expected at least {config.number} workers, got {self._trace.workers}"
             )
-        self.jobs = {job.job: JobSocket(config, job, self._trace, commands) for job in config.jobs}
+        self.jobs = {job.job: ScapyJobSocket(config, job, self._trace, commands) for job in config.jobs}
         for job_socket in self.jobs.values():
             stack.enter_context(job_socket.socket)
         self._log = WorkerLog(config.log_dir, config.number, clock_offset())
-        self._model: Model = RandomGradient(config.seed)
+        self._model: StepModel = RandomGradient(config.seed)
         if self._trace.samples is not None and config.learning_rate is not None:
             self._model = LogisticModel(config.scale, config.learning_rate)
         self.done = False
@@ -154,7 +154,7 @@ class WorkerProcess:
     ) -> dict[str, object]:
         """Run a block of steps; a `period_ns` of 0 means a closed loop."""
         job_socket, block_start_ns = self._job(job), start_ns or clock()
-        block = Block(
+        block = LoggedBlock(
             self._config.number, job, job_socket.arm, round, load, measured_from=block_start_ns + discard_ns,
             measured_step=first_step + discard_steps,
         )  # fmt: skip
@@ -187,7 +187,7 @@ class WorkerProcess:
 
     def _run_step(
         self,
-        job_socket: JobSocket,
+        job_socket: ScapyJobSocket,
         iteration: int,
         due: int,
         period_ns: int,
@@ -234,11 +234,15 @@ class WorkerProcess:
                 job_socket.send(worker.send_empty_rpc(k % self._config.n_ps, clock()))
                 job_socket.run_until(lambda: worker.idle)
 
-        block = Block(self._config.number, job, job_socket.arm, round, load, 0, AFTER_ALL_STEPS)
+        block = LoggedBlock(self._config.number, job, job_socket.arm, round, load, 0, AFTER_ALL_STEPS)
         return self._measure(job_socket, block, [], send_all)
 
     def _measure(
-        self, job_socket: JobSocket, block: Block, operations: list[LoggedOperation], work: Callable[[], None]
+        self,
+        job_socket: ScapyJobSocket,
+        block: LoggedBlock,
+        operations: list[LoggedOperation],
+        work: Callable[[], None],
     ) -> dict[str, object]:
         """Do the work of a block, and write its logs, also if the process is told to end."""
         cpu_start_s, run_queue_start_ns = time.thread_time(), run_queue_ns()
@@ -260,13 +264,13 @@ class WorkerProcess:
         self.done = True
         return {}
 
-    def _job(self, job: int) -> JobSocket:
+    def _job(self, job: int) -> ScapyJobSocket:
         if job not in self.jobs:
             raise AgentConfigError(f"expected one of the jobs {sorted(self.jobs)}, got {job}")
         return self.jobs[job]
 
 
-def serve(process: WorkerProcess, commands: Commands) -> None:
+def serve(process: ScapyWorkerProcess, commands: Commands) -> None:
     sockets = {each.socket.fileno(): each for each in process.jobs.values()}
     while not (process.done or commands.closed):
         line = commands.next()
@@ -287,7 +291,7 @@ def main(path: Path) -> None:
     try:
         config, commands = load_config(path, WorkerConfig), Commands(sys.stdin.fileno())
         with ExitStack() as stack:
-            process = WorkerProcess(config, commands, stack)
+            process = ScapyWorkerProcess(config, commands, stack)
             prepare_process(config.cpu)
             gc.enable()  # which is disabled for compiled agents: layers of a packet refer to each other
             print_json(ready=True)

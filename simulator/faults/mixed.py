@@ -21,8 +21,8 @@ from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import PULL
 from hosts.scapy import is_scapy_server, is_scapy_worker
 from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of, source_of
-from hosts.scapy.server import Server
-from hosts.scapy.worker import Worker
+from hosts.scapy.server import ScapyServer
+from hosts.scapy.worker import ScapyWorker
 from simulator.faults.operations import (
     IDLE,
     KEYS,
@@ -69,7 +69,7 @@ class ScapyServerHost:
     def reset(self) -> None:
         job = self._testbed.arm.job
         own_address, service = _address(_SERVERS[self.p]), _address(_SERVICES[self.p])
-        self.server = Server(self.p, SERVERS, range(KEYS), {job: EPOCH}, own_address, service)
+        self.server = ScapyServer(self.p, SERVERS, range(KEYS), {job: EPOCH}, own_address, service)
         self._waiting.clear()
         self._outbox: list[Packet] = []
 
@@ -124,7 +124,9 @@ class ScapyWorkerHost:
         job = self._testbed.arm.job
         own_address = _address(_WORKERS[self._w], addressing.worker_udp_port(job))
         endpoints = _SERVICES if self._testbed.design.has_services else _SERVERS
-        self.worker = Worker(job, self._w + 1, EPOCH, own_address, [_address(each) for each in endpoints])
+        self.worker = ScapyWorker(
+            job, self._w + 1, EPOCH, own_address, [_address(each) for each in endpoints]
+        )
         self.worker.hints = hints
         self._answered: set[int] = set()
         self._client = self._testbed.network.clients[self._w].state

@@ -160,12 +160,13 @@ def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
     assert "Traceback" not in run.errors
 
 
-def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("codec", ["mixed", pytest.param("scapy", marks=pytest.mark.soak)])
+def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path: Path, codec: str) -> None:
     """The hot keys of half of a step's lanes are in the switch, which then answers a part of the RPCs."""
     log = f"DATA={update_log(tmp_path, hot=10, others=10)}"
-    run = finished_run(tmp_path, log, "CODEC=scapy", small=SMALL_SCAPY)
+    run = finished_run(tmp_path, log, f"CODEC={codec}", small=SMALL_SCAPY)
     record, summary = record_of(run.folder), summary_of(run.folder)
-    assert record["config"]["codec"] == "scapy"
+    assert record["config"]["codec"] == codec
     updates = summary["updates"]
     assert updates["sent"] == updates["applied"] > 1_000
     assert updates["lost"] == updates["unknown"] == updates["mismatched_keys"] == summary["overflows"] == 0

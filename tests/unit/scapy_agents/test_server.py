@@ -28,7 +28,7 @@ from hosts.scapy.packets import (
     packet_of,
     stamp,
 )
-from hosts.scapy.server import Server
+from hosts.scapy.server import ScapyServer
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
 from tests.harness.requests import random_request
@@ -51,7 +51,7 @@ class Pair:
         epochs = dict.fromkeys(JOBS, 1)
         self.compiled: ParameterServer[Address] = ParameterServer(PS, N_PS, space, epochs, lambda: self.now)
         keys = range(SIZE) if space.sparse is None else frozenset(space.sparse.tolist())
-        self.scapy = Server(PS, N_PS, keys, epochs, OWN, SERVICE)
+        self.scapy = ScapyServer(PS, N_PS, keys, epochs, OWN, SERVICE)
         self.requests: list[bytes] = []  # to the switch, without an answer so far
         self.number = self.refused = 0
 
