@@ -52,6 +52,17 @@ def forgotten_designs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    """Undo what commands that a test runs in this process set for logging: others look at what is logged."""
+    loggers = [logging.getLogger(name) for name in (None, "softswitch", "finsy", "mininet")]
+    before = [(logger.level, logger.propagate, logger.disabled) for logger in loggers]
+    yield
+    for logger, (level, propagate, disabled) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.propagate, logger.disabled = propagate, disabled
+
+
+@pytest.fixture(autouse=True)
 def restored_signal_handlers() -> Iterator[None]:
     """Check that a test leaves Ctrl-C to Python; after `STOP.listen` later tests would not be interrupted."""
     before = signal.getsignal(signal.SIGINT)

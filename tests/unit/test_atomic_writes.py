@@ -26,6 +26,7 @@ WHOLE = {"write_text", "write_into_folder", "save_arrays"}
 EXCEPTIONS = {
     "foundation/folders.py": "copies into a folder that is renamed when it is complete",
     "foundation/logs/access/steps.py": "temporary files, which only this process reads",
+    "hosts/scapy/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/worker/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/workload/trace.py": "columns, valid from the file of metadata on",
     "softswitch/src/softswitch/cache.py": "a lock file",

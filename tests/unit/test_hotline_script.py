@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -155,4 +156,4 @@ def test_scripts_that_are_shown_call_what_there_is() -> None:
     called = {name for script in scripts for name in re.findall(r"\bhotline\.(\w+)", script)}
     assert scripts and called <= set(hotline_package.__all__)
     for script in scripts:
-        compile(script, "shown", "exec")
+        compile(script, "shown", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -260,9 +260,11 @@ def test_every_function_that_writes_a_mapped_file_is_killed_here() -> None:
         if 'mode="r+"' in source.read_text() or "ACCESS_WRITE" in source.read_text()
     }
     assert mapped == {"hosts/worker/ledger.py", "hosts/worker/replay.py"}
+    # Agents of Scapy have no recovery. Their ledger has one writer, plain Python, which stores in order.
     writers = {
         f"{source.relative_to(ROOT).as_posix()}: {name}"
         for source in (ROOT / "hosts").rglob("*.py")
+        if source.parent.name != "scapy"
         for name in writers_of(ast.parse(source.read_text()), is_file=source.name in FILE_MODULES)
     }
     assert writers == {

@@ -31,7 +31,7 @@ WFBP = ("dense", "overlap", "vgg16", "--scheduler", "wfbp")
 
 def json_of(*arguments: object) -> Any:
     result = invoke(*arguments, "--json")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
@@ -44,7 +44,7 @@ def first(tmp_path: Path) -> Path:
 
 def test_without_arguments_it_prints_the_papers_table() -> None:
     result = invoke("dense", "whatif")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines() if re.match(r"\S+ +\d+ +\d", line)]
     assert {name: " ".join(cells) for name, *cells in rows} == {
         "ResNet-50": "102 12 0.995 0.994 0.910 0.540 0.076 0.817 0.994 0.995 0.572",
