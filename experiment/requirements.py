@@ -1,4 +1,4 @@
-"""What each kind of run needs of a design, checked in one place before anything begins."""
+"""The parts and operations of a design that each kind of run needs, checked before anything begins."""
 
 from __future__ import annotations
 

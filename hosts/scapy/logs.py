@@ -17,7 +17,7 @@ _MAX_ATTEMPTS = 255  # of the column's type
 
 
 class LoggedBlock(NamedTuple):
-    """What the rows of one block have in common; times in ns.
+    """The fields that all rows of a block share; times are in ns.
 
     Rows count as measured from `measured_from` on, or from step `measured_step` on.
     """

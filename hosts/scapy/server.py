@@ -113,7 +113,7 @@ class ScapyStore:
 
 @dataclass(slots=True)
 class _Slots:
-    """What a caller's RPCs have done: the last turn of each slot, and the bitmap of lanes it added."""
+    """A caller's last turn in each slot, and the bitmap of the lanes that it added."""
 
     turns: list[int] = field(default_factory=lambda: [0] * WINDOW)
     added: list[int] = field(default_factory=lambda: [0] * WINDOW)

@@ -1,4 +1,4 @@
-"""What a worker computes between pull and push: logistic regression in fixed point, in plain numpy."""
+"""The computation of a worker between pull and push: logistic regression in fixed point, in plain numpy."""
 
 from __future__ import annotations
 

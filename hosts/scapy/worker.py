@@ -54,7 +54,7 @@ class _Refused(NamedTuple):
 
 
 class AnsweredKeys(Protocol):
-    """Where a worker notes each key whose push is acknowledged: a set, or a ledger's push."""
+    """A set, or a ledger's push, to which a worker adds each key whose push is acknowledged."""
 
     def add(self, key: int, /) -> None: ...
 

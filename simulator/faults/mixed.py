@@ -53,8 +53,8 @@ def _packet(frame: bytes, now: int) -> Packet:
 
 def _frame(mac: str, packet: Packet) -> bytes:
     source, destination = source_of(packet), destination_of(packet)
-    ends = UdpEndpoint(mac, *source), UdpEndpoint(_MACS[destination.ip], *destination)
-    return frames.build(UdpFrame(*ends, datagram_of(packet)))
+    endpoints = UdpEndpoint(mac, *source), UdpEndpoint(_MACS[destination.ip], *destination)
+    return frames.build(UdpFrame(*endpoints, datagram_of(packet)))
 
 
 class ScapyServerHost:

@@ -118,7 +118,7 @@ class Checkout:
 
     @cached_property
     def _entry_points(self) -> defaultdict[str, list[tuple[bool, str, str]]]:
-        """By group: whether an entry point is the core's, its name, and its module."""
+        """Return by group the entry points: whether each is the core's, its name, and its module."""
         groups = defaultdict[str, list[tuple[bool, str, str]]](list)
         for file in self._files:
             if file.name == "pyproject.toml":

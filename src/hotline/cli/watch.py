@@ -52,7 +52,7 @@ _LATENCY_COLUMNS = [
 class View:
     time_s: float  # Unix time of the reading
     reading: Reading | None
-    """None of a switch without the counters of design `hotset`, such as that of another design."""
+    """None if the switch lacks the counters of design `hotset`."""
     blocks: Sequence[BlockLatency]  # the newest of each arm
     new_blocks: Sequence[BlockLatency]  # those that the previous view did not have
 
