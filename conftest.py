@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from foundation.designs import recorded
+from foundation.designs import recorded, registry
 
 pytest_plugins = ["switch_harness.plugin"]
 
@@ -47,14 +47,15 @@ def closed_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def forgotten_designs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the designs of the runs that a test reads: those of others may have arms of equal names."""
+    """Forget the designs of a test's runs and modules: those of others may have arms of equal names."""
     monkeypatch.setattr(recorded, "_remembered", {})
+    monkeypatch.setattr(registry, "_external_designs", dict(registry._external_designs))
 
 
 @pytest.fixture(autouse=True)
 def restored_logging() -> Iterator[None]:
     """Undo what commands that a test runs in this process set for logging: others look at what is logged."""
-    loggers = [logging.getLogger(name) for name in (None, "softswitch", "finsy", "mininet")]
+    loggers = [logging.getLogger(name) for name in (None, "softswitch", "finsy")]
     before = [(logger.level, logger.propagate, logger.disabled) for logger in loggers]
     yield
     for logger, (level, propagate, disabled) in zip(loggers, before, strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import tomli
 
-from foundation.designs import recorded
+from foundation.designs import recorded, registry
 from foundation.designs.registry import DesignError, design
 from tests.harness.cli import invoke
 from tests.mininet.run_topo import PATIENCE_S, SMALL, record_of, rpcs_to_servers, summary_of
@@ -75,6 +75,7 @@ def test_its_run_is_read_where_the_design_is_not_on_the_path(
 ) -> None:
     home = outputs["home"]
     monkeypatch.setattr(recorded, "_remembered", {})
+    monkeypatch.setattr(registry, "_external_designs", {})
     with pytest.raises(DesignError):
         design("mine.once")
     ended = invoke(*(word.format(home=home) for word in command), f"{home}/runs/once/latest")
