@@ -115,7 +115,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         return self.log_dir / f"{self.name}.log"
 
     def command(self) -> list[str]:
-        raise NotImplementedError
+        raise NotImplementedError  # each target starts its own program
 
     def start(self, controllers: Sequence[object]) -> None:
         for interface in self.interfaces().values():

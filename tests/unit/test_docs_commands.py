@@ -42,7 +42,7 @@ def parse(command: click.Command, words: list[str], parent: click.Context | None
 
 
 def label(value: object) -> str:
-    return value.name if isinstance(value, Path) else " ".join(map(str, value))  # type: ignore[call-overload]
+    return value.name if isinstance(value, Path) else " ".join(map(str, value))  # type: ignore[call-overload]  # a list of words
 
 
 def test_the_pages_show_commands() -> None:
