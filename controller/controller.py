@@ -16,8 +16,8 @@ from controller.hotset.quotas import check_quota, remaining_keys, round_quota
 from controller.inband import ANSWER_TIMEOUT_S, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
+    CALLERS,
     CPU_PORT,
-    ROWS,
     CallerKind,
     Change,
     HotParam,
@@ -314,15 +314,15 @@ class Controller:
         workers = await self._switch.read(WorkerRow)
         # The row of a killed controller is still there.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
-        free_rows = sorted(set(range(ROWS)) - {row.row for row in workers})
-        if not free_rows:
-            raise DeviceError(f"all {ROWS} rows of table workers are taken")
+        free_callers = sorted(set(range(CALLERS)) - {row.caller for row in workers})
+        if not free_callers:
+            raise DeviceError(f"all {CALLERS} entries of table workers are taken")
         host = addressing.controller()
         row = WorkerRow(
             job=job,
             worker=CONTROLLER_CALLER,
             epoch=epoch,
-            row=free_rows[0],
+            caller=free_callers[0],
             mac=host.mac,
             addr=host.address,
             udp_port=HOTLINE_PORT,

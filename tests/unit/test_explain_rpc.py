@@ -15,7 +15,7 @@ from foundation.protocol.header import RESPONSE, Op
 from hotline.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_rpc, keys_of_lanes
 from tests.harness.cli import invoke
 
-LINES = "HotlineIngress.aggregate_{:02d}.values"
+LINES = "HotlineIngress.bank_{:02d}.values_a"
 
 
 def run(*arguments: str) -> Any:

@@ -75,7 +75,7 @@ class MachineCode:
             module, packet_type = build_module(program, self.layout, priority_queues, buffered)
             module.triple, module.data_layout = target.triple, str(target.target_data)
             source = str(module)
-            code = cached_object((source, *_host_identity()), lambda: _compile_source(source, target))
+            code = cached_object(("slp", source, *_host_identity()), lambda: _compile_source(source, target))
         return _PACKET_SIZE.pack(packet_type.get_abi_size(target.target_data)) + code
 
 
@@ -86,6 +86,8 @@ def _host_identity() -> tuple[str, ...]:
 def _compile_source(source: str, target: llvm.TargetMachine) -> bytes:
     module = llvm.parse_assembly(source)
     module.verify()
-    pass_builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.slp_vectorization = True
+    pass_builder = llvm.create_pass_builder(target, options)
     pass_builder.getModulePassManager().run(module, pass_builder)
     return bytes(target.emit_object(module))

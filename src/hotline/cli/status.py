@@ -126,7 +126,7 @@ def _print_details(status: SwitchStatus) -> None:
             caller.job,
             caller.worker,
             caller.epoch,
-            caller.row,
+            caller.caller,
             caller.addr,
             caller.udp_port,
             caller.port,
