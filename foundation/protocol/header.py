@@ -177,7 +177,7 @@ def first_fault(h: Header, length: int) -> int:
         return _OP_FAULT
     if shape == _CONTROL_SHAPE:
         return _CONTROL_FAULT if h.count or h.live else 0
-    if (h.dim != 1 and h.dim < QUAD) or h.dim > MAX_VALUES or h.dim & (h.dim - 1):
+    if (h.dim != 1 and h.dim < QUAD) or h.dim & (h.dim - 1):
         return _DIM_FAULT
     if h.count > LANES or h.count * h.dim > MAX_VALUES:
         return _COUNT_FAULT

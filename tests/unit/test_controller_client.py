@@ -288,7 +288,9 @@ def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type
 
 def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
-    switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]
+    switch.answers = [
+        fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, dim=1, key=7), action=action)
+    ]
     assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, KeyState.HOT)] * LANES
     names = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(LANES)]
     assert switch.asked == [[fy.P4TableEntry(name)] for name in names]

@@ -309,9 +309,9 @@ def test_registers_of_keys_without_an_entry(switch: type[Switch]) -> None:
     assert Calls.asked == []
 
 
-def test_no_row_is_left_for_the_controller(switch: type[Switch]) -> None:
+def test_no_entry_is_left_for_the_controller(switch: type[Switch]) -> None:
     switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(CALLERS))]
-    with pytest.raises(DeviceError, match=exactly("all 8192 rows of table workers are taken")):
+    with pytest.raises(DeviceError, match=exactly("all 8192 entries of table workers are taken")):
         on(lambda c: c.registers(4))
 
 

@@ -30,7 +30,9 @@ def events(*arguments: str) -> list[dict[str, Any]]:
 
 def written(found: list[dict[str, Any]]) -> dict[str, str]:
     """Return the lanes' registers that were written, with their new values."""
-    ours = (e for e in found if e["kind"] == "register" and e["op"] == "write" and "aggregate" in e["name"])
+    ours = (
+        e for e in found if e["kind"] == "register" and e["op"] == "write" and e["name"].endswith("values_a")
+    )
     return {e["name"]: e["after"] for e in ours if e["index"] == SLOT}
 
 

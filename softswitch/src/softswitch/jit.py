@@ -78,7 +78,9 @@ class MachineCode:
             module, packet_type = build_module(program, self.layout, priority_queues, buffered)
             module.triple, module.data_layout = target.triple, str(target.target_data)
             source = str(module)
-            code = cached_object((_PASSES, source, *_host_identity()), lambda: _compile_source(source, target))
+            code = cached_object(
+                (_PASSES, source, *_host_identity()), lambda: _compile_source(source, target)
+            )
         return _PACKET_SIZE.pack(packet_type.get_abi_size(target.target_data)) + code
 
 
