@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 T = TypeVar("T")
+JobId: TypeAlias = Annotated[int, Field(ge=0, le=0xFFFF)]
 _MESSAGES = {
     "extra_forbidden": "there is no such field",
     "unexpected_keyword_argument": "there is no such field",
@@ -32,3 +33,9 @@ class Strict(BaseModel):
         if isinstance(value, str | Path) and "\0" in str(value):
             raise ValueError("expected text without NUL bytes")
         return value
+
+
+class Described(Strict):
+    """Settings that a command has options for; their docstrings are the options' help."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
