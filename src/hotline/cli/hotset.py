@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.hotset import choice as hotsets
-from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
@@ -29,6 +28,7 @@ from hotline.cli.common import (
 )
 from hotline.cli.fields import fills
 from hotline.cli.options import CLUSTER, LOG, RULE
+from hotline.results import coverage_file
 from hotline.results.curve import CurveSettings, ShareCurve, table_of
 from hotline.results.curve import curve as curve_of
 
@@ -106,7 +106,7 @@ def _count_keys_by_lane(hot_set: pl.DataFrame) -> list[int]:
 @hotset.command()
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...|DATA")
 @fills(CurveSettings, "settings", **LOG, scheduler=CLUSTER)
-@click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
+@click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(coverage_file.SUFFIXES)}.")
 @json_option
 def curve(files: tuple[Path, ...], settings: CurveSettings, output: Path | None, as_json: bool) -> None:
     """Draw the share of updates that the top-k keys take, and choose a k.
@@ -118,11 +118,11 @@ def curve(files: tuple[Path, ...], settings: CurveSettings, output: Path | None,
     """
     with one_line_errors():
         if output is not None:
-            curves.check_suffix(output)
+            coverage_file.check_suffix(output)
             check_output(output, files)
         result = curve_of(files, **dict(settings))
         if output is not None:
-            curves.write(result.coverage, result.marks, output)
+            coverage_file.write(result.coverage, result.marks, output)
     print_notes(result.notes)
     if as_json:
         print_json(_curve_as_json(result))
@@ -165,6 +165,6 @@ def _curve_as_json(result: ShareCurve) -> dict[str, object]:
         "knee": point_at(coverage.knee),
         "limit": point_at(coverage.limit),
         "chosen": point_at(result.chosen_top_k),
-        "curve": curves.table(coverage, result.marks).to_dicts(),
+        "curve": coverage_file.table(coverage, result.marks).to_dicts(),
         **by_table,
     }

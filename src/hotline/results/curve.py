@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
+from analysis.figures.coverage import coverage_figure
+from analysis.figures.files import draw
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
 from controller.dask_cluster import CountingCluster
 from controller.hotset.coverage import Coverage, TableShare, coverage, coverage_of_split, shares_by_table
-from controller.hotset.curve import draw_figure
 from experiment.config import config_of
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
@@ -104,7 +105,7 @@ class ShareCurve:
 
     def plot(self) -> Figure:
         """Draw the share of the updates against the number of keys."""
-        return draw_figure(self.coverage, self.marks)
+        return draw(coverage_figure({"": self.coverage}, self.marks))
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.metrics import Subject, metrics_of_subject
 from analysis.record import Staleness
-from analysis.wording import texts
+from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
@@ -123,7 +123,7 @@ def differences(comparison: OffloadComparison) -> Iterator[str]:
                 (metric, comparison.differences[metric.name]) for metric in metrics if metric.better == better
             ]
             tones = {metric.tone(change.sign) for metric, change in changes} - {""}
-            yield from texts("cluster_changes", subject, better, list(tones), changes)
+            yield cluster_changes(subject, better, tones, changes)
 
 
 def _utilization(name: str, result: ArmResult) -> str:
