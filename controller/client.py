@@ -27,7 +27,7 @@ from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import VERSION
-from foundation.settings import Described
+from foundation.settings import Strict
 from foundation.text import pluralize
 
 DEFAULT_ADDRESS, DEFAULT_DEVICE_ID = "127.0.0.1:9559", 1
@@ -53,7 +53,7 @@ R = TypeVar("R", bound=TableRow)
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
 
 
-class SwitchAddress(Described):
+class SwitchAddress(Strict):
     address: str = DEFAULT_ADDRESS
     """P4Runtime address of the switch."""
     device_id: int = Field(default=DEFAULT_DEVICE_ID, ge=1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 from pydantic import Field
 
 from foundation.errors import HotlineError
-from foundation.settings import Described
+from foundation.settings import Strict
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -35,7 +35,7 @@ CountingCluster: TypeAlias = Annotated[
 ]
 
 
-class Parallelism(Described):
+class Parallelism(Strict):
     """Where simulations run in parallel."""
 
     scheduler: str | None = None

@@ -33,9 +33,3 @@ class Strict(BaseModel):
         if isinstance(value, str | Path) and "\0" in str(value):
             raise ValueError("expected text without NUL bytes")
         return value
-
-
-class Described(Strict):
-    """Settings that a command has options for; their docstrings are the options' help."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)

@@ -163,12 +163,17 @@ def warnings(misses: Iterable[SimulationCheck], summary: Summary, facts: ReportF
     ]
     if facts.drift is not None and facts.drift.is_large:
         texts.append(_drifted(facts.drift, summary))
-    if summary.hot_part is not None and summary.hot_part > MAX_HOT_PART:
-        texts.append(
-            f"The switch holds {summary.hot_part:.0%} of this model's parameters, and would hold less of a "
-            "larger model: a smaller TOP_K shows what to expect of one."
-        )
-    return texts
+    return [*texts, *large_hot_part(summary)]
+
+
+def large_hot_part(summary: Summary) -> list[str]:
+    """Return the warning that the switch holds more of this model than of others; an empty list if not."""
+    if summary.hot_part is None or summary.hot_part <= MAX_HOT_PART:
+        return []
+    return [
+        f"The switch holds {summary.hot_part:.0%} of this model's parameters, and would hold less of a "
+        "larger model: a smaller TOP_K shows what to expect of one."
+    ]
 
 
 def _on_bmv2(bmv2: OnBmv2, has_slow_agents: bool) -> str:
@@ -299,10 +304,10 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
     if predicted.capacity is not None:
         yield plain(_dedicated_capacity(predicted.capacity))
     network = predicted.network
+    speed = device_speed(network["switch_us"], network["switch_mpps"])
     yield plain(
         "Simulated: the same steps, costs measured in this run, every worker and server with a core of its "
-        f"own, and the switch a device that takes {network['switch_us']:g} µs for a frame and "
-        f"{network['switch_mpps']:,.0f} million of them a second."
+        f"own, and the switch a device that takes {speed}."
     )
     if predicted.checks:
         checks = "; ".join(
@@ -311,6 +316,10 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
             for each in predicted.checks
         )
         yield plain(f"How far the model is off, with the cores shared as on this machine: {checks}.")
+
+
+def device_speed(frame_us: float, mpps: float) -> str:
+    return f"{frame_us:g} µs for a frame and {mpps:,.0f} million of them a second"
 
 
 def _dedicated_capacity(capacity: Capacity) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis import disturbance
-from analysis.facts import MAX_HOT_PART, P99_STEPS, Drift, OperationClaims, ReportFacts, SlowAgents
+from analysis.facts import P99_STEPS, Drift, OperationClaims, ReportFacts, SlowAgents
 from analysis.metrics import METRICS, goals
-from analysis.sentences.answers import TIMES_OF_CHECKS
+from analysis.sentences.answers import TIMES_OF_CHECKS, large_hot_part
 from analysis.sentences.differences import amount, confidence, loss_noun, outcome, reason
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
@@ -37,11 +37,7 @@ def _facts(summary: Summary, facts: ReportFacts) -> Iterator[str]:
     if summary.hot_update_share is not None and summary.lead is not None:
         share = f"{summary.hot_update_share:.1%}"
         yield f"The switch served {share} of the pushed lanes in arm {summary.lead.name}."
-    if summary.hot_part is not None and summary.hot_part > MAX_HOT_PART:
-        yield (
-            f"WARNING: the switch has room for {summary.hot_part:.0%} of this model's parameters. It would "
-            "serve less of a larger model. A smaller TOP_K shows what to expect of one."
-        )
+    yield from (f"WARNING: {warning[0].lower()}{warning[1:]}" for warning in large_hot_part(summary))
     yield from _updates(summary)
     if summary.program_share is not None:
         yield _program(summary.program_share)

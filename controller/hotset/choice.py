@@ -27,7 +27,7 @@ from foundation.logs.parts import atomic_path, partial_path
 from foundation.logs.update_log import PARQUET_MAGIC, read_head, reading
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY
-from foundation.settings import Described, JobId
+from foundation.settings import JobId, Strict
 from foundation.text import pluralize, shortened
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
 
-class ChoiceSettings(Described):
+class ChoiceSettings(Strict):
     top_k: int = Field(ge=1)
     """Number of keys."""
     job: JobId | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Any, get_args, get_origin
@@ -138,13 +140,28 @@ def literals(annotation: object) -> tuple[object, ...]:
     return literals(choices[0]) if choices and get_args(choices[0]) else tuple(choices)
 
 
+def text_of_field(model: type[BaseModel], field: str) -> str:
+    """Return the text of an annotation, or else the string that stands below the field in its class."""
+    if (described := model.model_fields[field].description) is not None:
+        return described
+    declared = rf'^    {field}: (?:(?!^    \w).)*?^    """(.*?)"""'
+    (found,) = {
+        " ".join(text.split())
+        for each in model.__mro__
+        if each.__module__.partition(".")[0] not in ("pydantic", "builtins")
+        for text in re.findall(declared, inspect.getsource(each), re.MULTILINE | re.DOTALL)
+    }
+    return found
+
+
 @pytest.mark.parametrize("name", OF_FIELDS)
 def test_the_help_of_an_option_is_the_text_of_its_field(name: str) -> None:
     option = OF_FIELDS[name]
-    text = " ".join((option.model.model_fields[option.field].description or "").split())
-    meaning, _, none = text.partition("; None means ")
-    assert meaning
+    meaning, _, none = text_of_field(option.model, option.field).partition("; None means ")
+    record = option.get_help_record(click.Context(find_command(hotline, name.rpartition(" ")[0])))
+    assert meaning and record is not None
     assert option.help == (f"{meaning}. [default: {none.rstrip('.')}]" if none else meaning)
+    assert record[1].startswith(option.help)
 
 
 class Sized(BaseModel):

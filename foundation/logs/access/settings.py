@@ -8,7 +8,7 @@ from pydantic import Field
 
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.access.columns import ROLES
-from foundation.settings import Described
+from foundation.settings import Strict
 
 LogColumns: TypeAlias = Annotated[
     str | None,
@@ -22,7 +22,7 @@ LogBatch: TypeAlias = Annotated[
 LogSkipBad: TypeAlias = Annotated[bool, Field(description="Skip and count bad rows.")]
 
 
-class LogSettings(Described):
+class LogSettings(Strict):
     columns: LogColumns = None
     batch: LogBatch = SAMPLES_PER_STEP
     skip_bad: LogSkipBad = False

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from foundation.errors import HotlineError
 from foundation.protocol.header import LANES, Op
-from foundation.settings import Described
+from foundation.settings import Strict
 from hotline.cli.common import FILE, one_line_errors
 from hotline.cli.fields import fills
 from softswitch.errors import SwitchError
@@ -21,7 +21,7 @@ _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
 PICTURE_WIDTH = 140  # columns
 
 
-class ExplainSettings(Described):
+class ExplainSettings(Strict):
     keys: int = Field(default=4, ge=1, le=LANES)
     """Number of keys in the RPC; each takes one lane."""
     cold: int = Field(default=0, ge=0, le=LANES)

@@ -12,7 +12,7 @@ from rich.console import Console
 from controller.dask_cluster import Parallelism
 from experiment.progress import progress_bar
 from foundation.errors import HotlineError
-from foundation.settings import Described
+from foundation.settings import Strict
 from hotline.cli.common import (
     FILE,
     one_line_errors,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simulator.faults.matrix import MatrixRow, Tally
 
 
-class FaultsSettings(Described):
+class FaultsSettings(Strict):
     arms: tuple[str, ...] = ()
     """offload, offload-proxy, none or collect. [default: all]"""
     schedules: int = Field(default=4_000, ge=1)

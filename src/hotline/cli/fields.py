@@ -6,15 +6,19 @@ An option converts its text by the field's type. A field's docstring is the opti
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import click
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
+from typing_extensions import get_annotations
 
 from hotline.cli.common import PATH, F, Number, one_line_errors
 
@@ -57,9 +61,13 @@ class FieldOption(click.Option):
             required=info.is_required(),
             **default,
             show_default=None if info.default_factory is None else False,
-            help=_help(info),
             metavar=metavar,
         )
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        # Reading docstrings takes as long as importing a small module, so only a help text does it.
+        self.help = _help(self.model, self.field)
+        return super().get_help_record(ctx)
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         """Return the value in the field's unit."""
@@ -124,9 +132,23 @@ def _option_value(default: Any, scale: float, is_list: bool) -> Any:
     return default if scale == 1 or default is None else default / scale
 
 
-def _help(info: FieldInfo) -> str:
-    sentences, _, default = " ".join((info.description or "").split()).partition(_NONE_MEANS)
+def _help(model: type[BaseModel], field: str) -> str:
+    text = model.model_fields[field].description or _docstring(model, field)
+    sentences, _, default = " ".join(text.split()).partition(_NONE_MEANS)
     return f"{sentences}. [default: {default.removesuffix('.')}]" if default else sentences
+
+
+def _docstring(model: type[BaseModel], field: str) -> str:
+    """Return the string below the declaration of a field; "" if there is none."""
+    owner = next(each for each in model.__mro__ if field in get_annotations(each))
+    [declaration] = ast.parse(dedent(inspect.getsource(owner))).body
+    assert isinstance(declaration, ast.ClassDef)
+    for statement, following in pairwise(declaration.body):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                if name == field:
+                    return text
+    return ""
 
 
 class ValueType(NamedTuple):

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from foundation.errors import HotlineError
-from foundation.settings import Described
+from foundation.settings import Strict
 from foundation.text import pluralize
 from hotline.cli.common import FILE, PATH, json_option, one_line_errors, plain_table, print_json
 from hotline.cli.fields import fills
@@ -35,7 +35,7 @@ def run(settings: tuple[str, ...]) -> None:
     STOP.exit(run_on_this_machine(settings))
 
 
-class SimulateSettings(Described):
+class SimulateSettings(Strict):
     design: str | None = None
     """Design of aggregation; None means CONFIG's design, or hotset."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from foundation.compiled import entry_point
-from foundation.settings import Described
+from foundation.settings import Strict
 from hotline_dense.layers import Layers, Values
 from nativekit.compile import compiled
 from nativekit.records import Ints
@@ -24,7 +24,7 @@ STARTUP, BYTES = 0, 1
 MAX_AT_ONCE = 8
 
 
-class AlphaBetaModel(Described):
+class AlphaBetaModel(Strict):
     """α, β and f(k) = 1 + sharing · (k - 1); the defaults are [ASC]'s for 8 nodes with 10GbE."""
 
     alpha_us: float = Field(default=1370.0, ge=0, le=1e7)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from foundation.settings import Described
+from foundation.settings import Strict
 from foundation.text import shortened
 from hotline_dense import DenseError
 from hotline_dense.layers import SUFFIXES, Layers, read_layers
@@ -128,7 +128,7 @@ def open_model(name: str, step_us: float | None = None) -> DenseModel:
     )
 
 
-class ModelTimes(Described):
+class ModelTimes(Strict):
     step_ms: float | None = Field(default=None, ge=0.001, le=1e6)
     """Time of a step on one worker, for a table without forward_us; scales all times of an estimate."""
 

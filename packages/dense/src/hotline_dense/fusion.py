@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from foundation.settings import Described
+from foundation.settings import Strict
 from hotline_dense.layers import Layers
 
 MIB = 2**20
 
 
-class Fusion(Described):
+class Fusion(Strict):
     """Bounds at which a buffer is sent, checked after each layer; the last buffer is sent at the end."""
 
     cycle_us: float | None = Field(default=None, ge=0, le=1e9)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from foundation.optional import MissingPackage, import_torch
-from foundation.settings import Described
+from foundation.settings import Strict
 from foundation.text import one_line
 from hotline_dense import DenseError
 from hotline_dense.layers import Layers
@@ -66,7 +66,7 @@ class _Handle(Protocol):
     def remove(self) -> None: ...
 
 
-class TimingSettings(Described):
+class TimingSettings(Strict):
     steps: int = Field(default=10, ge=1, le=10_000)
     """Number of timed steps."""
     warm_up: int = Field(default=3, ge=0, le=10_000)

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from foundation.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
-from foundation.settings import Described
+from foundation.settings import Strict
 from hotline_dense.catalogue import MODELS_FOLDER
 from hotline_dense.layers import Values
 
@@ -33,7 +33,7 @@ MIN_COMPRESSION, MAX_COMPRESSION = 1.0, 100.0
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
 
 
-class DenseNetwork(Described):
+class DenseNetwork(Strict):
     """The network of a training job. Links are full duplex and carry gradients only."""
 
     workers: int = Field(default=64, ge=1, le=100_000)

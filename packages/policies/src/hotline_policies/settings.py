@@ -10,7 +10,7 @@ from controller.hotset.choice import MAX_KEYS
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.access.settings import LogBatch, LogColumns, LogSettings, LogSkipBad
 from foundation.logs.training import TRAIN_SHARE
-from foundation.settings import Described
+from foundation.settings import Strict
 
 DEFAULT_PERIOD_S = 10.0
 MIN_PERIODS = 20
@@ -22,7 +22,7 @@ WRITES_PER_S = 749_000.0
 (docs/performance.md)."""
 
 
-class GeneratedLog(Described):
+class GeneratedLog(Strict):
     built_in: Literal["r1", "r2"] | None = None
     """Generate a log with the skew of Pan et al. (2020) instead of reading files."""
     steps: int = Field(default=4000, ge=4)
@@ -33,7 +33,7 @@ class GeneratedLog(Described):
     """With --built-in: half of the hot keys change at three quarters of the log."""
 
 
-class StudySettings(Described):
+class StudySettings(Strict):
     sizes: tuple[Annotated[int, Field(ge=1, le=MAX_KEYS)], ...] = (
         100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
-from foundation.settings import Described
+from foundation.settings import Strict
 from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
 from hotline.cli.fields import fills
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _run_argument = click.argument("run", type=FOLDER)
 
 
-class FitSettings(Described):
+class FitSettings(Strict):
     evaluations: int = Field(default=60, ge=1)
     """Upper limit for the number of simulations."""
     arms: tuple[str, ...] = ("baseline", "offload")

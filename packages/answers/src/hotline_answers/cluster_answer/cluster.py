@@ -22,7 +22,7 @@ from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
 from foundation.protocol.header import LANES
-from foundation.settings import Described, Strict
+from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
@@ -37,7 +37,7 @@ MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
 
-class Cluster(Described):
+class Cluster(Strict):
     workers: int = Field(ge=1)
     """Number of workers."""
     servers: int = Field(ge=1)
