@@ -12,7 +12,7 @@ UDP_PORT = 0xBEE1  # beside SwitchML's, whose headers packets begin with
 
 
 EXACT = Arm(
-    "exact", job=15, design=NAME, settings=SwitchML(check=True), colour="#17806d",
+    "exact", job=19, design=NAME, settings=SwitchML(check=True), colour="#17806d",
     about="in which the switch adds up dense vectors, and sums of floats are correctly rounded",
 )  # fmt: skip
 

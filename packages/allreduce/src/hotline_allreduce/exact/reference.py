@@ -41,7 +41,9 @@ def _floor_of_log2(number: Fraction) -> int:
     return estimate if number >= Fraction(2) ** estimate else estimate - 1
 
 
-def correctly_rounded_sums(vectors: Sequence[NDArray[np.float32]] | NDArray[np.float32]) -> NDArray[np.float32]:
+def correctly_rounded_sums(
+    vectors: Sequence[NDArray[np.float32]] | NDArray[np.float32],
+) -> NDArray[np.float32]:
     """Return the sums [n] of vectors [addends, n]; by float64 where that is exact, else by rationals."""
     columns = np.asarray(vectors, np.float32)
     totals = np.zeros(columns.shape[1])

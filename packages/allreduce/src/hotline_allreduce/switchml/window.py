@@ -18,7 +18,7 @@ from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_wor
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import EMPTY, Rpc
-from hosts.worker.window import Slot, back_off, next_resend, octets, queue_resend, time_round_trip
+from hosts.worker.window import back_off, next_resend, octets, queue_resend, time_round_trip
 from hotline_allreduce.dense.vector import (
     VectorArrays,
     VectorHeader,

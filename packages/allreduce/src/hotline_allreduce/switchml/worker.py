@@ -1,10 +1,10 @@
 """A SwitchML worker: block floating point, in the window of `switchml.window`.
 
 A chunk's floats are 32-bit integers, with a scale that all workers share. The exponent e of a chunk is the
-smallest with all values below 2^e; workers agree on the largest of their exponents. As in p4lang/p4app-switchML's
-`cpu_exponent_quantizer_ppp.cc`, in single precision. Two things differ at the edges: where p4app-switchML's
-scale overflows to infinity (chunks below about 2^-97), this scale is the largest float; and no integer
-exceeds INT32_MAX / n, so that no sum of n integers overflows.
+smallest with all values below 2^e; workers agree on the largest of their exponents. As in
+p4lang/p4app-switchML's `cpu_exponent_quantizer_ppp.cc`, in single precision. Two things differ at the edges:
+where p4app-switchML's scale overflows to infinity (chunks below about 2^-97), this scale is the largest
+float; and no integer exceeds INT32_MAX / n, so that no sum of n integers overflows.
 """
 
 from __future__ import annotations

@@ -23,9 +23,7 @@ digit, digit_count, high_lane, low_lane = map(
 exponent_of_word, is_cut, lane_bits = map(
     plain, (arithmetic.exponent_of_word, arithmetic.is_cut, arithmetic.lane_bits)
 )
-not_finite, rounded, truncated = map(
-    plain, (arithmetic.not_finite, arithmetic.rounded, arithmetic.truncated)
-)
+not_finite, rounded, truncated = map(plain, (arithmetic.not_finite, arithmetic.rounded, arithmetic.truncated))
 sum_of_digits, sum_of_lanes = map(plain, (arithmetic.sum_of_digits, arithmetic.sum_of_lanes))
 
 SIGN, TINY, LARGEST, INFINITE = 1 << 31, 1, 0x7F7FFFFF, 0x7F800000
@@ -144,7 +142,9 @@ def test_what_is_not_certain() -> None:
     assert not check([ONE, HALF_UNIT, tail])  # next to a tie
     assert not check([ONE, ONE | SIGN, tail])  # next to zero
     assert not check([INFINITE, ONE]) and check([ONE, word(2.0**-30), tail])
-    assert not check([ONE, ONE | SIGN, word(2.0**-51), tail])  # a unit in the last place is less than the unit
+    assert not check(
+        [ONE, ONE | SIGN, word(2.0**-51), tail]
+    )  # a unit in the last place is less than the unit
 
 
 @settings(max_examples=examples(300))
