@@ -17,14 +17,18 @@ from hotline_allreduce.exact.reference import correctly_rounded_sum, correctly_r
 from nativekit.plain import plain
 from switch_harness.effort import examples
 
-digit, digit_count, high_lane, low_lane = map(
-    plain, (arithmetic.digit, arithmetic.digit_count, arithmetic.high_lane, arithmetic.low_lane)
-)
-exponent_of_word, is_cut, lane_bits = map(
-    plain, (arithmetic.exponent_of_word, arithmetic.is_cut, arithmetic.lane_bits)
-)
-not_finite, rounded, truncated = map(plain, (arithmetic.not_finite, arithmetic.rounded, arithmetic.truncated))
-sum_of_digits, sum_of_lanes = map(plain, (arithmetic.sum_of_digits, arithmetic.sum_of_lanes))
+digit = plain(arithmetic.digit)
+digit_count = plain(arithmetic.digit_count)
+exponent_of_word = plain(arithmetic.exponent_of_word)
+high_lane = plain(arithmetic.high_lane)
+is_cut = plain(arithmetic.is_cut)
+lane_bits = plain(arithmetic.lane_bits)
+low_lane = plain(arithmetic.low_lane)
+not_finite = plain(arithmetic.not_finite)
+rounded = plain(arithmetic.rounded)
+sum_of_digits = plain(arithmetic.sum_of_digits)
+sum_of_lanes = plain(arithmetic.sum_of_lanes)
+truncated = plain(arithmetic.truncated)
 
 SIGN, TINY, LARGEST, INFINITE = 1 << 31, 1, 0x7F7FFFFF, 0x7F800000
 ONE, HALF_UNIT, BELOW_HALF = 0x3F800000, 0x33800000, 0x337FFFFF  # 1, 2^-24 and the float below that

@@ -48,12 +48,12 @@ def drawn(seed: int, shape: tuple[int, ...]) -> Floats:
 
 
 def words_of(floats: NDArray[Any]) -> list[int]:
-    return np.asarray(floats, np.float32).view(np.uint32).tolist()
+    return list(map(int, np.asarray(floats, np.float32).view(np.uint32)))
 
 
 def expected_words(vectors: Floats) -> list[int]:
     sums = correctly_rounded_sums(list(vectors))
-    return np.where(np.isnan(sums), np.uint32(NAN), sums.view(np.uint32)).tolist()
+    return list(map(int, np.where(np.isnan(sums), np.uint32(NAN), sums.view(np.uint32))))
 
 
 @settings(max_examples=examples(150))

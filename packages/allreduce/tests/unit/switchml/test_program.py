@@ -52,7 +52,7 @@ class Step(NamedTuple):
         )
 
 
-def steps(workers: int, cuts: st.SearchStrategy[int | None] = st.none()) -> st.SearchStrategy[list[Step]]:
+def steps(workers: int, cuts: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[list[Step]]:
     exponent = st.integers(-128, 127)
     return st.lists(
         st.builds(
@@ -64,7 +64,7 @@ def steps(workers: int, cuts: st.SearchStrategy[int | None] = st.none()) -> st.S
             value=st.integers(0, MASK),
             exponents=st.tuples(exponent, exponent),
             us=st.integers(0, 30),
-            cut=cuts,
+            cut=cuts or st.none(),
         ),
         max_size=40,
     )
@@ -110,9 +110,9 @@ CUTS = st.integers(0, MASK)
 @pytest.mark.parametrize(
     ("check", "slot_timeout_us", "design", "cuts"),
     [
-        (False, 0, DESIGN, st.none()),
-        (True, 0, DESIGN, st.none()),
-        (True, 40, DESIGN, st.none()),
+        (False, 0, DESIGN, None),
+        (True, 0, DESIGN, None),
+        (True, 40, DESIGN, None),
         (True, 0, exact.DESIGN, CUTS),
     ],
     ids=["published", "check", "patience", "exact"],
@@ -120,7 +120,7 @@ CUTS = st.integers(0, MASK)
 @settings(max_examples=examples(300))
 @given(data=st.data(), workers=st.sampled_from([1, 2, 3, 5, 32]))
 def test_the_program_is_the_model(
-    check: bool, slot_timeout_us: int, design: Design, cuts: st.SearchStrategy[int | None], data: Any,
+    check: bool, slot_timeout_us: int, design: Design, cuts: st.SearchStrategy[int] | None, data: Any,
     workers: int,
 ) -> None:  # fmt: skip
     taken = data.draw(steps(workers, cuts))
