@@ -75,7 +75,10 @@ def measure_errors(distribution: str, workers: int, values: int) -> FormatErrors
         distribution,
         workers,
         {name: float(np.mean(each != expected)) for name, each in sums.items()},
-        {name: float(np.max(np.abs(each.astype(np.float64) - expected) / unit)) for name, each in sums.items()},
+        {
+            name: float(np.max(np.abs(each.astype(np.float64) - expected) / unit))
+            for name, each in sums.items()
+        },
         float(np.mean(sums["float32"] != sums["float32, reversed"])),
         cast(ExactClient, client).repeated_share,
     )

@@ -93,7 +93,9 @@ def train(workers: int, steps: int, network: Network | None = None) -> tuple[Flo
 
 @click.command()
 @click.option("--steps", type=click.IntRange(min=1), default=STEPS, show_default=True)
-@click.option("--loss", type=click.FloatRange(0, 0.5), default=0.0, show_default=True, help="Share of frames.")
+@click.option(
+    "--loss", type=click.FloatRange(0, 0.5), default=0.0, show_default=True, help="Share of frames."
+)
 def main(steps: int, loss: float) -> None:
     """Train with 1, 2, 8 and 32 workers; print the digest of each model's bits."""
     click.echo("| workers | SHA-256 of the weights | second pass, % of the values |\n|---:|---|---:|")

@@ -99,7 +99,7 @@ def all_reduce_once(
     subject: Subject, simulated: SimulatedNetwork, workers: int, vectors: Sequence[NDArray[np.float32]],
     window: int, chunk_size: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Simulate an all-reduce in each job of `workers` workers; all of them start together, with a vector each.
+    """Simulate an all-reduce in each job of `workers` workers; all start together, with a vector each.
 
     Return when each worker has its sum, in ns; raise `SimulationError` for a wrong or missing sum.
     """

@@ -51,6 +51,7 @@ def simulate(design: str, folder: Path) -> tuple[Path, dict[str, Any]]:
         ("atp", 9.0, 3.0),
         # 500 values are 8 packets, which no server sees.
         ("switchml", 8.0, 0.0),
+        ("exact", 8.0, 0.0),
     ],
 )
 def test_it_trains_and_every_worker_has_what_all_have_pushed(
