@@ -40,7 +40,7 @@ def word(value: float) -> int:
 
 
 def value(word: int) -> np.float32:
-    return np.array([word], np.uint32).view(np.float32)[0]
+    return np.float32(np.array([word], np.uint32).view(np.float32)[0])
 
 
 def lanes_of(words: Sequence[int], exponent: int) -> tuple[int, int, bool]:
