@@ -9,7 +9,7 @@ from itertools import chain
 
 from typing_extensions import Self
 
-from controller.client import DEFAULT_ADDRESS, SwitchClient
+from controller.client import DEFAULT_ADDRESS, DEFAULT_DEVICE_ID, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import MigrationPlan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota
@@ -60,7 +60,7 @@ class Controller:
         self,
         address: str = DEFAULT_ADDRESS,
         *,
-        device_id: int = 1,
+        device_id: int = DEFAULT_DEVICE_ID,
         primary: bool = True,
         exclusive: bool = False,
         timeout_s: float = ANSWER_TIMEOUT_S,
