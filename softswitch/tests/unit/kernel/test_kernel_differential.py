@@ -35,7 +35,7 @@ def in_kernel(program: Program) -> Iterator[DirectPipeline]:
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
 def test_constructs(name: str, seed: int) -> None:
     """The first half runs as prepared, the second with random writes between the frames."""
-    compare(name, seed, 1500)
+    compare(name, seed, 800)
 
 
 @pytest.mark.parametrize("seed", seeds(1))

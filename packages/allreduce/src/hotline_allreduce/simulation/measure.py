@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -72,7 +73,8 @@ def measure(
         hosts=hosts, seed=seed,
     )  # fmt: skip
     simulated = SimulatedNetwork(system, switch)
-    end_ns = all_reduce_once(subject, simulated, workers, values, window_packets, values_per_packet, seed)
+    vectors = draw_vectors(workers, values, seed)
+    end_ns = all_reduce_once(subject, simulated, workers, vectors, window_packets, values_per_packet)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
     up, down = (link.bytes / values for link in cables)
     return AllReduceResult(
@@ -90,17 +92,20 @@ def measure(
     )  # fmt: skip
 
 
+def draw_vectors(workers: int, values: int, seed: int) -> list[NDArray[np.float32]]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(values, np.float32) for _ in range(workers)]
+
+
 def all_reduce_once(
-    subject: Subject, simulated: SimulatedNetwork, workers: int, values: int, window: int, chunk_size: int,
-    seed: int,
+    subject: Subject, simulated: SimulatedNetwork, workers: int, vectors: Sequence[NDArray[np.float32]],
+    window: int, chunk_size: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Simulate an all-reduce in each job of `workers` workers; all of them start together.
+    """Simulate an all-reduce in each job of `workers` workers; all start together, with a vector each.
 
     Return when each worker has its sum, in ns; raise `SimulationError` for a wrong or missing sum.
     """
     clients = cast(list[VectorClient], simulated.clients)
-    rng = np.random.default_rng(seed)
-    vectors = [rng.standard_normal(values, np.float32) for _ in clients]
     end_ns = np.zeros(len(clients), np.int64)
 
     def start_next(w: int) -> None:

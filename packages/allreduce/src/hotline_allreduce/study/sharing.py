@@ -16,7 +16,7 @@ from foundation.settings import Strict
 from hosts.keys import KeySpace
 from hotline_allreduce.atp.design import NAME as ATP
 from hotline_allreduce.atp.packet import CELLS
-from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, largest_window
+from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, draw_vectors, largest_window
 from hotline_allreduce.simulation.subject import Subject
 from simulator.costs import Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all
@@ -74,7 +74,8 @@ def share(
         network=network, hosts=IDEAL, seed=_SEED, neighbours=arms[1:],
     )  # fmt: skip
     simulated = SimulatedNetwork(system, switch)
-    end_ns = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, _SEED)
+    vectors = draw_vectors(jobs * workers, values, _SEED)
+    end_ns = all_reduce_once(subject, simulated, workers, vectors, window, subject.chunk_size)
     return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))
 
 

@@ -8,15 +8,34 @@ from hosts.ps.core import make_agents
 from hosts.ps.idle_server import SERVER, make_idle_server
 from hotline_allreduce.dense.client import Vector, VectorClient, check_below
 from hotline_allreduce.switchml.packet import VALUES, WORKERS
-from hotline_allreduce.switchml.worker import MAX_EXPONENT, WORKER, Reducer, ReducerHeader, make_reducer
+from hotline_allreduce.switchml.window import ReducerHeader, ReducerState
+from hotline_allreduce.switchml.worker import MAX_EXPONENT, WORKER, Reducer, make_reducer
 
 __all__ = ["AGENTS", "SERVER", "WORKER"]
 
 
-class SwitchMLClient(VectorClient):
-    state: Reducer
+class WindowClient(VectorClient):
+    """One worker's calls for one job, in SwitchML's window."""
+
+    state: ReducerState
     _header: ReducerHeader
     max_workers = WORKERS
+
+    @property
+    def incomplete(self) -> int:
+        """Number of results that the switch completed without the values of all workers."""
+        return int(self._header.incomplete)
+
+    def stall_message(self, waited_s: float) -> str:
+        header = self._header
+        return (
+            f"no result for {waited_s:.1f} s in all-reduce {header.round_number}, with {header.pending} of "
+            f"{header.n_packets} packets to go: another worker has stopped, or the switch has lost its state"
+        )
+
+
+class SwitchMLClient(WindowClient):
+    state: Reducer
     make_state = staticmethod(make_reducer)
 
     def put(self, vector: Vector, workers: int) -> None:
@@ -31,18 +50,6 @@ class SwitchMLClient(VectorClient):
         values = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
         result: Vector = values[: self._header.n_keys]
         return result
-
-    @property
-    def incomplete(self) -> int:
-        """Number of results that the switch completed without the values of all workers."""
-        return int(self._header.incomplete)
-
-    def stall_message(self, waited_s: float) -> str:
-        header = self._header
-        return (
-            f"no result for {waited_s:.1f} s in all-reduce {header.round_number}, with {header.pending} of "
-            f"{header.n_packets} packets to go: another worker has stopped, or the switch has lost its state"
-        )
 
 
 AGENTS = make_agents(SwitchMLClient, make_idle_server)

@@ -57,4 +57,5 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> SwitchML:
+    """Return the settings of an arm of SwitchML, or of `exact`, which has the same ones."""
     return arm.settings_as(SwitchML, NAME)

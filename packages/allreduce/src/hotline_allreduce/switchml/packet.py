@@ -10,6 +10,7 @@ As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.
 | 6 | 2 | pool index | the set in the first bit, then the slot |
 | 8 | 2 | exponents | the *next* chunk's, signed; then 0, in a result the number of missing workers |
 | 10 | 256 | values | |
+| 266 | 4 | cut bits | of design `exact` only |
 
 The workers of p4app-switchML write `tsi` in host byte order, from 0 in each all-reduce. Here it is in
 network order and is not reset between all-reduces, so that the stale-chunk filter (not part of SwitchML) can
@@ -34,11 +35,13 @@ WORKERS = 32  # maximum number; each has a bit of a word
 HEADER = struct.Struct("!BBIHbb")
 OCTETS = HEADER.size + 4 * VALUES
 SET_SHIFT = 15
+CUT = struct.Struct("!I")
 _BODY = struct.Struct(f"!{VALUES}I")
 NO_VALUES = (0,) * VALUES
 _FIRST_OCTET = KIND << KIND_SHIFT | SIZE
 # Offsets: of the exponent in octets, of the other fields in halfwords.
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
+_CUT_AT = OCTETS // 2
 
 
 class SwitchMLPacket(NamedTuple):
@@ -49,19 +52,22 @@ class SwitchMLPacket(NamedTuple):
     exponents: tuple[int, int] = (0, 0)  # -128 to 127
     job: int = 0
     size: int = SIZE
+    cut: int | None = None  # uint32: the cut bits of design `exact`; None in SwitchML's packets
 
     def build(self) -> bytes:
         pool_index = self.set << SET_SHIFT | self.slot
         head = HEADER.pack(KIND << KIND_SHIFT | self.size, self.job, self.chunk, pool_index, *self.exponents)
-        return head + _BODY.pack(*self.values)
+        tail = b"" if self.cut is None else CUT.pack(self.cut)
+        return head + _BODY.pack(*self.values) + tail
 
 
 def parse(datagram: bytes) -> SwitchMLPacket:
     first_octet, job, chunk, pool_index, exponent, unused_exponent = HEADER.unpack_from(datagram)
-    values = _BODY.unpack(datagram[HEADER.size :])
+    values = _BODY.unpack_from(datagram, HEADER.size)
     slot, set_ = pool_index & (1 << SET_SHIFT) - 1, pool_index >> SET_SHIFT
     exponents, size = (exponent, unused_exponent), first_octet & _SIZE_MASK
-    return SwitchMLPacket(chunk, slot, set_, values, exponents, job, size)
+    [cut] = CUT.unpack(datagram[OCTETS:]) if len(datagram) > OCTETS else (None,)
+    return SwitchMLPacket(chunk, slot, set_, values, exponents, job, size, cut)
 
 
 @compiled
@@ -85,9 +91,17 @@ def value_of(rpc: Rpc, i: int) -> int:
 
 
 @compiled
-def is_result(rpc: Rpc, length: int, job: int) -> bool:
-    if length != OCTETS:
-        return False
+def write_cut(rpc: Rpc, bits: int) -> None:
+    write_word(rpc, _CUT_AT, bits)
+
+
+@compiled
+def cut_of(rpc: Rpc) -> int:
+    return word_at(rpc, _CUT_AT)
+
+
+@compiled
+def is_result(rpc: Rpc, job: int) -> bool:
     packet = as_halfwords(rpc)
     return bool(packet.octets[0] == _FIRST_OCTET and packet.octets[1] == job & 0xFF)
 
