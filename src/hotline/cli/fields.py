@@ -64,10 +64,14 @@ class FieldOption(click.Option):
             metavar=metavar,
         )
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+    @property
+    def help(self) -> str:
         # Reading docstrings takes as long as importing a small module, so only a help text does it.
-        self.help = _help(self.model, self.field)
-        return super().get_help_record(ctx)
+        return _help(self.model, self.field)
+
+    @help.setter
+    def help(self, _text: str | None) -> None:
+        """Ignore the text that `click.Option` sets, which is none."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         """Return the value in the field's unit."""
