@@ -1,4 +1,4 @@
-"""What a report's numbers rest on, in sentences: rounds, disturbances, capacities, updates, losses."""
+"""Sentences about what a report's numbers rest on: rounds, disturbances, capacities, updates, losses."""
 
 from __future__ import annotations
 
