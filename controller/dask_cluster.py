@@ -36,7 +36,7 @@ CountingCluster: TypeAlias = Annotated[
 
 
 class Parallelism(Strict):
-    """Where simulations run in parallel."""
+    """The processes, or the cluster, that simulate in parallel."""
 
     scheduler: str | None = None
     """Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), with Hotline installed."""

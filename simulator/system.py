@@ -1,4 +1,4 @@
-"""What a simulated network simulates: a design's hosts, their cables, and what their work costs."""
+"""The system that a simulated network simulates: a design's hosts, their cables, the costs of their work."""
 
 from __future__ import annotations
 

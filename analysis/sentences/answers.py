@@ -162,7 +162,7 @@ def warnings(misses: Iterable[SimulationCheck], summary: Summary, facts: ReportF
         for each in misses
     ]
     if facts.drift is not None and facts.drift.is_large:
-        texts.append(_drifted(facts.drift, summary))
+        texts.append(drifted(facts.drift, summary))
     return [*texts, *large_hot_part(summary)]
 
 
@@ -190,12 +190,12 @@ def _on_bmv2(bmv2: OnBmv2, has_slow_agents: bool) -> str:
     return f"{text} softswitch, the default target, runs the same program faster."
 
 
-def _drifted(drift: Drift, summary: Summary) -> str:
+def drifted(drift: Drift, summary: Summary) -> str:
     when, rate = drift.largest_change
-    load = list(summary.loads)[-1]
     direction = "slower" if rate < 1 else "faster"
     text = f"The machine was {abs(rate - 1) * 100:.0f} % {direction} {TIMES_OF_CHECKS[when]} of the run"
     if summary.offered_rate and summary.rate is None:
+        load = list(summary.offered_rate)[-1]
         text += f", so load {load} was nearer {float(load) / rate:.1f} then"
     return f"{text}."
 
@@ -242,9 +242,12 @@ def broken(summary: Summary) -> str:
     if summary.overflows:
         reasons.append(f"{summary.overflows:,} additions at the switch overflowed")
     if summary.changed_arms:
-        arms = " and ".join(summary.changed_arms)
-        reasons.append(f"offload or proxy of {arms} was changed during the run")
+        reasons.append(changed_arms(summary))
     return f"Not to be trusted, because {'; '.join(reasons)}."
+
+
+def changed_arms(summary: Summary) -> str:
+    return f"offload or proxy of {' and '.join(summary.changed_arms)} was changed during the run"
 
 
 def answer_sentences(answer: RunAnswer, summary: Summary, facts: ReportFacts) -> Iterator[Sentence]:

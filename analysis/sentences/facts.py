@@ -1,13 +1,13 @@
-"""What a report's numbers rest on, in sentences: rounds, disturbances, capacities, updates, losses."""
+"""Sentences about what a report's numbers rest on: rounds, disturbances, capacities, updates, losses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis import disturbance
-from analysis.facts import P99_STEPS, Drift, OperationClaims, ReportFacts, SlowAgents
+from analysis.facts import P99_STEPS, OperationClaims, ReportFacts, SlowAgents
 from analysis.metrics import METRICS, goals
-from analysis.sentences.answers import TIMES_OF_CHECKS, large_hot_part
+from analysis.sentences.answers import TIMES_OF_CHECKS, changed_arms, drifted, large_hot_part
 from analysis.sentences.differences import amount, confidence, loss_noun, outcome, reason
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
@@ -37,7 +37,7 @@ def _facts(summary: Summary, facts: ReportFacts) -> Iterator[str]:
     if summary.hot_update_share is not None and summary.lead is not None:
         share = f"{summary.hot_update_share:.1%}"
         yield f"The switch served {share} of the pushed lanes in arm {summary.lead.name}."
-    yield from (f"WARNING: {warning[0].lower()}{warning[1:]}" for warning in large_hot_part(summary))
+    yield from map(_warning, large_hot_part(summary))
     yield from _updates(summary)
     if summary.program_share is not None:
         yield _program(summary.program_share)
@@ -45,9 +45,7 @@ def _facts(summary: Summary, facts: ReportFacts) -> Iterator[str]:
         restarts = ", ".join(f"{name} {pluralize(n, 'time')}" for name, n in summary.restarts.items())
         yield f"Restarted during the run: {restarts}. Blocks with a restart count as disturbed."
     if summary.changed_arms:
-        arms = " and ".join(summary.changed_arms)
-        changed = f"offload or proxy of {arms} was changed during the run"
-        yield f"WARNING: {changed}: its numbers are not that arm's."
+        yield f"WARNING: {changed_arms(summary)}: its numbers are not that arm's."
     yield from _losses(summary)
     empty = summary.empty_rpc_latency_us
     if empty.p50 is not None and empty.p99 is not None:
@@ -187,20 +185,17 @@ def _capacity(summary: Summary, facts: ReportFacts) -> Iterator[str]:
         of = "the lowest" if summary.rate is None else f"{summary.rate:,.0f} steps/s, as was asked for"
         text += f" Loads are fractions of {of}."
     yield text
-    yield _minimum_capacity(facts.drift, of_first=bool(summary.offered_rate) and summary.rate is None)
-
-
-def _minimum_capacity(drift: Drift, of_first: bool) -> str:
-    warning = ""
-    if drift.is_large:
-        loads = ", and loads are fractions of the first" if of_first else ""
-        warning = f"WARNING: capacity drifted{loads}. "
-    first = drift.first_capacity
+    first = facts.drift.first_capacity
     later = ", ".join(
         f"{rate:,.0f} {TIMES_OF_CHECKS[when]} ({rate / first - 1:+.0%})"
-        for when, rate in drift.later_capacities
+        for when, rate in facts.drift.later_capacities
     )
-    return f"{warning}The lowest was {first:,.0f} steps/s at first, {later}."
+    warning = f"{_warning(drifted(facts.drift, summary))} " if facts.drift.is_large else ""
+    yield f"{warning}The lowest capacity was {first:,.0f} steps/s at first, {later}."
+
+
+def _warning(sentence: str) -> str:
+    return f"WARNING: {sentence[0].lower()}{sentence[1:]}"
 
 
 def _updates(summary: Summary) -> Iterator[str]:

@@ -20,7 +20,7 @@ import click
 from pydantic import BaseModel
 from typing_extensions import get_annotations
 
-from hotline.cli.common import PATH, F, Number, one_line_errors
+from hotline.cli.common import PATH, Number, one_line_errors
 
 Model = TypeVar("Model", bound=BaseModel)
 _NONE_MEANS = "; None means "
@@ -64,10 +64,14 @@ class FieldOption(click.Option):
             metavar=metavar,
         )
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+    @property
+    def help(self) -> str:
         # Reading docstrings takes as long as importing a small module, so only a help text does it.
-        self.help = _help(self.model, self.field)
-        return super().get_help_record(ctx)
+        return _help(self.model, self.field)
+
+    @help.setter
+    def help(self, _text: str | None) -> None:
+        """Ignore the text that `click.Option` sets, which is none."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         """Return the value in the field's unit."""
@@ -79,16 +83,6 @@ class FieldOption(click.Option):
 
 def _list_of(element: click.ParamType[Any, Any]) -> Callable[[str], tuple[object, ...]]:
     return lambda text: tuple(element.convert(part, None, None) for part in text.split(","))
-
-
-def field_option(model: type[BaseModel], field: str, *names: str, **options: Any) -> Callable[[F], F]:
-    """Add an option for a field, whose value the command gets as its parameter `field`."""
-
-    def decorate(function: F) -> F:
-        _add(function, FieldOption(model, field, names or None, **options))
-        return function
-
-    return decorate
 
 
 def fills(

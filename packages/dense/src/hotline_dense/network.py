@@ -46,7 +46,7 @@ class DenseNetwork(Strict):
     """Achieved share of a link's bandwidth, or a curve of (Gbit/s, share), interpolated linearly and clamped:
     a CSV file with the columns gbit,utilisation."""
     aggregation: Aggregation = "ring"
-    """Where gradients are summed."""
+    """Place where gradients are summed."""
     servers: int | None = Field(default=None, ge=1, le=100_000)
     """Number of parameter servers; None means as many as workers."""
     startup_us: float = Field(default=0.0, ge=0, le=1e6)
