@@ -64,7 +64,7 @@ def steps(workers: int, cuts: st.SearchStrategy[int] | None = None) -> st.Search
             value=st.integers(0, MASK),
             exponents=st.tuples(exponent, exponent),
             us=st.integers(0, 30),
-            cut=cuts or st.none(),
+            cut=st.none() if cuts is None else cuts,
         ),
         max_size=40,
     )
