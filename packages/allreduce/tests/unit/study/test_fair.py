@@ -39,7 +39,7 @@ def test_a_table_has_a_row_for_each_design() -> None:
 def test_a_window_beyond_64_packets_hides_a_longer_way() -> None:
     far = Network(rate_mbit=100_000, delay_us=20)
     goodputs = [measure(PUBLISHED, 2, 1, 60_000, far, window=window).values_per_s for window in (64, 256)]
-    assert 3.5 < goodputs[1] / goodputs[0] < 4.1
+    assert 3 < goodputs[1] / goodputs[0] < 4.1
     with pytest.raises(ValueError, match="window: expected 1 to 256 packets, got 257"):
         measure(PUBLISHED, 2, 1, 100, far, window=257)
 
