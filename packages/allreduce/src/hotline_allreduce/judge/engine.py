@@ -77,16 +77,16 @@ class State(NamedTuple):
 
 
 def freeze(data: Any) -> Hashable:
-    kind = type(data)
-    if kind is int or kind is str or kind is bool:
-        return data
+    """Return a value that is equal for equal data, and hashable."""
+    kind: type = type(data)
     if is_dataclass(kind):
         return tuple(map(freeze, vars(data).values()))
     if kind is dict:
         return tuple(sorted((key, freeze(value)) for key, value in data.items()))
     if kind is list or kind is tuple:
         return tuple(map(freeze, data))
-    return frozenset(data) if kind is set else data
+    result: Hashable = frozenset(data) if kind is set else data
+    return result
 
 
 def copy_of(data: Any) -> Any:

@@ -20,7 +20,8 @@ COLUMNS: Mapping[str, frozenset[PacketFault]] = {
     "spraying": SPRAYING,
     "held up on the way to a server": frozenset({PacketFault.DELAYED}),
     "a worker dies": frozenset({PacketFault.KILLED}),
-    "the switch restarts": frozenset({PacketFault.RESTARTED}),
+    "the switch restarts, answers are lost": frozenset({PacketFault.RESTARTED, PacketFault.LOST}),
+    "all of these": frozenset(PacketFault),
 }
 PROTOCOLS: Mapping[str, tuple[Description, int]] = {
     "SwitchML": (switchml.PUBLISHED, 7),
@@ -30,6 +31,7 @@ PROTOCOLS: Mapping[str, tuple[Description, int]] = {
     "exact": (switchml.EXACT, 7),
 }
 """Protocol -> its description, and the maximum number of steps that are searched."""
+MAX_STEPS_OF_ALL = 5  # in the last column, whose states are many
 _ORDER = (Violation.WRONG, Violation.DIFFERENT, Violation.STALLED, Violation.LEAKED)
 
 
@@ -49,7 +51,7 @@ class JudgeVerdict(NamedTuple):
 def judge_protocol(protocol: str, column: str) -> JudgeVerdict:
     description, max_steps = PROTOCOLS[protocol]
     judge = Judge(description, COLUMNS[column])
-    found = judge.search(max_steps)
+    found = judge.search(min(max_steps, MAX_STEPS_OF_ALL) if column == "all of these" else max_steps)
     return JudgeVerdict(found, judge.states)
 
 
