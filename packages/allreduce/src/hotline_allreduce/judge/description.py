@@ -16,7 +16,7 @@ Host = Any
 Packet = Any  # hashable
 
 
-class Frame(NamedTuple):
+class SentFrame(NamedTuple):
     """A packet on its way to a node, or to a worker."""
 
     is_to_worker: bool
@@ -53,7 +53,7 @@ class Description(ABC):
     def sendable(self, worker: int, host: Host) -> Iterable[Sendable]: ...
 
     @abstractmethod
-    def at_node(self, nodes: Sequence[Node], index: int, packet: Packet) -> Iterable[Frame]:
+    def at_node(self, nodes: Sequence[Node], index: int, packet: Packet) -> Iterable[SentFrame]:
         """Process a packet at a node, whose state changes; return the frames that it sends."""
 
     @abstractmethod
@@ -65,6 +65,15 @@ class Description(ABC):
 
     @abstractmethod
     def expected_sum(self, chunk: Any) -> int: ...
+
+    def wrong_chunks(self, nodes: Sequence[Node], hosts: Sequence[Host]) -> set[Any]:
+        """Return the chunks whose sums are wrong: by default, of which a worker has another sum."""
+        return {
+            chunk
+            for host in hosts
+            for chunk, total in self.results(host).items()
+            if total != self.expected_sum(chunk)
+        }
 
     @abstractmethod
     def is_done(self, host: Host) -> bool: ...

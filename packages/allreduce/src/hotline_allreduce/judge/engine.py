@@ -19,10 +19,10 @@ from hotline_allreduce.judge.description import (
     SERVER,
     SWITCH,
     Description,
-    Frame,
     Host,
     Node,
     Sendable,
+    SentFrame,
     letter,
 )
 
@@ -64,7 +64,9 @@ class State(NamedTuple):
     nodes: Sequence[Node]
     hosts: Sequence[Host]
     arrived: frozenset[str] = frozenset()  # names of the first copies that have arrived
-    held_up: tuple[tuple[str, Frame], ...] = ()  # frames held up on the way to the server, and their packets
+    held_up: tuple[
+        tuple[str, SentFrame], ...
+    ] = ()  # on the way to the server
     dead: frozenset[int] = frozenset()
     restarts: int = 0
     steps: Schedule = ()
@@ -192,10 +194,10 @@ class Judge:
         yield from self._deliver(state, Step(text), nodes, frames)
 
     def _deliver(
-        self, state: State, step: Step, nodes: Sequence[Node], frames: list[Frame]
+        self, state: State, step: Step, nodes: Sequence[Node], frames: list[SentFrame]
     ) -> Iterator[State]:
         """Yield the states after frames, and those sent in response, have come to where they go."""
-        answers: list[Frame] = []
+        answers: list[SentFrame] = []
         while frames:
             frame = frames.pop(0)
             if frame.is_to_worker:
@@ -216,10 +218,9 @@ class Judge:
 
     def violations(self, state: State) -> Iterator[Violation]:
         protocol = self.protocol
-        sums = [(chunk, total) for host in state.hosts for chunk, total in protocol.results(host).items()]
-        wrong_chunks = {chunk for chunk, total in sums if total != protocol.expected_sum(chunk)}
-        if wrong_chunks:
+        if wrong_chunks := protocol.wrong_chunks(state.nodes, state.hosts):
             yield Violation.WRONG
+            sums = [(chunk, total) for host in state.hosts for chunk, total in protocol.results(host).items()]
             if any(len({total for each, total in sums if each == chunk}) > 1 for chunk in wrong_chunks):
                 yield Violation.DIFFERENT
         elif not self._is_done(state):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hotline_allreduce.atp.model.rules import AtpSwitchModel, AtpWindowModel, ServerModel
 from hotline_allreduce.atp.packet import RESEND, VALUES, AtpPacket
-from hotline_allreduce.judge.description import SERVER, SWITCH, Description, Frame, Sendable, letter
+from hotline_allreduce.judge.description import SERVER, SWITCH, Description, Sendable, SentFrame, letter
 
 APP = 1  # number of the only job
 AtpChunkId = tuple[int, int]
@@ -65,17 +65,17 @@ class AtpDescription(Description):
 
     def at_node(
         self, nodes: Sequence[AtpSwitchModel | ServerModel], index: int, packet: AtpPacket
-    ) -> list[Frame]:
+    ) -> list[SentFrame]:
         node = nodes[index]
         if isinstance(node, ServerModel):
             answer = node.take(packet)
-            return [Frame(False, SWITCH, answer)] if answer else []
+            return [SentFrame(False, SWITCH, answer)] if answer else []
         output = node.take(packet)
         if output is None:
             return []
         if not output.is_multicast:
-            return [Frame(False, SERVER, output.packet)]
-        return [Frame(True, worker, output.packet) for worker in range(self.workers)]
+            return [SentFrame(False, SERVER, output.packet)]
+        return [SentFrame(True, worker, output.packet) for worker in range(self.workers)]
 
     def at_host(self, host: AtpHost, packet: AtpPacket) -> None:
         host.window.take(packet)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hotline_allreduce.judge.description import SWITCH, Description, Frame, Sendable, letter
+from hotline_allreduce.judge.description import SWITCH, Description, Sendable, SentFrame, letter
 from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import SwitchMLPacket
 
@@ -51,13 +51,13 @@ class SwitchMLDescription(Description):
 
     def at_node(
         self, nodes: Sequence[SwitchMLSwitchModel], index: int, packet: tuple[int, SwitchMLPacket]
-    ) -> Iterable[Frame]:
+    ) -> Iterable[SentFrame]:
         worker, request = packet
         answer = nodes[SWITCH].take(worker, request)
         if answer is None:
             return []
         receivers = range(self.workers) if answer.is_multicast else [worker]
-        return [Frame(True, each, answer.packet) for each in receivers]
+        return [SentFrame(True, each, answer.packet) for each in receivers]
 
     def at_host(self, host: list[SwitchMLWindowModel], packet: SwitchMLPacket) -> None:
         for window in host:
