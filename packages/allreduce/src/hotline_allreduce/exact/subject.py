@@ -17,6 +17,7 @@ from hotline_allreduce.exact.worker import FLOATS_A_CHUNK
 from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import ScheduleRange
 from hotline_allreduce.simulation.subject import Subject
+from hotline_allreduce.switchml.window import MAX_WINDOW
 
 RANGE = ScheduleRange(
     "exact",
@@ -46,6 +47,7 @@ SUBJECT = Subject(
     RANGE,
     chunk_sizes=(FLOATS_A_CHUNK, FLOATS_A_CHUNK),
     chunk_size=FLOATS_A_CHUNK,
+    max_window=MAX_WINDOW,
     load=lambda _workers, _servers: 1.0,
     set_up=_set_up,
     is_near=_is_correctly_rounded,

@@ -95,7 +95,7 @@ def make_exact_reducer(
         uncertain=np.zeros(size, np.int64),
         exponents=np.zeros(size // FLOATS_A_CHUNK, np.int64),
         digit_sums=np.zeros(VALUES, np.int64),
-        **open_reducer(header, caller, n_ps, size, max_keys, window, PACKET_BYTES),
+        **open_reducer(header, caller, n_ps, size, max_keys, window, VALUES, PACKET_BYTES),
     )
 
 

@@ -59,11 +59,16 @@ class AllReduceResult(Strict):
 
 def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: HostCosts = IDEAL,
-    chunk_size: int | None = None, occupied: float = 0.0, seed: int = 1,
+    chunk_size: int | None = None, window: int = WINDOW, occupied: float = 0.0, seed: int = 1,
 ) -> AllReduceResult:  # fmt: skip
-    """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells."""
+    """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells.
+
+    A worker has up to `window` packets in flight, but no more than queues and inboxes hold.
+    """
     values_per_packet, load = chunk_size or subject.chunk_size, subject.load(workers, servers)
-    window_packets = largest_window(load, network, values_per_packet)
+    if not 1 <= window <= subject.max_window:
+        raise ValueError(f"window: expected 1 to {subject.max_window} packets, got {window}")
+    window_packets = min(window, largest_window(load, network, values_per_packet))
     design, arm = subject.design, subject.arm
     switch = switch_of(design, SwitchHosts(workers, servers), [arm])
     fitting_share = subject.occupy(switch, occupied)
@@ -136,7 +141,7 @@ def all_reduce_once(
 
 
 def largest_window(load: float, network: Network, chunk_size: int) -> int:
-    """Return the largest window with which no queue and no inbox overflows."""
+    """Return the largest number of packets in flight with which no queue and no inbox overflows."""
     frame_bytes = HEAD_BYTES + HEADER.size + VALUE_BYTES * chunk_size
     max_queued_packets = min(round(network.queue_kb * 1024) // frame_bytes, INBOX_FRAMES)
-    return max(1, min(WINDOW, int(max_queued_packets / load)))
+    return max(1, int(max_queued_packets / load))

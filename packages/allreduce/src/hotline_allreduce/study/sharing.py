@@ -11,7 +11,7 @@ import numpy as np
 
 from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for_jobs
 from foundation.designs.interface import SwitchHosts
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, WINDOW
 from foundation.settings import Strict
 from hosts.keys import KeySpace
 from hotline_allreduce.atp.design import NAME as ATP
@@ -51,7 +51,7 @@ class SharingResult(Strict):
 
 def window_of(subject: Subject, servers: int, jobs: int, workers: int, network: Network, slots: int) -> int:
     """Return the window of each job; 0 if the design cannot run. SwitchML needs two slots a packet."""
-    max_window = largest_window(subject.load(workers, servers), network, subject.chunk_size)
+    max_window = min(WINDOW, largest_window(subject.load(workers, servers), network, subject.chunk_size))
     return min(max_window, slots // 2 // jobs) if subject.design.has_services else max_window
 
 

@@ -18,21 +18,21 @@ from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_wor
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import EMPTY, Rpc
-from hosts.worker.window import back_off, next_resend, octets, queue_resend, time_round_trip
+from hosts.worker.window import Slot, back_off, octets, time_round_trip
 from hotline_allreduce.dense.vector import (
     VectorArrays,
     VectorHeader,
     VectorState,
     begin_operation,
-    deadline,
     end_operation,
     has_stalled,
     log_row,
     open_vector,
 )
 from hotline_allreduce.switchml.packet import (
+    HEADER_BYTES,
     SLOTS,
-    VALUES,
+    VALUE_BYTES,
     chunk_of,
     exponent_of,
     is_result,
@@ -43,8 +43,10 @@ from hotline_allreduce.switchml.packet import (
 )
 from nativekit.compile import compiled, int64
 from nativekit.generic import generics, implement
-from nativekit.records import Ints
+from nativekit.records import Ints, records
 
+MAX_WINDOW = 256
+"""Packets of a job in flight, as published: 64 of each of four threads. By default a job has `WINDOW`."""
 TIMEOUT_NS = 1_000_000
 """Retransmission timeout of the published SwitchML."""
 _SWITCH = 0  # as a peer: it has the first service address
@@ -58,6 +60,7 @@ class ReducerHeader(VectorHeader):
     first_slot: int  # the first of the job's slots in the switch
     first_packet: int  # number of the pass's first packet, counted across all-reduces
     packet_bytes: int
+    words: int  # number of words of a packet that are added up
     chunks: int  # number of chunks of the pass
     batch_size: int  # maximum number of outstanding packets
     n_packets: int  # number of packets: one a chunk and, with exponents, first a batch without values
@@ -100,12 +103,20 @@ encode, store, begins_pass = CHUNK_OPS.encode, CHUNK_OPS.store, CHUNK_OPS.begins
 
 
 def open_reducer(
-    header: ReducerHeader, caller: Caller, n_ps: int, size: int, max_keys: int, window: int, packet_bytes: int
+    header: ReducerHeader,
+    caller: Caller,
+    n_ps: int,
+    size: int,
+    max_keys: int,
+    window: int,
+    words: int,
+    packet_bytes: int,
 ) -> VectorArrays:
     """Return an idle worker's arrays, and fill in `header`; `size` is a multiple of a packet's values."""
-    arrays = open_vector(header, caller, n_ps, size, max_keys, window)
-    header.first_slot = caller.job * WINDOW % SLOTS
-    header.packet_bytes = packet_bytes
+    arrays = open_vector(header, caller, n_ps, size, max_keys, window, more_datagrams=MAX_WINDOW - WINDOW)
+    arrays["slots"], arrays["resends"] = records(MAX_WINDOW, Slot), np.zeros(MAX_WINDOW, np.int64)
+    header.first_slot = caller.job * MAX_WINDOW % SLOTS
+    header.words, header.packet_bytes = words, packet_bytes
     arrays["slots"].length = packet_bytes  # all packets have this length
     return arrays
 
@@ -118,14 +129,16 @@ def one_pass(_state: ReducerState) -> bool:
 
 @compiled
 def encode_integers(state: ReducerState, chunk: int, rpc: Rpc) -> None:
-    for i in range(VALUES):
-        write_value(rpc, i, int64(state.vector[chunk * VALUES + i]))
+    words = int64(state.header.words)
+    for i in range(words):
+        write_value(rpc, i, int64(state.vector[chunk * words + i]))
 
 
 @compiled
 def store_integers(state: ReducerState, chunk: int, rpc: Rpc) -> None:
-    for i in range(VALUES):
-        state.vector[chunk * VALUES + i] = np.uint32(value_of(rpc, i) & MAX_U32)
+    words = int64(state.header.words)
+    for i in range(words):
+        state.vector[chunk * words + i] = np.uint32(value_of(rpc, i) & MAX_U32)
 
 
 @compiled
@@ -133,7 +146,7 @@ def start(state: ReducerState, op: int, iteration: int, n_keys: int) -> None:
     """Begin an operation; an empty RPC sends a chunk of zeros."""
     size = begin_operation(state, op, iteration, n_keys)
     if op == EMPTY:
-        state.vector[:VALUES] = 0
+        state.vector[: state.header.words] = 0
     if size:
         state.header.has_exponents = state.header.is_float
         _begin_pass(state)
@@ -150,7 +163,7 @@ def _begin_pass(state: ReducerState) -> None:
     if header.published_timers:
         header.timeout = TIMEOUT_NS
     header.first_resend = header.queued_resends = 0
-    for s in range(WINDOW):
+    for s in range(MAX_WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
     for packet in range(int64(header.batch_size)):
         _queue_packet(state, packet)
@@ -163,12 +176,33 @@ def _queue_packet(state: ReducerState, packet: int) -> None:
     slot = state.slots[s]
     slot.busy, slot.call, slot.attempts, slot.deadline = 1, packet, 0, NEVER
     if not slot.queued:
-        queue_resend(state, s, int64(state.header.queued_resends))
+        _queue_slot(state, s)
+
+
+@compiled
+def _queue_slot(state: ReducerState, s: int) -> None:
+    header = state.header
+    state.resends[(header.first_resend + header.queued_resends) % MAX_WINDOW] = s
+    header.queued_resends += 1
+    state.slots[s].queued = 1
+
+
+@compiled
+def _next_queued_slot(state: ReducerState) -> int:
+    header = state.header
+    while header.queued_resends:
+        s = int64(state.resends[header.first_resend])
+        header.first_resend = (header.first_resend + 1) % MAX_WINDOW
+        header.queued_resends -= 1
+        state.slots[s].queued = 0
+        if state.slots[s].busy:  # otherwise its result has come in the meantime
+            return s
+    return NOTHING
 
 
 @compiled
 def transmit(state: ReducerState, now: int) -> int:
-    header, s = state.header, next_resend(state)
+    header, s = state.header, _next_queued_slot(state)
     if s == NOTHING:
         return NOTHING
     slot = state.slots[s]
@@ -203,6 +237,7 @@ def _encode_packet(state: ReducerState, packet: int, rpc: Rpc) -> None:
     position = number % (2 * window)
     write_head(
         rpc,
+        int64(header.words),
         int64(header.round_number),
         number,
         int64(header.first_slot) + position % window,
@@ -212,7 +247,7 @@ def _encode_packet(state: ReducerState, packet: int, rpc: Rpc) -> None:
     if chunk >= 0:
         encode(state, chunk, rpc)
     else:
-        for i in range(VALUES):
+        for i in range((int64(header.packet_bytes) - HEADER_BYTES) // VALUE_BYTES):
             write_value(rpc, i, 0)
 
 
@@ -229,7 +264,7 @@ def wake(state: ReducerState, now: int) -> None:
     if has_stalled(state, now):
         header.queued_resends = 0
         return
-    for s in range(WINDOW):
+    for s in range(int64(header.batch_size)):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
             if not header.published_timers:
@@ -238,13 +273,25 @@ def wake(state: ReducerState, now: int) -> None:
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
-                queue_resend(state, s, int64(state.header.queued_resends))
+                _queue_slot(state, s)
     # In a second loop, as in `hosts.worker.window.retransmit`.
-    for s in range(WINDOW):
+    for s in range(int64(header.batch_size)):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
             slot.deadline = now + header.timeout
     header.due = deadline(state)
+
+
+@compiled
+def deadline(state: ReducerState) -> int:
+    header = state.header
+    if header.stalled or not header.pending:
+        return NEVER
+    earliest = int64(header.last_arrival + header.stall_timeout) if header.last_arrival else int64(NEVER)
+    for s in range(int64(header.batch_size)):
+        if state.slots[s].busy:
+            earliest = min(earliest, int64(state.slots[s].deadline))
+    return earliest
 
 
 @compiled
@@ -256,7 +303,7 @@ def receive(state: ReducerState, rpc: Rpc, length: int, arrival: int, read: int)
     number, numbers = chunk_of(rpc), _numbers(header)
     packet = (number - int64(header.first_packet)) % numbers
     is_in_range = header.pending and number < numbers and packet < header.n_packets
-    if not is_in_range or not is_result(rpc, int64(header.round_number)):
+    if not is_in_range or not is_result(rpc, int64(header.words), int64(header.round_number)):
         header.unexpected += 1
         return NOTHING
     slot = state.slots[packet % int64(header.batch_size)]
@@ -267,8 +314,8 @@ def receive(state: ReducerState, rpc: Rpc, length: int, arrival: int, read: int)
         time_round_trip(state, slot, read)
     header.incomplete += missing_of(rpc) > 0
     _store_result(state, rpc, packet)
-    row = log_row(state, slot, _SWITCH, length, VALUES, arrival, read)
-    state.log[row].served = VALUES
+    row = log_row(state, slot, _SWITCH, length, int64(header.words), arrival, read)
+    state.log[row].served = state.log[row].lanes
     slot.busy = 0
     header.last_arrival = read
     header.pending -= 1

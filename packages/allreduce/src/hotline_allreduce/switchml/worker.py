@@ -20,7 +20,14 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot
-from hotline_allreduce.switchml.packet import OCTETS, VALUES, value_of, write_value
+from hotline_allreduce.switchml.packet import (
+    MAX_OCTETS,
+    MAX_VALUES,
+    OCTETS,
+    VALUES,
+    value_of,
+    write_value,
+)
 from hotline_allreduce.switchml.window import (
     ChunkOps,
     ReducerHeader,
@@ -54,18 +61,30 @@ class Reducer(NamedTuple):
     vector: Words  # [N]
     floats: NDArray[np.float32]
     """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
-    exponents: Ints  # [N / VALUES]
+    exponents: Ints  # [N / values of a packet]
     log: Records[RpcRow]
 
 
 def make_reducer(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Reducer:
+    return _make_reducer(caller, n_ps, space, max_keys, window, VALUES, OCTETS)
+
+
+def make_large_packet_reducer(
+    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int
+) -> Reducer:
+    return _make_reducer(caller, n_ps, space, max_keys, window, MAX_VALUES, MAX_OCTETS)
+
+
+def _make_reducer(
+    caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int, words: int, packet_bytes: int
+) -> Reducer:
     header = one_record(ReducerHeader)
-    padded_size = -(-space.size // VALUES) * VALUES
+    padded_size = -(-space.size // words) * words
     return Reducer(
         header=header,
         floats=np.zeros(padded_size, np.float32),
-        exponents=np.zeros(padded_size // VALUES, np.int64),
-        **open_reducer(header, caller, n_ps, padded_size, max_keys, window, OCTETS),
+        exponents=np.zeros(padded_size // words, np.int64),
+        **open_reducer(header, caller, n_ps, padded_size, max_keys, window, words, packet_bytes),
     )
 
 
@@ -113,12 +132,14 @@ def error_bound(exponent: int, workers: int, size: float) -> float:
 
 @compiled
 def _chunk_count(state: Reducer) -> int:
-    return (int64(state.header.n_values) + VALUES - 1) // VALUES
+    words = int64(state.header.words)
+    return (int64(state.header.n_values) + words - 1) // words
 
 
 @compiled
 def _chunk_exponent(state: Reducer, chunk: int) -> int:
-    return exponent_of_floats(state.floats, chunk * VALUES, VALUES)
+    words = int64(state.header.words)
+    return exponent_of_floats(state.floats, chunk * words, words)
 
 
 @compiled
@@ -126,10 +147,10 @@ def _encode(state: Reducer, chunk: int, rpc: Rpc) -> None:
     if not state.header.is_float:
         encode_integers(state, chunk, rpc)
         return
-    workers = int64(state.header.workers)
+    workers, words = int64(state.header.workers), int64(state.header.words)
     scale = scale_of(int64(state.exponents[chunk]), workers)
-    for i in range(VALUES):
-        write_value(rpc, i, as_integer(float(state.floats[chunk * VALUES + i]), scale, workers))
+    for i in range(words):
+        write_value(rpc, i, as_integer(float(state.floats[chunk * words + i]), scale, workers))
 
 
 @compiled
@@ -137,9 +158,10 @@ def _store(state: Reducer, chunk: int, rpc: Rpc) -> None:
     if not state.header.is_float:
         store_integers(state, chunk, rpc)
         return
+    words = int64(state.header.words)
     scale = scale_of(int64(state.exponents[chunk]), int64(state.header.workers))
-    for i in range(VALUES):
-        state.floats[chunk * VALUES + i] = as_float(value_of(rpc, i), scale)
+    for i in range(words):
+        state.floats[chunk * words + i] = as_float(value_of(rpc, i), scale)
 
 
 WORKER = register_reducer(Reducer, ChunkOps(_chunk_count, _chunk_exponent, _encode, _store, one_pass))

@@ -40,7 +40,8 @@ def word(value: float) -> int:
 
 
 def value(word: int) -> np.float32:
-    return np.float32(np.array([word], np.uint32).view(np.float32)[0])
+    floats: list[np.float32] = list(np.array([word], np.uint32).view(np.float32))
+    return floats[0]
 
 
 def lanes_of(words: Sequence[int], exponent: int) -> tuple[int, int, bool]:

@@ -20,6 +20,7 @@ from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
 from hotline_allreduce.switchml.agents import SwitchMLClient
 from hotline_allreduce.switchml.model.rules import SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
+from hotline_allreduce.switchml.window import MAX_WINDOW
 from hotline_allreduce.switchml.worker import MAX_FLOAT32, error_bound
 from packages.allreduce.tests.harness.dense import integers, total
 from packages.allreduce.tests.harness.switchml import SwitchMLTestbed
@@ -96,7 +97,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(integers(random, n), 1)
-        model = SwitchMLWindowModel(first, -(-n // VALUES), window, base=3 * 64)
+        model = SwitchMLWindowModel(first, -(-n // VALUES), window, base=3 * MAX_WINDOW)
         known: dict[int, SwitchMLPacket] = {}
         while not model.is_done:
             while (out := client.transmit()) is not None:
