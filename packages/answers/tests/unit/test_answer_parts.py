@@ -26,16 +26,16 @@ from switch_harness.effort import examples
 @pytest.mark.parametrize(
     "cluster",
     [
-        Cluster(workers=64, servers=4, keys_per_step=600),
-        Cluster(workers=64, servers=16, keys_per_step=600, racks=8),
-        Cluster(workers=24, servers=24, keys_per_step=300, racks=6),
-        Cluster(workers=64, servers=4, keys_per_step=600, racks=8, oversubscription=400),
-        Cluster(workers=64, servers=2, keys_per_step=900, hosts=HostCosts(connection_ns=300)),
+        Cluster(workers=32, servers=2, keys_per_step=600, top_k=5_000),
+        Cluster(workers=32, servers=8, keys_per_step=600, top_k=5_000, racks=4),
+        Cluster(workers=24, servers=24, keys_per_step=300, top_k=5_000, racks=6),
+        Cluster(workers=32, servers=2, keys_per_step=600, top_k=5_000, racks=4, oversubscription=400),
+        Cluster(workers=32, servers=1, keys_per_step=900, top_k=5_000, hosts=HostCosts(connection_ns=300)),
     ],
     ids=["servers", "servers in racks", "workers", "uplinks", "connections"],
 )
 def test_a_part_of_a_cluster_carries_its_share(cluster: Cluster) -> None:
-    """Each is limited by something else, and an eighth or a quarter of it is simulated."""
+    """Each is limited by something else, and a quarter or a third of it is simulated."""
     part = capacities_of(cluster, max(8, cluster.workers // 8))
     assert part == pytest.approx(capacities_of(cluster), rel=MAX_ERROR)
 
