@@ -177,14 +177,14 @@ class StreamedLog:
             yield self._stream
 
 
-def line_blocks(stream: Stream) -> Iterator[bytes]:
-    """Yield blocks of whole lines; a line break within quotes does not end a line."""
+def line_blocks(stream: Stream, has_quotes: bool = True) -> Iterator[bytes]:
+    """Yield blocks of whole lines; with `has_quotes`, a line break within quotes does not end a line."""
     remainder = b""
     while data := stream.read(BLOCK_BYTES):
         remainder += data
         end = remainder.rfind(b"\n")
         # After an odd number of quotes, `end` is within quotes: go back to the last line that has ended.
-        if remainder.count(b'"', 0, end + 1) % 2:
+        if has_quotes and remainder.count(b'"', 0, end + 1) % 2:
             end = remainder.rfind(b"\n", 0, remainder.rfind(b'"', 0, end + 1))
         if end >= 0:
             yield remainder[: end + 1]

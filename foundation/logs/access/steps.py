@@ -111,7 +111,7 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         if not writer.length:
             raise DataError(f"{name}: no access in it; expected at least one")
         if reader.bad.count:
-            notes.append(f"{pluralize(reader.bad.count, 'bad row')} skipped")
+            notes.append(f"{pluralize(reader.bad.count, 'bad row')} skipped; the first: {reader.bad.first}")
         keys, table_of, length = _canonicalize(writer, reader.dictionary)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
@@ -143,7 +143,7 @@ class _LogReader:
         first_row, bytes_done, total, length = 0, 0, sum(self._sizes), 0
         for log, size in zip(self._logs, self._sizes, strict=True):
             for block in log.blocks(self.tables, self.bad, first_row):
-                self.bad.settle()
+                self.bad.settle(log.description)
                 accesses = self.dictionary.encode(block.keys, block.tables)
                 length += len(accesses)
                 if length > MAX_ACCESSES:
@@ -155,7 +155,7 @@ class _LogReader:
                     last_row = int(block.group[-1])
                 yield block, accesses
                 self._progress(bytes_done + log.position, total)
-            self.bad.settle()
+            self.bad.settle(log.description)
             if length and not log.has_batches:
                 first_row = last_row + 1
             bytes_done += size

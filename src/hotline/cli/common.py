@@ -7,9 +7,10 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from rich.console import Console
@@ -20,7 +21,8 @@ from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
 from foundation.errors import HotlineError
 from foundation.logs.access.block import SAMPLES_PER_STEP
-from foundation.logs.access.columns import ROLES
+from foundation.logs.access.columns import ROLES, add_columns
+from foundation.logs.access.dialect import FORMATS
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
 _PLAIN_WIDTH = 120  # columns of the output
@@ -47,10 +49,40 @@ def rule_option(default: str, help: str) -> Callable[[F], F]:
 
 
 def log_options(function: F) -> F:
+    """Add the options of reading a log; those on columns arrive as the text `columns`."""
+
+    @wraps(function)
+    def with_columns(
+        columns: tuple[str, ...], text: tuple[str, ...], ignore: tuple[str, ...], weight: tuple[str, ...],
+        **options: object,
+    ) -> None:  # fmt: skip
+        function(columns=add_columns(columns, text=text, ignore=ignore, weight=weight), **options)
+
+    def column_option(name: str, help: str) -> Callable[[F], F]:
+        return click.option(name, multiple=True, metavar="COLUMN", help=f"{help} May be repeated.")
+
     columns = click.option(
         "--columns",
+        multiple=True,
         metavar="ROLE=NAME,...",
-        help=f"Columns of the log: {', '.join(ROLES)}; each key column is a table. [default: guessed]",
+        help=f"Columns of the log, by name or number: {', '.join(ROLES)}; each key column is a table. "
+        "May be repeated. [default: guessed]",
+    )
+    format = click.option(
+        "--format",
+        type=click.Choice(FORMATS),
+        help="Format of the log. [default: the one that explains most of its first lines]",
+    )
+    separator = click.option(
+        "--separator",
+        metavar="TEXT",
+        help="What separates the values of a line: a text, or tab, space, comma, semicolon or bar. "
+        "[default: guessed]",
+    )
+    text = column_option("--text", "Read a column's cells as one text each, also if they look like numbers.")
+    ignore = column_option("--ignore", "Give a column no role.")
+    weight = click.option(
+        "--weight", multiple=True, metavar="COLUMN", help="Column of counts: a row stands for so many rows."
     )
     batch = click.option(
         "--batch",
@@ -61,7 +93,11 @@ def log_options(function: F) -> F:
         help="Rows in a mini-batch, for a log without an iteration column.",
     )
     skip_bad = click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
-    return columns(batch(skip_bad(function)))
+    options = (columns, format, separator, text, ignore, weight, batch, skip_bad)
+    decorated = cast(F, with_columns)
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
 
 
 def simulation_options(function: F) -> F:

@@ -135,6 +135,8 @@ def curve(
     columns: str | None,
     batch: int,
     skip_bad: bool,
+    format: str | None,
+    separator: str | None,
     output: Path | None,
     scheduler: str | None,
     as_json: bool,
@@ -152,7 +154,7 @@ def curve(
             check_output(output, files)
         result = curve_of(
             files, top_k=top_k, jobs=jobs, job=job, columns=columns, batch=batch, skip_bad=skip_bad,
-            scheduler=scheduler,
+            format=format, separator=separator, scheduler=scheduler,
         )  # fmt: skip
         if output is not None:
             curves.write(result.coverage, result.marks, output)

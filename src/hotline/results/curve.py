@@ -16,8 +16,7 @@ from controller.hotset.curve import draw_figure
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
-from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
 from foundation.logs.counts import Counts, has_columns_of_counts, has_columns_of_updates
@@ -121,13 +120,13 @@ def table_of(shares: tuple[TableShare, ...]) -> ReportTable:
 def curve(
     files: LogFiles, *, top_k: int | None = None, jobs: int = 1, job: int | None = None,
     columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
-    scheduler: str | None = None,
+    format: str | None = None, separator: str | None = None, scheduler: str | None = None,
 ) -> ShareCurve:  # fmt: skip
     """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
-    paths, options = paths_of(files), read_options(columns, batch, skip_bad)
+    paths, options = paths_of(files), read_options(columns, batch, skip_bad, format, separator)
     name, log_files = ", ".join(map(str, paths)), expand(paths)
-    # Files are read as an access log if columns are named, or bad rows may be skipped.
-    has_default_options = options.columns == AccessColumns() and not options.skip_bad
+    # Files are read as an access log if an option of access logs is given.
+    has_default_options = options == ReadOptions(batch=batch)
     has_counts, has_updates = (
         list(map(has_columns, log_files)) for has_columns in (has_columns_of_counts, has_columns_of_updates)
     )

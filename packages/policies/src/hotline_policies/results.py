@@ -37,11 +37,14 @@ class StudySettings(Strict):
     columns: str | None = None
     """Roles of the log's columns; None guesses them."""
     skip_bad: bool = False
+    format: str | None = None
+    """Format of the log; None guesses it, and what separates its columns."""
+    separator: str | None = None
 
     @property
     def read_options(self) -> ReadOptions:
         """Options of reading the log; raises `DataError`."""
-        return read_options(self.columns, self.samples_per_step, self.skip_bad)
+        return read_options(self.columns, self.samples_per_step, self.skip_bad, self.format, self.separator)
 
     def period(self, steps: int) -> int:
         if self.period_s is not None:

@@ -50,6 +50,9 @@ class Cluster(Strict):
     batch: int = Field(default=SAMPLES_PER_STEP, ge=1)
     """Rows of a mini-batch, in data without mini-batches."""
     skip_bad: bool = False
+    format: str | None = None
+    """Format of the log; None guesses it, and what separates its columns."""
+    separator: str | None = None
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Offered rate of all workers, steps/s; None means half of the lower of both arms' capacities."""
     top_k: int = Field(default=20_000, ge=1)
@@ -109,6 +112,8 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "data": cluster.data,
         "columns": cluster.columns,
         "skip_bad": cluster.skip_bad,
+        "format": cluster.format,
+        "separator": cluster.separator,
         "samples_per_step": cluster.batch,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": _network(cluster, part),

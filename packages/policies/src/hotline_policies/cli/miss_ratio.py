@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 @json_option
 def miss_ratio(
     files: tuple[Path, ...], sample: float | None, columns: str | None, batch: int, skip_bad: bool,
-    output: Path | None, torchrec: Path | None, hugectr: Path | None, as_json: bool,
+    format: str | None, separator: str | None, output: Path | None, torchrec: Path | None,
+    hugectr: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute the miss ratio of LRU caches of all sizes.
 
@@ -53,7 +54,10 @@ def miss_ratio(
     with one_line_errors():
         if output is not None:
             check_suffix(output)
-        ratios = miss_ratio_of(files, sample=sample, columns=columns, batch=batch, skip_bad=skip_bad)
+        ratios = miss_ratio_of(
+            files, sample=sample, columns=columns, batch=batch, skip_bad=skip_bad, format=format,
+            separator=separator,
+        )  # fmt: skip
         if output is not None:
             write(ratios, output)
         if torchrec is not None:

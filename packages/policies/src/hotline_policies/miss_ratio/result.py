@@ -40,10 +40,11 @@ class MissRatio(MissRatios):
 
 def miss_ratio(
     files: LogFiles, *, sample: float | None = None, columns: str | None = None,
-    batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
+    batch: int = SAMPLES_PER_STEP, skip_bad: bool = False, format: str | None = None,
+    separator: str | None = None,
 ) -> MissRatio:  # fmt: skip
     """Return the miss ratios of logs, as `hotline policies miss-ratio` does; raises `DataError`."""
-    options = read_options(columns, batch, skip_bad)
+    options = read_options(columns, batch, skip_bad, format, separator)
     with TemporaryDirectory() as scratch:
         with progress_bar("reading") as progress:
             steps = run_interruptibly(lambda: read_steps(paths_of(files), options, Path(scratch), progress))
