@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,9 @@ SPECIFIC = 1.0
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _CUT_HEAD_BYTES = 1 << 15
 """Size above which a head may be the beginning of a longer file, so that its last line may be cut off."""
-_COMMENT = ("#", "%")
+_COMMENT = re.compile(r"\s*$|[#%]|@(relation|attribute|data)\b", re.IGNORECASE)
+"""Empty lines, comments, and the header of Weka's ARFF, before the first row."""
+_ARFF_NAME = re.compile(r"@attribute\s+(?:'([^']*)'|(\S+))", re.IGNORECASE)
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 
 
@@ -47,8 +50,10 @@ class Head:
 
     path: Path
     lines: tuple[str, ...]
+    names: tuple[str, ...]  # of the columns, in a header of ARFF
     last_comment: str | None  # before the first line: it may name the columns
     comment_lines: int  # lines of the file up to the last comment before the first line
+    ends_with_return: bool  # whether each line ends with a carriage return alone
     options: ReadOptions
 
 
@@ -57,17 +62,21 @@ Examine = Callable[[Head], Iterator[Candidate]]
 
 
 def head_of(path: Path, data: bytes, options: ReadOptions) -> Head:
+    ends_with_return = b"\n" not in data and b"\r" in data
+    if ends_with_return:
+        data = data.replace(b"\r", b"\n")
     text = one_line_ends(data.decode("utf-8-sig", "replace"))
     lines = re.split(r"\r?\n", text)
     if len(lines) > 1 and not text.endswith("\n") and len(data) > _CUT_HEAD_BYTES:
         lines.pop()
-    comments = [number for number, line in enumerate(lines) if not line.strip() or line.startswith(_COMMENT)]
-    leading = next((index for index, number in enumerate(comments) if index != number), len(comments))
-    last_comment = next((line for line in reversed(lines[:leading]) if line.strip()), None)
+    leading = len(list(takewhile(_COMMENT.match, lines)))
+    comments = [line for line in lines[:leading] if line.strip()]
     content = [line for line in lines[leading:] if line.strip()][:SAMPLE_LINES]
-    if not content and last_comment is not None:  # nothing but lines with such a first letter
-        return Head(path, tuple(line for line in lines if line.strip())[:SAMPLE_LINES], None, 0, options)
-    return Head(path, tuple(content), last_comment, leading if last_comment is not None else 0, options)
+    if not content or not comments:  # lines that begin like comments are rows if there are no others
+        rows = tuple(line for line in lines if line.strip())[:SAMPLE_LINES]
+        return Head(path, rows, (), None, 0, ends_with_return, options)
+    names = tuple(match[1] or match[2] for line in comments if (match := _ARFF_NAME.match(line)))
+    return Head(path, tuple(content), names, comments[-1], leading, ends_with_return, options)
 
 
 def one_line_ends(text: str) -> str:

@@ -33,6 +33,8 @@ _EPOCHS_S = (5e8, 4.2e9)
 _EPOCH_UNITS = (1, 10**3)
 _FEW_VALUES = 16
 """Distinct values up to which a column beside others is a field such as a disk's number, and no key."""
+_MAX_SIZE_CHANGES = 0.2
+"""Share of an object's accesses up to which its size differs from those before."""
 _MAX_GUESSED_COLUMNS = 8
 """Columns without a header beyond which a guess would be as good as none."""
 
@@ -173,8 +175,9 @@ def guess_from_values(
 ) -> Guess:
     """Guess the columns of a log without a header.
 
-    A log whose first column is a time is a trace: the next column with many values is its key. In another
-    one the first two columns with integers or texts are keys, such as a user and an item.
+    A log with operations, or whose first column is a time, is a trace: its key is the first other column
+    with many values. In another log the first two columns with integers or texts are keys, such as a
+    user and an item.
     """
     columns = [each for each in profiles if each.name not in excluded and each.values]
     others: dict[str, str] = {}
@@ -192,7 +195,7 @@ def guess_from_values(
     ]
     if len(columns) == 1:
         return (columns[0].name,), {}
-    if is_trace:
+    if is_trace or op is not None:
         many = [each for each in candidates if each.distinct > _FEW_VALUES]
         return tuple(each.name for each in (many or candidates)[:1]), others
     if len(profiles) > _MAX_GUESSED_COLUMNS:
@@ -207,11 +210,21 @@ def _is_trace(profiles: Sequence[ColumnProfile], sample: pl.DataFrame) -> bool:
         return False
     if first.is_ascending and (first.is_time or not first.is_integer):
         return True
-    return len(profiles) > 2 and (first.differs_in_each_row or _is_size(sample, *sample.columns[1:3]))
+    if len(profiles) == 2:
+        return False
+    is_size = _is_size(sample, *sample.columns[1:3])
+    return first.differs_in_each_row if is_size is None else is_size
 
 
-def _is_size(sample: pl.DataFrame, key: str, size: str) -> bool:
-    """Return whether a column has one value for each key, as sizes of objects have, and ratings have not."""
+def _is_size(sample: pl.DataFrame, key: str, size: str) -> bool | None:
+    """Return whether a column has one value for each key, as sizes of objects have, and ratings have not.
+
+    None if too few keys are repeated.
+    """
     rows = sample.select(pl.col(key).alias("key"), pl.col(size).alias("size")).drop_nulls()
     keys, pairs = rows["key"].n_unique(), rows.n_unique()
-    return keys == pairs and rows.height - keys >= _MIN_ROWS and rows["size"].n_unique() > 1
+    if rows.height - keys < _MIN_ROWS:
+        return None
+    sizes, repeats = rows["size"].n_unique(), rows.height - keys
+    changes_little = sizes > _FEW_VALUES and pairs - keys <= _MAX_SIZE_CHANGES * repeats
+    return sizes > 1 and (keys == pairs or changes_little)

@@ -40,10 +40,10 @@ _WHOLE_FLOAT = r"^\+?\d+\.0*$"
 _MIN_TEXTS = 3
 """Distinct texts beside integers from which on a column's values are texts, if that share of them are."""
 _TEXT_SHARE = 0.01
-_PULLS = ("pull", "get", "gets", "read", "r", "get_lease", "lookup", "load", "head", "select")
+_PULLS = ("pull", "get", "gets", "read", "r", "get_lease", "lookup", "load", "l", "head", "select")
 _UPDATES = (
     "push", "set", "add", "replace", "cas", "append", "prepend", "incr", "decr", "put", "write", "w",
-    "update", "store", "insert", "upsert", "set_lease", "delete", "del", "remove", "post", "patch",
+    "update", "store", "s", "insert", "upsert", "set_lease", "delete", "del", "remove", "post", "patch",
 )  # fmt: skip
 OPERATIONS = {**dict.fromkeys(_PULLS, True), **dict.fromkeys(_UPDATES, False)}
 """Whether an operation, in lower case, is a pull."""
@@ -152,11 +152,14 @@ def kind_of_keys(sample: pl.Series) -> Kind:
     is_whole = texts.str.contains(_WHOLE_NUMBER)
     if texts.filter(is_whole).str.contains(r"^0\d").any():
         return TEXT_KEY  # as an integer, a text with leading zeros would equal one without
-    others = texts.filter(~is_whole & ~texts.str.contains(r"^-\d+$"))
+    is_negative = texts.str.contains(r"^-\d+$")
+    others = texts.filter(~is_whole & ~is_negative)
     if others.str.contains(_WHOLE_FLOAT).sum() > len(others) / 2 and not is_whole.any():
         return WHOLE_FLOAT_KEY
-    are_texts = others.n_unique() >= _MIN_TEXTS and len(others) >= _TEXT_SHARE * len(texts)
-    if 2 * len(others) > len(texts) or are_texts:
+    many = max(_MIN_TEXTS, _TEXT_SHARE * len(texts))
+    are_texts = others.n_unique() >= _MIN_TEXTS and len(others) >= many
+    # Some negative values stand for a category that is not known.
+    if 2 * len(others) > len(texts) or are_texts or (is_negative.sum() >= many and not is_negative.all()):
         return TEXT_KEY
     return INTEGER_KEY  # the others are errors
 

@@ -50,6 +50,8 @@ _NUMERIC_SHARE = 0.9  # of a column's values, from which on a text above them is
 _MIN_TABLE_QUALITY, _MAX_TABLE_QUALITY, _COLUMN_QUALITY = 0.6, 0.95, 0.7
 _FEATURE = re.compile(r"\d+:\S+")  # of a libsvm sample, which is no cell of a table
 _FEATURE_QUALITY = 0.3
+_NUMBERS = re.compile(r"[\d.]+(\s+[\d.]+)+")  # several cells between spaces, rather than one
+_MARK = ["*"]  # a line between parts of a trace of LIRS, with a value a line
 CRITEO_COUNTS, CRITEO_CATEGORIES = 13, 26
 CRITEO_NAMES = (
     "label",
@@ -124,10 +126,10 @@ class DelimitedLog(TextTableLog):
         for line, values in self._rows(text):
             if has_header:
                 has_header = False
+            elif values == _MARK and len(self.names) == 1:
+                continue
             elif len(values) != len(self.names):
-                expected = (
-                    f"{len(self.names)}, one for each column (--separator, if another text is between values)"
-                )
+                expected = f"{len(self.names)}, one for each column (--separator, if another text is between values; --skip-bad leaves such lines out)"
                 reports.append((line, pluralize(len(values), "value"), expected))
             else:
                 rows.append(values)
@@ -172,7 +174,9 @@ def _examine_table(head: Head, separator: Separator) -> Candidate | None:
         return None
     others = [each.text for each in SEPARATORS if each.text != separator.text and not each.is_blank]
     cells = [cell for row in fitting for cell in row]
-    single = sum(not any(other in cell for other in others) for cell in cells)
+    single = sum(
+        not any(other in cell for other in others) and _NUMBERS.fullmatch(cell) is None for cell in cells
+    )
     quality = _MIN_TABLE_QUALITY + (_MAX_TABLE_QUALITY - _MIN_TABLE_QUALITY) * single / max(len(cells), 1)
     if 10 * sum(_FEATURE.fullmatch(cell) is not None for cell in cells) > len(cells):
         quality *= _FEATURE_QUALITY
@@ -192,14 +196,14 @@ def _open_table(head: Head, separator: Separator, width: int) -> DelimitedLog:
     rows = separator.split(head.lines)
     comment_names = _names_in_comment(head, separator, width)
     has_header = comment_names is None and _has_header(rows, requested)
-    if has_header:
+    if has_header and not _is_pandas_header(rows[0]):
         names = _header_names(path, rows[0])
     elif comment_names is not None:
         names = _header_names(path, comment_names)
     else:
         names = tuple(map(str, range(1, width + 1)))
     sample = sample_of(rows[int(has_header) :], names)
-    is_named = has_header or comment_names is not None
+    is_named = comment_names is not None or (has_header and not _is_pandas_header(rows[0]))
     location = f"{path}, line {head.comment_lines + 1}"
     columns = resolve(
         requested, sample, (), location if is_named else f"{location}, which is no header", is_named
@@ -217,6 +221,7 @@ def _open_table(head: Head, separator: Separator, width: int) -> DelimitedLog:
         format=format,
         has_header=has_header,
         comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
         separator=separator,
         names=names,
     )
@@ -225,6 +230,8 @@ def _open_table(head: Head, separator: Separator, width: int) -> DelimitedLog:
 def _names_in_comment(head: Head, separator: Separator, width: int) -> list[str] | None:
     if head.last_comment is None:
         return None
+    if len(head.names) == width:
+        return list(head.names)
     names = separator.split_line(head.last_comment.lstrip("#% ").rstrip("\r"))
     is_header = len(names) == width and any(is_known_name(name) for name in names)
     return names if is_header else None
@@ -232,6 +239,8 @@ def _names_in_comment(head: Head, separator: Separator, width: int) -> list[str]
 
 def _has_header(rows: Sequence[Sequence[str]], requested: AccessColumns) -> bool:
     first, others = rows[0], rows[1:]
+    if _is_pandas_header(first):
+        return True
     if any(NUMBER.fullmatch(value) for value in first):
         return False
     if any(map(is_known_name, first)):
@@ -247,6 +256,11 @@ def _has_header(rows: Sequence[Sequence[str]], requested: AccessColumns) -> bool
             return False
     numbers_columns = requested.names and all(map(str.isdecimal, requested.names))
     return len(first) > 1 and not numbers_columns
+
+
+def _is_pandas_header(values: Sequence[str]) -> bool:
+    """Return whether a header is that of a frame without names, after the column of the index."""
+    return not values[0].strip() and list(values[1:]) == list(map(str, range(len(values) - 1)))
 
 
 def _header_names(path: Path, values: Sequence[str]) -> tuple[str, ...]:
@@ -295,6 +309,7 @@ def _open_criteo(head: Head, rows: Sequence[Sequence[str]]) -> DelimitedLog:
         format="Criteo's TSV",
         has_header=False,
         comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
         separator=TAB,
         names=CRITEO_NAMES,
     )
@@ -328,6 +343,7 @@ def _open_recbole(head: Head, rows: Sequence[Sequence[str]]) -> DelimitedLog:
         format="RecBole's atomic file",
         has_header=True,
         comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
         separator=TAB,
         names=names,
     )

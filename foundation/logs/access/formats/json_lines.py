@@ -111,6 +111,7 @@ def _open_json(head: Head) -> JsonLog:
         format="JSON lines",
         has_header=False,
         comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
         list_names=list_names,
     )
 

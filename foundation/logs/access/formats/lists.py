@@ -87,6 +87,7 @@ def _open_lists(head: Head, separator: Separator) -> ListsLog:
         format=f"lists of keys, {'spaces' if separator.is_blank else repr(separator.text)} between them",
         has_header=False,
         comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
         separator=separator,
         names=names,
     )

@@ -25,6 +25,7 @@ class TextTableLog(StreamedLog, TableLog):
     has_header: bool
     comment_lines: int
     """Lines at the beginning of the file that are no rows."""
+    ends_with_return: bool
 
     @property
     def has_quotes(self) -> bool:
@@ -43,7 +44,7 @@ class TextTableLog(StreamedLog, TableLog):
         converter = RowConverter(self.layout, tables, first_row)
         line, has_header = 1, self.has_header
         with self.open() as stream:
-            for block in line_blocks(stream, self.has_quotes):
+            for block in line_blocks(stream, self.has_quotes, self.ends_with_return):
                 data, comments = self._without_comments(block, line)
                 if data.strip():
                     yield from self._convert(data, line + comments, has_header, converter, bad)

@@ -64,4 +64,5 @@ def _open_web_log(head: Head) -> WebLog:
         format="a web server's log",
         has_header=False,
         comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
     )
