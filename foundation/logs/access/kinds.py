@@ -181,12 +181,13 @@ _LIST_SHARE = 0.1
 def separator_of_lists(cells: Sequence[str]) -> str | None:
     """Return what separates several values in a cell (`A|B`), or None if a cell is one value.
 
-    Parts between spaces must have a digit each, and those between other separators recur in other cells: a
-    text such as a title has spaces and commas, too.
+    Lists have different lengths; parts between spaces have a digit each, and those between other separators
+    recur in other cells: a text such as a title has spaces and commas, too.
     """
     for separator in _LIST_SEPARATORS:
         lists = [parts for cell in cells if len(parts := cell.split(separator)) > 1]
-        if len(lists) < max(1, _LIST_SHARE * len(cells)) or not all(map(all, lists)):
+        lengths = {len(cell.split(separator)) for cell in cells}
+        if len(lists) < max(1, _LIST_SHARE * len(cells)) or len(lengths) == 1 or not all(map(all, lists)):
             continue
         values = [part.strip() for parts in lists for part in parts]
         if separator == " ":

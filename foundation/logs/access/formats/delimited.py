@@ -46,6 +46,7 @@ _RAW_SEPARATOR = b"\x1f"  # stands for a separator that Polars does not know
 _BLANKS = re.compile(rb"[ \t]+")
 _SPARE_BLANKS = re.compile(rb"  |\t|^ | \r?$", re.MULTILINE)
 _DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d.*")
+_HINT = "(--separator, if another text is between values; --skip-bad leaves such lines out)"
 _NUMERIC_SHARE = 0.9  # of a column's values, from which on a text above them is its name
 _MIN_TABLE_QUALITY, _MAX_TABLE_QUALITY, _COLUMN_QUALITY = 0.6, 0.95, 0.7
 _FEATURE = re.compile(r"\d+:\S+")  # of a libsvm sample, which is no cell of a table
@@ -129,7 +130,7 @@ class DelimitedLog(TextTableLog):
             elif values == _MARK and len(self.names) == 1:
                 continue
             elif len(values) != len(self.names):
-                expected = f"{len(self.names)}, one for each column (--separator, if another text is between values; --skip-bad leaves such lines out)"
+                expected = f"{len(self.names)}, one for each column {_HINT}"
                 reports.append((line, pluralize(len(values), "value"), expected))
             else:
                 rows.append(values)

@@ -32,13 +32,14 @@ _EXPECTED = "a libffm sample, label field:index:value ... (--format, if this is 
 
 @dataclass
 class LibffmLog(StreamedLog):
+    ends_with_return: bool = False
     description: str = "libffm; keys are indices, a table for each field"
     has_batches: bool = False
 
     def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         row, line = first_row, 1
         with self.open() as stream:
-            for data in line_blocks(stream, has_quotes=False):
+            for data in line_blocks(stream, has_quotes=False, ends_with_return=self.ends_with_return):
                 fields: list[int] = []
                 indices: list[int] = []
                 lengths: list[int] = []
@@ -80,4 +81,4 @@ def _open_libffm(head: Head) -> LibffmLog:
         raise DataError(
             f"{head.path}: --columns {head.options.columns}; expected none, as libffm has no named columns"
         )
-    return LibffmLog(head.path)
+    return LibffmLog(head.path, head.ends_with_return)

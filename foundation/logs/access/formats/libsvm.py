@@ -17,7 +17,7 @@ from foundation.logs.access.dialect import SPECIFIC, Candidate, Head
 from foundation.logs.access.source import StreamedLog
 from foundation.logs.libsvm import read_samples
 
-_SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[^\s:,;|]+:[^\s:]*)*\s*")
+_SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[-+]?\d+:[^\s:]*)*\s*")
 _SAMPLES_AT_ONCE = 1 << 14
 
 
