@@ -32,6 +32,10 @@ def resolve(
             f"{location}: has key, updates: counts without their order; expected one access a row "
             "(`hotline hotset curve` computes the share of the top k keys from counts)"
         )
+    if both := set(requested.names) & set(requested.ignore):
+        raise DataError(
+            f"{location}: expected a column to have a role, or to be ignored, got both for {min(both)!r}"
+        )
     excluded = {*requested.others.values(), *requested.ignore}
     profiles = [profile(sample[name], name in lists) for name in names]
     guessed_keys, guessed_others = (

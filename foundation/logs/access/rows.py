@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.access.block import AccessBlock, AccessTables, Keys, key_in_table
+from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, Keys, key_in_table
 from foundation.logs.access.columns import AccessColumns, join_names
 from foundation.logs.access.kinds import (
     INTEGER,
@@ -69,7 +69,6 @@ def layout_of(
     for name in columns.key:
         values = sample[name]
         if name in columns.text:
-            separators.pop(name, None)
             kinds[name] = TEXT_KEY
             continue
         if name not in separators and name not in (key_kinds or {}) and values.dtype == pl.String:
@@ -112,6 +111,13 @@ class TableLog:
     @property
     def has_batches(self) -> bool:
         return self.layout.columns.iteration is not None
+
+
+def text_columns_of(log: AccessLog) -> dict[str, bool]:
+    """Return whether each key column of a table is read as texts; an empty dict for a log of another kind."""
+    if not isinstance(log, TableLog):
+        return {}
+    return {name: log.layout.kinds[name] == TEXT_KEY for name in log.layout.columns.key}
 
 
 class _ColumnCells(NamedTuple):

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from controller.hotset import choice as hotsets
 from controller.hotset import curve as curves
-from controller.hotset.choice import check_output
 from controller.hotset.rules import TOP_K
 from foundation.concurrency import run_interruptibly
+from foundation.logs.parts import check_output
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline.cli.common import (
@@ -61,7 +61,7 @@ def build(
     key (one update a row). Other columns are ignored. Another rule than top-k may choose fewer keys.
     """
     with one_line_errors():
-        hotsets.check_output(output, logs)
+        check_output(output, logs)
         hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, rule=rule, scheduler=scheduler))
         hotsets.write(hot_set, output)
     if as_json:

@@ -19,7 +19,12 @@ from foundation.errors import DataError
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
-from foundation.logs.counts import Counts, has_columns_of_counts, has_columns_of_updates
+from foundation.logs.counts import (
+    Counts,
+    counts_description,
+    has_columns_of_counts,
+    has_columns_of_updates,
+)
 from foundation.logs.training import SplitUpdates, split_updates
 from foundation.text import pluralize
 
@@ -136,8 +141,9 @@ def curve(
         with progress_bar("parts of the keys") as progress:
             counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
         chosen_top_k = top_k or counted.recommended_top_k
+        notes = tuple(f"{file}: {counts_description(file)}" for file in log_files)
         return ShareCurve(
-            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), (), is_buildable=True
+            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), notes, is_buildable=True
         )
 
     def read() -> tuple[Steps, SplitUpdates]:

@@ -46,9 +46,9 @@ def _check(folder: Path, lookalike: Lookalike, packing: str, line_end: str, ends
     if lookalike.pulls is not None:
         assert pulls_of(found) == lookalike.pulls
     if found.tables == ():  # integers of one table stay as they are
-        integers = [[key for _, key in row] for row in lookalike.accesses]
-        if all(isinstance(key, int) for row in integers for key in row):
-            assert [sorted({key for _, key in row}) for row in rows] == [sorted(set(row)) for row in integers]
+        written = [{key for _, key in row} for row in lookalike.accesses]
+        if all(isinstance(key, int) for row in written for key in row):
+            assert [{key for _, key in row} for row in rows] == written
 
 
 _VARIANTS = list(product(PACKINGS, LINE_ENDS, (True, False)))

@@ -185,10 +185,11 @@ def _examine_table(head: Head, separator: Separator) -> Candidate | None:
 
 
 def examine_column(head: Head) -> Iterator[Candidate]:
-    single = [line for line in head.lines if not re.search(r"\s", line.strip())]
+    is_requested = head.options.format == "column"
+    single = [line for line in head.lines if is_requested or not re.search(r"\s", line.strip())]
     divided = sum(any(each.text in line for each in SEPARATORS) for line in single)
     quality = _COLUMN_QUALITY * (1 - 0.5 * divided / max(len(single), 1))
-    separator = WHOLE_LINE if any("," in line for line in head.lines) else COMMA
+    separator = WHOLE_LINE if is_requested or any("," in line for line in head.lines) else COMMA
     yield Candidate("column", len(single), len(head.lines), quality, partial(_open_table, head, separator, 1))
 
 
