@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
 
+from foundation.checkout import ROOT
 from foundation.errors import DataError
 from foundation.logs.access import rows as row_conversion
 from foundation.logs.access.columns import add_columns, parse_columns
 from foundation.logs.access.dialect import SAMPLE_LINES
 from foundation.logs.access.guess import profile
 from foundation.logs.access.steps import Steps
-from tests.harness.access_logs import keys_by_step, read
+from tests.harness.access_logs import accesses_by_table, keys_by_step, read
 from tests.harness.lookalikes import other, rows_of, signatures, table
 
 
@@ -248,3 +250,12 @@ def test_reads_and_writes_are_apart(tmp_path: Path) -> None:
     found = read(tmp_path, tmp_path / "log")
     assert found.has_pulls and signatures(rows_of(found)) == signatures(lookalike.accesses)
     assert "text keys in key, time in op_time, op in op, weight in op_count" in found.notes[0]
+
+
+def test_the_sample_log_is_the_generated_one(tmp_path: Path) -> None:
+    generator = runpy.run_path(str(ROOT / "examples" / "clicks.py"))
+    log = ROOT / "examples" / "clicks.csv"
+    assert log.read_text().splitlines() == generator["lines"]()
+    found = read(tmp_path, log)
+    assert found.notes[0] == "clicks.csv: CSV; keys in user_id, item_id, 2 tables, time in time"
+    assert accesses_by_table(found) == {"user_id": 12_000, "item_id": 12_000}
