@@ -87,11 +87,17 @@ def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
             if target_stat and not stat.S_ISREG(target_stat.st_mode):
                 raise DataError(f"{target}: not a regular file; nothing can be written there")
             for file in inputs:
-                input_stat = _stat_if_exists(file)
-                if target_stat and input_stat and os.path.samestat(target_stat, input_stat):
+                if target_stat and _is_at_path(target_stat, file):
                     raise DataError(f"{path}: writing it would overwrite the log {file}; choose another name")
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _is_at_path(file_stat: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(file_stat, path.stat())
+    except OSError:
+        return False  # an input that is not there is an error when it is read
 
 
 def _stat_if_exists(path: Path) -> os.stat_result | None:

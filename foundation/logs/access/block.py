@@ -42,7 +42,9 @@ class BadRows:
         self._bad_rows: list[tuple[int, str]] = []
 
     def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
-        self._bad_rows.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
+        self._bad_rows.append(
+            (number, f"{path}, {unit} {number}: {one_line(problem)}; expected {one_line(expected)}")
+        )
 
     @property
     def problems(self) -> list[str]:

@@ -52,6 +52,7 @@ _MIN_TABLE_QUALITY, _MAX_TABLE_QUALITY, _COLUMN_QUALITY = 0.6, 0.95, 0.7
 _FEATURE = re.compile(r"\d+:\S+")  # of a libsvm sample, which is no cell of a table
 _FEATURE_QUALITY = 0.3
 _NUMBERS = re.compile(r"[\d.]+(\s+[\d.]+)+")  # several cells between spaces, rather than one
+_VALUE = re.compile(r"[^\s{[<]\S*")  # of a column: neither a sentence nor the beginning of a structure
 _MARK = ["*"]  # a line between parts of a trace of LIRS, with a value a line
 CRITEO_COUNTS, CRITEO_CATEGORIES = 13, 26
 CRITEO_NAMES = (
@@ -186,7 +187,7 @@ def _examine_table(head: Head, separator: Separator) -> Candidate | None:
 
 def examine_column(head: Head) -> Iterator[Candidate]:
     is_requested = head.options.format == "column"
-    single = [line for line in head.lines if is_requested or not re.search(r"\s", line.strip())]
+    single = [line for line in head.lines if is_requested or _VALUE.fullmatch(line.strip())]
     divided = sum(any(each.text in line for each in SEPARATORS) for line in single)
     quality = _COLUMN_QUALITY * (1 - 0.5 * divided / max(len(single), 1))
     separator = WHOLE_LINE if is_requested or any("," in line for line in head.lines) else COMMA
