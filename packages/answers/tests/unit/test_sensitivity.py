@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.harness.cli import invoke
 from tests.harness.traces import trace_of
 
 INPUTS = {"skew", "keys a step", "costs of hosts", "servers", "hot keys"}
-CLUSTER = {"workers": 8, "servers": 2, "keys_per_step": 300, "top_k": 3000}
+CLUSTER: dict[str, Any] = {"workers": 8, "servers": 2, "keys_per_step": 300, "top_k": 3000}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_each_input_has_a_row(found: Any) -> None:
 def test_an_effect_is_what_an_answer_with_that_value_says(found: Any) -> None:
     """Here the simulated part is the whole cluster."""
     effects = {each.input: [effect.gain for effect in each.effects] for each in found.effects}
-    others = {
+    others: dict[str, tuple[dict[str, Any], ...]] = {
         "skew": ({"skew": 0.25}, {"skew": 0.75}),
         "servers": ({"servers": 1}, {"servers": 4}),
         "keys a step": ({"keys_per_step": 150}, {"keys_per_step": 600}),
@@ -79,11 +80,8 @@ def test_changed_mini_batches() -> None:
     trace = trace_of([[1, 2, 3, 4], [3, 5], [6, 7, 8]])
 
     def batches(changed: Any) -> list[list[int]]:
-        bounds = changed.key_start.tolist()
-        keys = [
-            changed.space.keys(changed.position[a:b]).tolist()
-            for a, b in zip(bounds, bounds[1:], strict=False)
-        ]
+        bounds = pairwise(changed.key_start.tolist())
+        keys = [changed.space.keys(changed.position[a:b]).tolist() for a, b in bounds]
         assert changed.steps == len(keys)
         return keys
 
