@@ -81,7 +81,7 @@ def job_rows(job: int, runs: int = 1) -> Iterator[TableRow]:
     udp_port = addressing.worker_udp_port(job)
     for run in range(1, runs + 1):
         yield WorkerRow(
-            job=job, worker=_WORKER, epoch=run, row=job, mac=host.mac, addr=host.address,
+            job=job, worker=_WORKER, epoch=run, caller=job, mac=host.mac, addr=host.address,
             udp_port=udp_port, port=INGRESS,
         )  # fmt: skip
 
