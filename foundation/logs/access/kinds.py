@@ -119,7 +119,7 @@ def _parse_dates(texts: pl.Series) -> pl.Series:
 def _parse_date(texts: pl.Series, pattern: str) -> pl.Series:
     dates = texts.str.to_datetime(pattern, time_unit="us", strict=False)
     has_zone = pattern in _ZONE_PATTERNS
-    return dates.dt.convert_time_zone("UTC").dt.replace_time_zone(None) if has_zone else dates
+    return dates.dt.replace_time_zone(None) if has_zone else dates  # in UTC
 
 
 def _to_pull_flags(values: pl.Series) -> pl.Series:

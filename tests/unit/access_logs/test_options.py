@@ -16,6 +16,7 @@ from foundation.logs.access import rows as row_conversion
 from foundation.logs.access.columns import add_columns, parse_columns
 from foundation.logs.access.dialect import SAMPLE_LINES
 from foundation.logs.access.guess import profile
+from foundation.logs.access.kinds import INTEGER_KEY, TEXT_KEY, WHOLE_FLOAT_KEY, Kind, kind_of_keys
 from foundation.logs.access.steps import Steps
 from tests.harness.access_logs import accesses_by_table, keys_by_step, read
 from tests.harness.lookalikes import other, rows_of, signatures, table
@@ -237,6 +238,29 @@ def test_a_zip_archive_is_refused(tmp_path: Path) -> None:
 )
 def test_values_that_are_times(values: list[str], is_time: bool) -> None:
     assert profile(pl.Series("t", values)).is_time == is_time
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([*map(str, range(100, 200))], INTEGER_KEY),
+        ([*map(str, range(100, 197)), "x", "-1", ""], INTEGER_KEY),  # bad rows
+        ([*map(str, range(100, 197)), "1X", "2X", "3X"], TEXT_KEY),
+        ([*map(str, range(100, 197)), "NA", "NA", "NA"], INTEGER_KEY),
+        ([*map(str, range(100, 197)), "-1", "-1", "-1"], TEXT_KEY),
+        (["7", "08"], TEXT_KEY),
+        (["7.0", "8.0"], WHOLE_FLOAT_KEY),
+        (["a", "b", "7"], TEXT_KEY),
+    ],
+)
+def test_the_kind_of_keys(values: list[str], kind: Kind) -> None:
+    assert kind_of_keys(pl.Series([value or None for value in values])) == kind
+
+
+def test_whole_floats_are_keys(tmp_path: Path) -> None:
+    assert keys_by_step(read_text(tmp_path, "item_id\n7.0\n8.0\n")) == [[7], [8]]
+    with pytest.raises(DataError, match=r"line 3: column item_id is '8\.5'"):
+        read_text(tmp_path, "item_id\n7.0\n8.5\n9.0\n10.0\n")
 
 
 def test_an_offset_from_utc_is_applied(tmp_path: Path) -> None:
