@@ -283,3 +283,11 @@ def test_the_sample_log_is_the_generated_one(tmp_path: Path) -> None:
     found = read(tmp_path, log)
     assert found.notes[0] == "clicks.csv: CSV; keys in user_id, item_id, 2 tables, time in time"
     assert accesses_by_table(found) == {"user_id": 12_000, "item_id": 12_000}
+
+
+def test_the_line_of_a_bad_row_after_comments_and_spare_spaces(tmp_path: Path) -> None:
+    lines = ["# a graph", "", "# from to", "1   5", " 2 6 ", "x 7", "3 8"]
+    with pytest.raises(DataError, match="line 6: column 1 is 'x'"):
+        read_text(tmp_path, "\n".join(lines))
+    rows = rows_of(read_text(tmp_path, "\n".join(lines), skip_bad=True))
+    assert [len(row) for row in rows] == [2, 2, 2]
