@@ -238,7 +238,7 @@ def _libsvm(draw: _Draw) -> Lookalike:
 
 
 def _libffm(draw: _Draw) -> Lookalike:
-    rows = [[(field, 1000 * field + draw.key(90)) for field in range(3)] for _ in range(_ROWS)]
+    rows = [[(field, draw.key(90)) for field in range(3)] for _ in range(_ROWS)]
     lines = [
         " ".join([str(at % 2), *(f"{field}:{key}:0.3651" for field, key in row)])
         for at, row in enumerate(rows)
