@@ -17,16 +17,19 @@ SWITCHML = f"""\
 #ifndef SWITCHML_CONSTANTS_P4
 #define SWITCHML_CONSTANTS_P4
 
+#ifndef LANES
 #define LANES {switchml.VALUES}        // values of a packet
+#define SIZE_CODE {switchml.SIZE}
+#endif
 
 // Slots of the pool, each with an entry in both of its sets.
 const bit<32> SLOTS = {switchml.SLOTS};
 
 const bit<16> SWITCHML_PORT = {UDP_PORT:#x};   // of UDP
 
-// What the first byte of a packet says: a packet of SwitchML, with {4 * switchml.VALUES} bytes of values.
+// What the first byte of a packet says: a packet of SwitchML, with 4 * LANES bytes of values.
 const bit<4> KIND = {switchml.KIND};
-const bit<3> SIZE = {switchml.SIZE};
+const bit<3> SIZE = SIZE_CODE;
 
 #endif
 """

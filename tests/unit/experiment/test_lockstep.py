@@ -17,7 +17,7 @@ LOCKSTEP = [name for name in NAMES if design(name).is_lockstep]
 
 
 def test_which_they_are() -> None:
-    assert LOCKSTEP == ["atp", "psdense", "ring", "switchml"]
+    assert LOCKSTEP == ["atp", "exact", "psdense", "ring", "switchml"]
 
 
 @pytest.mark.parametrize("name", LOCKSTEP)

@@ -6,5 +6,6 @@ control HotlineDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.switchml);
         packet.emit(hdr.exponents);
         packet.emit(hdr.values);
+        packet.emit(hdr.cut);
     }
 }

@@ -6,11 +6,19 @@
 #include "constants.p4"
 #include "common/repeat.p4"
 
+// Design `exact` has a word of cut bits behind the values.
+#ifdef HAS_CUT_BITS
+const bit<16> CUT_BYTES = 4;
+#else
+const bit<16> CUT_BYTES = 0;
+#endif
+
 typedef bit<32> pool_index_t;
 typedef bit<32> workers_t;          // a bit for each worker of a job
 
 const bit<16> SWITCHML_PORT_MASK = 0xfff0;
-const bit<16> PACKET_IPV4_BYTES  = IPV4_BYTES + UDP_BYTES + 8 + 2 + 4 * LANES;      // switchml_t, exponents_t, values
+const bit<16> PACKET_IPV4_BYTES  = IPV4_BYTES + UDP_BYTES
+    + 8 + 2 + 4 * LANES + CUT_BYTES;                                                // switchml_t, exponents_t, values
 const bit<32> POOL               = 2 * SLOTS;                                       // entries of both sets
 
 header switchml_t {
@@ -34,6 +42,10 @@ header values_t {
 #undef VALUE
 }
 
+header cut_t {
+    bit<32> bits;           // a bit for each value of `exact`: a worker has cut off low bits of its addend
+}
+
 struct headers_t {
     ethernet_t  ethernet;
     ipv4_t      ipv4;
@@ -41,6 +53,7 @@ struct headers_t {
     switchml_t  switchml;
     exponents_t exponents;
     values_t    values;
+    cut_t       cut;        // only of design `exact`
 }
 
 enum PacketKind {

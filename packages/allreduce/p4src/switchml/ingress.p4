@@ -10,6 +10,9 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #define DECLARE_VALUE(nn, i) Value() value_##nn;
     REPEAT(DECLARE_VALUE)
 #undef DECLARE_VALUE
+#ifdef HAS_CUT_BITS
+    CutBits() cut_bits;
+#endif
     NextStep() next_step;
     Forward() forward;
 
@@ -39,6 +42,9 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #define APPLY_VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
             REPEAT(APPLY_VALUE)
 #undef APPLY_VALUE
+#ifdef HAS_CUT_BITS
+            cut_bits.apply(hdr.cut.bits, meta);
+#endif
             next_step.apply(hdr, meta, std);
         } else if (meta.kind == PacketKind.OTHER) {
             forward.apply(hdr, meta, std);

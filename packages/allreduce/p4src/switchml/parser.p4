@@ -16,6 +16,9 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         packet.extract(hdr.switchml);
         packet.extract(hdr.exponents);
         packet.extract(hdr.values);
+#ifdef HAS_CUT_BITS
+        packet.extract(hdr.cut);
+#endif
         transition accept;
     }
 }

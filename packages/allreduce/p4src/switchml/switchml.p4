@@ -19,6 +19,9 @@
 #include "count.p4"
 #include "exponents.p4"
 #include "value.p4"
+#ifdef HAS_CUT_BITS
+#include "cut_bits.p4"
+#endif
 #include "next_step.p4"
 #include "common/forward.p4"
 #include "ingress.p4"
@@ -26,6 +29,9 @@
 #include "deparser.p4"
 
 // The version is that of the RPCs between agents. A controller compares it with its own before it writes anything.
-@pkginfo(name="switchml", version=WIRE_VERSION_TEXT)
+#ifndef PROGRAM_NAME
+#define PROGRAM_NAME "switchml"
+#endif
+@pkginfo(name=PROGRAM_NAME, version=WIRE_VERSION_TEXT)
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
          HotlineDeparser()) main;

@@ -9,10 +9,12 @@ from random import Random
 import pytest
 
 from controller.tables import Change, RowEncoder, TableRow, Update
-from foundation.designs.interface import SwitchHosts
+from foundation.designs.interface import Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from hotline_allreduce.atp import control as atp
+from hotline_allreduce.exact import design as exact
 from hotline_allreduce.switchml import control as switchml
+from hotline_allreduce.switchml.design import DESIGN
 from packages.allreduce.tests.harness import atp as atp_harness
 from packages.allreduce.tests.harness import switchml as switchml_harness
 from packages.allreduce.tests.unit.atp.test_program import JOBS
@@ -58,14 +60,18 @@ def answers(design: str, rows: Sequence[TableRow], packets: Packets) -> int:
     return found
 
 
-@pytest.mark.parametrize("check", [False, True], ids=["published", "checked"])
-def test_bmv2_agrees_on_switchml(check: bool) -> None:
+@pytest.mark.parametrize(
+    ("check", "design"),
+    [(False, DESIGN), (True, DESIGN), (True, exact.DESIGN)],
+    ids=["published", "checked", "exact"],
+)
+def test_bmv2_agrees_on_switchml(check: bool, design: Design) -> None:
     random, arm = Random(check), switchml_harness.arm_with(check)
-    frames = switchml_harness.SwitchUnderTest(WORKERS, arm)
-    drawn = (drawn_for_switchml(random) for _ in range(PACKETS))
+    frames = switchml_harness.SwitchUnderTest(WORKERS, arm, design=design)
+    drawn = (drawn_for_switchml(random, has_cut_bits=design is exact.DESIGN) for _ in range(PACKETS))
     packets = ((step.worker + 1, frames.frame(step.worker, step.packet.build()), step) for step in drawn)
     # Sums of chunks, to one or to all.
-    assert answers("switchml", switchml.CONTROL.rows(HOSTS, [arm], 0), packets) > PACKETS // 6
+    assert answers(design.name, switchml.CONTROL.rows(HOSTS, [arm], 0), packets) > PACKETS // 6
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["published", "checked"])

@@ -7,9 +7,9 @@ import pytest
 from foundation.protocol.codec import MAX_U32
 from hotline_allreduce.ring import design as ring
 from packages.allreduce.tests.harness.dense import DenseTestbed, integers, total
+from packages.allreduce.tests.harness.switchml import SwitchMLTestbed
 from packages.allreduce.tests.unit.atp.test_agents import Network as AtpNetwork
 from packages.allreduce.tests.unit.atp.test_agents import small
-from packages.allreduce.tests.unit.switchml.test_worker import SwitchMLTestbed
 
 
 def test_a_ring_beyond_32_bits() -> None:

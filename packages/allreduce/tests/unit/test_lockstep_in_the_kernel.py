@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from foundation.designs.interface import Design
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp.packet import ECN, OVERFLOW, RESEND
+from hotline_allreduce.exact import design as exact
 from hotline_allreduce.switchml import design as switchml
 from packages.allreduce.tests.harness import atp as atp_harness
 from packages.allreduce.tests.harness import switchml as switchml_harness
@@ -42,11 +44,12 @@ def drawn_for_atp(random: Random) -> of_atp.Step:
     )  # fmt: skip
 
 
-def drawn_for_switchml(random: Random) -> of_switchml.Step:
+def drawn_for_switchml(random: Random, has_cut_bits: bool = False) -> of_switchml.Step:
     return of_switchml.Step(
         random.randrange(WORKERS), random.randrange(of_switchml.SLOTS), random.randrange(2),
         random.randrange(4), random.getrandbits(32),
         (random.randrange(-128, 128), random.randrange(-128, 128)),
+        cut=random.getrandbits(32) if has_cut_bits else None,
     )  # fmt: skip
 
 
@@ -78,16 +81,19 @@ def test_atp_is_what_the_compiled_program_is(check: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "slot_timeout_us"), [(False, 0), (True, 40)], ids=["published", "patience"]
+    ("check", "slot_timeout_us", "design"),
+    [(False, 0, switchml.DESIGN), (True, 40, switchml.DESIGN), (True, 0, exact.DESIGN)],
+    ids=["published", "patience", "exact"],
 )
-def test_switchml_is_what_the_compiled_program_is(check: bool, slot_timeout_us: int) -> None:
+def test_switchml_is_what_the_compiled_program_is(check: bool, slot_timeout_us: int, design: Design) -> None:
     random, arm, now = Random(f"{check}"), switchml_harness.arm_with(check, slot_timeout_us), 0
     packets = []
     for _ in range(steps(400)):
-        step, now = drawn_for_switchml(random), now + random.choice([0, 1, 30])
+        step, now = drawn_for_switchml(random, design is exact.DESIGN), now + random.choice([0, 1, 30])
         packets.append((step.worker, step.packet, now))
-    with closing(DirectPipeline(compiled_config(switchml.DESIGN).config.program)) as pipeline:
-        here = switchml_harness.SwitchUnderTest(WORKERS, arm, pipeline=pipeline)
-        there = switchml_harness.SwitchUnderTest(WORKERS, arm)
+    with closing(DirectPipeline(compiled_config(design).config.program)) as pipeline:
+        here = switchml_harness.SwitchUnderTest(WORKERS, arm, pipeline=pipeline, design=design)
+        there = switchml_harness.SwitchUnderTest(WORKERS, arm, design=design)
         assert answers(here, there, packets) > steps(400) // 4  # results of chunks, to one and to all
-        check_cells(here, there, SWITCHML_REGISTERS, of_switchml.LANES, 2 * of_switchml.SLOTS)
+        registers = [*SWITCHML_REGISTERS, *(["cut_bits.cut"] if design is exact.DESIGN else [])]
+        check_cells(here, there, registers, of_switchml.LANES, 2 * of_switchml.SLOTS)

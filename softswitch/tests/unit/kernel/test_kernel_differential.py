@@ -18,7 +18,7 @@ from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.effort import seeds, steps
 from switch_harness.state import StateDrawer, cells
 
-SMALL = {"digests_logs", "jumps", "registers", "replication", "stacks", "value_sets"}
+SMALL = {"digests_logs", "header_unions", "jumps", "registers", "replication", "stacks", "value_sets"}
 """Programs that need less stack than the test below allows."""
 
 

@@ -72,6 +72,8 @@ class VectorClient(DesignClient):
         All have equal n and type: float32 is added as the design adds floats, int32 modulo 2^32. Raise
         `ValueError` for a vector that cannot be added.
         """
+        if vector.ndim != 1:
+            raise ValueError(f"expected a vector, got an array of {vector.ndim} dimensions")
         n = len(vector)
         if not 0 < n <= self.max_values:
             raise ValueError(f"expected a vector of 1 to {self.max_values} values, got {n}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of
 from simulator.state import HEAD_BYTES
+from simulator.system import SimulatedSystem
 from simulator.world import INBOX_FRAMES, SimulatedNetwork
 
 # An agent tells by the time passed whether it has sent or received frames, so 1 ns is the minimum.
@@ -57,20 +59,27 @@ class AllReduceResult(Strict):
 
 def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: HostCosts = IDEAL,
-    chunk_size: int | None = None, occupied: float = 0.0, seed: int = 1,
+    chunk_size: int | None = None, window: int = WINDOW, occupied: float = 0.0, seed: int = 1,
 ) -> AllReduceResult:  # fmt: skip
-    """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells."""
+    """Simulate an all-reduce of workers that start together; another job has a share `occupied` of cells.
+
+    A worker has up to `window` packets in flight, but no more than queues and inboxes hold.
+    """
     values_per_packet, load = chunk_size or subject.chunk_size, subject.load(workers, servers)
-    window_packets = largest_window(load, network, values_per_packet)
+    if not 1 <= window <= subject.max_window:
+        raise ValueError(f"window: expected 1 to {subject.max_window} packets, got {window}")
+    window_packets = min(window, largest_window(load, network, values_per_packet))
     design, arm = subject.design, subject.arm
     switch = switch_of(design, SwitchHosts(workers, servers), [arm])
     fitting_share = subject.occupy(switch, occupied)
     window_packets = max(1, int(window_packets * fitting_share))
-    simulated = SimulatedNetwork(
-        design, arm, switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
-        network=network, hosts=hosts, seed=seed,
+    system = SimulatedSystem(
+        design=design, arm=arm, space=KeySpace(values), workers=workers, servers=servers, network=network,
+        hosts=hosts, seed=seed,
     )  # fmt: skip
-    end_ns = all_reduce_once(subject, simulated, workers, values, window_packets, values_per_packet, seed)
+    simulated = SimulatedNetwork(system, switch)
+    vectors = draw_vectors(workers, values, seed)
+    end_ns = all_reduce_once(subject, simulated, workers, vectors, window_packets, values_per_packet)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
     up, down = (link.bytes / values for link in cables)
     return AllReduceResult(
@@ -88,17 +97,20 @@ def measure(
     )  # fmt: skip
 
 
+def draw_vectors(workers: int, values: int, seed: int) -> list[NDArray[np.float32]]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(values, np.float32) for _ in range(workers)]
+
+
 def all_reduce_once(
-    subject: Subject, simulated: SimulatedNetwork, workers: int, values: int, window: int, chunk_size: int,
-    seed: int,
+    subject: Subject, simulated: SimulatedNetwork, workers: int, vectors: Sequence[NDArray[np.float32]],
+    window: int, chunk_size: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Simulate an all-reduce in each job of `workers` workers; all of them start together.
+    """Simulate an all-reduce in each job of `workers` workers; all start together, with a vector each.
 
     Return when each worker has its sum, in ns; raise `SimulationError` for a wrong or missing sum.
     """
     clients = cast(list[VectorClient], simulated.clients)
-    rng = np.random.default_rng(seed)
-    vectors = [rng.standard_normal(values, np.float32) for _ in clients]
     end_ns = np.zeros(len(clients), np.int64)
 
     def start_next(w: int) -> None:
@@ -129,7 +141,7 @@ def all_reduce_once(
 
 
 def largest_window(load: float, network: Network, chunk_size: int) -> int:
-    """Return the largest window with which no queue and no inbox overflows."""
+    """Return the largest number of packets in flight with which no queue and no inbox overflows."""
     frame_bytes = HEAD_BYTES + HEADER.size + VALUE_BYTES * chunk_size
     max_queued_packets = min(round(network.queue_kb * 1024) // frame_bytes, INBOX_FRAMES)
-    return max(1, min(WINDOW, int(max_queued_packets / load)))
+    return max(1, int(max_queued_packets / load))

@@ -21,7 +21,12 @@ from rich.progress import track
 from foundation.designs.interface import NEVER, SwitchHosts
 from hosts.keys import KeySpace
 from hotline_allreduce.dense.client import Vector, VectorClient
-from hotline_allreduce.simulation.schedule import FAULTS, AllReduceSchedule, draw_all_reduces
+from hotline_allreduce.simulation.schedule import (
+    FAULTS,
+    AllReduceSchedule,
+    ScheduleRange,
+    draw_all_reduces,
+)
 from hotline_allreduce.simulation.subject import PSDENSE, RING, Subject
 from simulator.costs import HostCosts, LinkOutage, Network, set_frame_faults
 from simulator.drive import run_network
@@ -29,6 +34,7 @@ from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of
 from simulator.snapshot import WorldSnapshot
 from simulator.state import ABSENT, OUTAGE_BEGINS
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork, push_event
 
 TESTBED_HOSTS = HostCosts(
@@ -36,6 +42,7 @@ TESTBED_HOSTS = HostCosts(
 )  # fmt: skip
 TESTBED_SERVERS = 2
 _NS_PER_US = 1_000
+_CANCELLED_SHARE = 0.3  # of the values of which the last addend cancels the first
 _MAX_REPORT_DELAY_NS = 1_000_000_000  # after the stall timeout, for a report to be in time
 
 
@@ -48,18 +55,16 @@ class AllReduceTestbed:
         # Each schedule sets the faults of links; this outage only makes the world allocate an outage record.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
-        self.network = SimulatedNetwork(
-            design,
-            arm,
-            self._switch,
-            space,
-            largest_batch=1,
+        system = SimulatedSystem(
+            design=design,
+            arm=arm,
+            space=space,
             workers=workers,
             servers=TESTBED_SERVERS,
             network=network,
             hosts=TESTBED_HOSTS,
-            seed=1,
         )
+        self.network = SimulatedNetwork(system, self._switch)
         self.world = self.network.world
         self.world.header.events = 0  # without the event that begins this outage
         self._snapshot = WorldSnapshot(self.world)
@@ -143,7 +148,7 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
         subject,
         schedule,
         testbed,
-        vectors_of(schedule, subject.range.integer_bits),
+        vectors_of(schedule, subject.range),
         [[] for _ in range(schedule.workers)],
     )
     for w in range(schedule.workers):
@@ -161,14 +166,20 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
     return played_schedule
 
 
-def vectors_of(schedule: AllReduceSchedule, integer_bits: int = 32) -> list[list[Vector]]:
+def vectors_of(schedule: AllReduceSchedule, limits: ScheduleRange) -> list[list[Vector]]:
     rng = np.random.default_rng(schedule.seed)
     shape = (schedule.all_reduces, schedule.workers, schedule.values)
     if schedule.is_float:
         magnitudes = np.exp2(rng.integers(-20, 20, shape[:1]))[:, None, None]
-        vectors = (rng.standard_normal(shape) * magnitudes).astype(np.float32)
+        floats = rng.standard_normal(shape) * magnitudes
+        if limits.octaves:
+            floats *= np.exp2(-rng.integers(0, limits.octaves, shape))
+            floats[:, -1] = np.where(
+                rng.random(floats[:, 0].shape) < _CANCELLED_SHARE, -floats[:, 0], floats[:, -1]
+            )
+        vectors = floats.astype(np.float32)
     else:
-        limit = 2 ** (integer_bits - 1)
+        limit = 2 ** (limits.integer_bits - 1)
         vectors = rng.integers(-limit, limit, shape, np.int32)
     return [list(each) for each in vectors]
 

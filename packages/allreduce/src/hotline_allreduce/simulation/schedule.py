@@ -54,6 +54,8 @@ class ScheduleRange:
     integer_bits: int = 32
     """Width of the signed integers that are added up, bits."""
     faults: tuple[str, ...] = tuple(ALL_REDUCE_FAULTS)
+    octaves: int = 0
+    """Range of the magnitudes of a vector's floats, in octaves; with a range, many sums also cancel."""
 
 
 def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:

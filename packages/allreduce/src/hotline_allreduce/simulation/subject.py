@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foundation.designs.interface import Arm, Design
+from foundation.protocol.header import WINDOW
 from hotline_allreduce.dense.client import DenseClient, Vector, VectorClient, error_bound
 from hotline_allreduce.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
 from hotline_allreduce.psdense import design as psdense
@@ -38,6 +39,7 @@ class Subject:
     stall_timeout_ns: int = STALL_TIMEOUT_NS
     """Time without progress after which a worker reports a stall, in schedules."""
     max_values: int | None = None  # maximum size of a vector in studies; None means unlimited
+    max_window: int = WINDOW  # packets of a worker in flight
     occupy: Callable[[SimulatedSwitch, float], float] = lambda _switch, _share: 1.0
     """(switch, share): occupy a share of the switch's memory; return the share of a window that then fits."""
 

@@ -9,6 +9,7 @@ from typing import Literal
 from foundation.designs import hotset
 from foundation.designs.interface import Design
 from foundation.designs.registry import design as find_design
+from foundation.protocol.header import WINDOW
 from hotline_allreduce.simulation.measure import IDEAL, AllReduceResult, measure
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
@@ -47,6 +48,7 @@ class AllReducePoint(NetworkPoint):
     values: int
     chunk_size: int
     loss: float = 0.0  # share of the frames
+    window: int = WINDOW  # maximum packets of a worker in flight
     occupied: float = 0.0
     """Share of the switch's memory that another job has."""
     has_latency: bool = True
@@ -58,6 +60,7 @@ class AllReducePoint(NetworkPoint):
         parts = (
             file_name(self.scheme),
             f"{self.gbit:g}g-{self.workers}w-{self.values}v-{self.chunk_size}",
+            *([f"window-{self.window}"] if self.window != WINDOW else []),
             *([f"loss-{self.loss:g}"] if self.loss else []),
             *([f"occupied-{self.occupied:g}"] if self.occupied else []),
             *([] if self.has_latency else ["no-latency"]),
@@ -87,7 +90,7 @@ class AllReducePoint(NetworkPoint):
         scheme = scheme_of(self.scheme)
         return measure(
             scheme.subject, self.workers, scheme.server_count(self.workers), self.values, self.network,
-            hosts=host_costs(self.hosts), chunk_size=self.chunk_size,
+            hosts=host_costs(self.hosts), chunk_size=self.chunk_size, window=self.window,
             occupied=self.occupied, seed=self.seed,
         )  # fmt: skip
 

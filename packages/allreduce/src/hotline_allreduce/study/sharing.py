@@ -11,16 +11,17 @@ import numpy as np
 
 from controller.hotset.selection import HotSetState, Rates, SwapRule, choose_for_jobs
 from foundation.designs.interface import SwitchHosts
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, WINDOW
 from foundation.settings import Strict
 from hosts.keys import KeySpace
 from hotline_allreduce.atp.design import NAME as ATP
 from hotline_allreduce.atp.packet import CELLS
-from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, largest_window
+from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, draw_vectors, largest_window
 from hotline_allreduce.simulation.subject import Subject
 from simulator.costs import Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all
 from simulator.simulated_switch import SimulatedSwitch, switch_of
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
@@ -50,7 +51,7 @@ class SharingResult(Strict):
 
 def window_of(subject: Subject, servers: int, jobs: int, workers: int, network: Network, slots: int) -> int:
     """Return the window of each job; 0 if the design cannot run. SwitchML needs two slots a packet."""
-    max_window = largest_window(subject.load(workers, servers), network, subject.chunk_size)
+    max_window = min(WINDOW, largest_window(subject.load(workers, servers), network, subject.chunk_size))
     return min(max_window, slots // 2 // jobs) if subject.design.has_services else max_window
 
 
@@ -68,11 +69,13 @@ def share(
     switch = switch_of(subject.design, SwitchHosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
-    simulated = SimulatedNetwork(
-        subject.design, arms[0], switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
+    system = SimulatedSystem(
+        design=subject.design, arm=arms[0], space=KeySpace(values), workers=workers, servers=servers,
         network=network, hosts=IDEAL, seed=_SEED, neighbours=arms[1:],
     )  # fmt: skip
-    end_ns = all_reduce_once(subject, simulated, workers, values, window, subject.chunk_size, _SEED)
+    simulated = SimulatedNetwork(system, switch)
+    vectors = draw_vectors(jobs * workers, values, _SEED)
+    end_ns = all_reduce_once(subject, simulated, workers, vectors, window, subject.chunk_size)
     return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))
 
 

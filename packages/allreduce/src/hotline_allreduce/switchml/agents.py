@@ -7,30 +7,25 @@ import numpy as np
 from hosts.ps.core import make_agents
 from hosts.ps.idle_server import SERVER, make_idle_server
 from hotline_allreduce.dense.client import Vector, VectorClient, check_below
-from hotline_allreduce.switchml.packet import VALUES, WORKERS
-from hotline_allreduce.switchml.worker import MAX_EXPONENT, WORKER, Reducer, ReducerHeader, make_reducer
+from hotline_allreduce.switchml.packet import WORKERS
+from hotline_allreduce.switchml.window import ReducerHeader, ReducerState
+from hotline_allreduce.switchml.worker import (
+    MAX_EXPONENT,
+    WORKER,
+    Reducer,
+    make_large_packet_reducer,
+    make_reducer,
+)
 
-__all__ = ["AGENTS", "SERVER", "WORKER"]
+__all__ = ["AGENTS", "LARGE_PACKET_AGENTS", "SERVER", "WORKER"]
 
 
-class SwitchMLClient(VectorClient):
-    state: Reducer
+class WindowClient(VectorClient):
+    """One worker's calls for one job, in SwitchML's window."""
+
+    state: ReducerState
     _header: ReducerHeader
     max_workers = WORKERS
-    make_state = staticmethod(make_reducer)
-
-    def put(self, vector: Vector, workers: int) -> None:
-        n, padded_size = len(vector), -(-len(vector) // VALUES) * VALUES
-        if is_float := vector.dtype == np.float32:
-            check_below(vector, 2.0**MAX_EXPONENT, limit_text=f"2^{MAX_EXPONENT}")
-        target = self.state.floats if is_float else self.state.vector.view(np.int32)
-        target[:n], target[n:padded_size] = vector, 0  # packets have whole chunks
-
-    @property
-    def result(self) -> Vector:
-        values = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
-        result: Vector = values[: self._header.n_keys]
-        return result
 
     @property
     def incomplete(self) -> int:
@@ -45,4 +40,30 @@ class SwitchMLClient(VectorClient):
         )
 
 
+class SwitchMLClient(WindowClient):
+    state: Reducer
+    make_state = staticmethod(make_reducer)
+
+    def put(self, vector: Vector, workers: int) -> None:
+        words = int(self._header.words)
+        n, padded_size = len(vector), -(-len(vector) // words) * words
+        if is_float := vector.dtype == np.float32:
+            check_below(vector, 2.0**MAX_EXPONENT, limit_text=f"2^{MAX_EXPONENT}")
+        target = self.state.floats if is_float else self.state.vector.view(np.int32)
+        target[:n], target[n:padded_size] = vector, 0  # packets have whole chunks
+
+    @property
+    def result(self) -> Vector:
+        values = self.state.floats if self._header.is_float else self.state.vector.view(np.int32)
+        result: Vector = values[: self._header.n_keys]
+        return result
+
+
+class LargePacketClient(SwitchMLClient):
+    """A client whose packets have 256 values."""
+
+    make_state = staticmethod(make_large_packet_reducer)
+
+
 AGENTS = make_agents(SwitchMLClient, make_idle_server)
+LARGE_PACKET_AGENTS = make_agents(LargePacketClient, make_idle_server)

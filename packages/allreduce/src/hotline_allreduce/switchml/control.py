@@ -39,7 +39,7 @@ class MemberRow(TableRow):
 
 def _rows(hosts: SwitchHosts, arms: Sequence[Arm], _epoch: int) -> list[InitialRow]:
     if hosts.workers > MAX_WORKERS:
-        raise HotlineError(f"switchml: expected at most {MAX_WORKERS} workers, got {hosts.workers}")
+        raise HotlineError(f"{arms[0].design}: expected at most {MAX_WORKERS} workers, got {hosts.workers}")
     return [
         *routes(hosts),
         *(row for number, arm in enumerate(arms) for row in _member_rows(hosts, number, arm)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foundation.designs.interface import Aggregating, Arm, Design
@@ -56,5 +56,15 @@ DESIGN = Design(
 )
 
 
+LARGE_PACKET_DESIGN = replace(
+    DESIGN,
+    name="switchml-1024",
+    program=DESIGN.program.with_name("switchml_1024.json"),
+    agents="hotline_allreduce.switchml.agents:LARGE_PACKET_AGENTS",
+)
+"""SwitchML with 1,024 bytes of values in a packet, for the comparison: no entry point names it."""
+
+
 def settings_of(arm: Arm) -> SwitchML:
+    """Return the settings of an arm of SwitchML, or of `exact`, which has the same ones."""
     return arm.settings_as(SwitchML, NAME)

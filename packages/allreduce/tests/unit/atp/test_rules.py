@@ -1,8 +1,6 @@
-"""ATP's published rules as plain models, and the shortest schedules that make them wrong."""
+"""ATP's published rules as plain models."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from hotline_allreduce.atp.model.rules import (
     add,
     next_window,
 )
-from hotline_allreduce.atp.model.shortest import SEARCHES, Violation, shortest
 from hotline_allreduce.atp.packet import ACK, CELLS, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket
 from hotline_allreduce.atp.worker import cells_of
 
@@ -174,43 +171,3 @@ def test_cells_are_those_of_the_published_hash() -> None:
     assert sorted(few.tolist()) == list(range(16))
     with pytest.raises(ValueError, match="at most 4 places, got 5"):
         cells_of(1, 5, cells=4)
-
-
-PUBLISHED = {
-    "nothing but losses of packets": {},
-    "acknowledgements are lost": {
-        Violation.STALLED: "A1.1, B1.1 (lost to A), resent B2.1, resent A1.1 (lost to A)",
-        Violation.WRONG: "A1.1, B1.1 (lost to A), B2.1, resent A1.1",
-        Violation.DIFFERENT: "A1.1, B1.1 (lost to A), B2.1, resent A1.1",
-    },
-    "packets are late": {
-        Violation.WRONG: "A1.1, resent B1.1, late B1.1, A2.1",
-        Violation.LEAKED: "A1.1, B1.1, A2.1, resent B2.1, late B2.1",
-    },
-    "first copies come twice, and late": {
-        Violation.WRONG: "A1.1, B1.1, late copied A1.1, B2.1",
-        Violation.LEAKED: "A1.1, B1.1, A2.1, B2.1, late copied A1.1",
-    },
-    "frames are held up on the way to the server": {
-        Violation.WRONG: "A1.1, B1.1 (held up), resent A1.1, resent A2.1, [B1.1 at the server], resent A2.1",
-    },
-    "acknowledgements are lost, with tensors of a window of two": {
-        Violation.WRONG: "A1.1, A1.2, B1.1, B1.2 (lost to A), B2.2, resent A1.2",
-        Violation.DIFFERENT: "A1.1, A1.2, B1.1, B1.2 (lost to A), B2.2, resent A1.2",
-    },
-    "acknowledgements are lost, with tensors of two windows of one": {
-        Violation.STALLED: "A1.1, B1.1, A1.2, B1.2 (lost to A), resent B2.1",
-    },
-}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_shortest_schedules_that_the_published_rules_get_wrong(name: str) -> None:
-    found = shortest(*SEARCHES[name])
-    assert {kind: ", ".join(map(str, steps)) for kind, steps in found.items()} == PUBLISHED[name]
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_the_check_mends_all_but_a_cell_that_is_not_freed(name: str) -> None:
-    setting, most = SEARCHES[name]
-    assert set(shortest(replace(setting, check=True), most)) <= {Violation.LEAKED}

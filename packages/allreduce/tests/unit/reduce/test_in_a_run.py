@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from analysis.record import Accounting
+from foundation.designs.registry import design as find_design
 from simulator import experiment
 from simulator.accounting import account
 from simulator.session import SimulatedSession
@@ -51,16 +52,18 @@ def simulate(design: str, folder: Path) -> tuple[Path, dict[str, Any]]:
         ("atp", 9.0, 3.0),
         # 500 values are 8 packets, which no server sees.
         ("switchml", 8.0, 0.0),
+        ("exact", 8.0, 0.0),
     ],
 )
 def test_it_trains_and_every_worker_has_what_all_have_pushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: str, rpcs: float, ps_packets: float
 ) -> None:
     spoilt: list[Accounting] = []
+    arms = [arm.name for arm in find_design(design).arms]
 
     def accounted(session: SimulatedSession) -> Accounting:
         found = account(session)
-        session.arms[f"{design}-checked"].network.clients[2].model[77] += np.uint32(1)
+        session.arms[arms[-1]].network.clients[2].model[77] += np.uint32(1)
         spoilt.append(account(session))
         return found
 
@@ -70,7 +73,7 @@ def test_it_trains_and_every_worker_has_what_all_have_pushed(
     assert (summary["updates"]["lost"], summary["updates"]["mismatched_keys"]) == (0, 0)
     assert summary["vector"] == 500 and summary["last_loss"] < summary["chance_loss"]
     assert list(summary["loads"]) == ["closed loop"]
-    for arm in (design, f"{design}-checked"):
+    for arm in arms:
         assert summary["arms"][arm]["rpcs_per_step"] == rpcs
         assert summary["arms"][arm]["ps_packets_per_step"] == ps_packets
     assert "500 values" in summary["answers"][0]["headline"]

@@ -76,6 +76,6 @@ def test_loads_of_the_busiest_link() -> None:
 
 
 def test_a_window_fits_into_the_queue_before_the_busiest_link() -> None:
-    assert largest_window(1.0, TEN_GBIT, 256) == 64
+    assert largest_window(1.0, TEN_GBIT, 256) == 1024 * 1024 // FRAME == 969
     assert largest_window(32.0, TEN_GBIT, 256) == 1024 * 1024 // FRAME // 32 == 30
     assert largest_window(32.0, TEN_GBIT.model_copy(update={"queue_kb": 16.0}), 256) == 1

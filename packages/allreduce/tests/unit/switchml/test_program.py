@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from controller.forwarding import ReceiverRow
 from controller.tables import GroupRow
-from foundation.designs.interface import SwitchHosts
+from foundation.designs.interface import Design, SwitchHosts
 from foundation.errors import HotlineError
+from hotline_allreduce.exact import design as exact
 from hotline_allreduce.switchml import control
 from hotline_allreduce.switchml.design import DESIGN
 from hotline_allreduce.switchml.model.rules import (
@@ -21,7 +22,6 @@ from hotline_allreduce.switchml.model.rules import (
     SwitchMLSwitchModel,
     SwitchMLWindowModel,
 )
-from hotline_allreduce.switchml.model.shortest import request
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
 from packages.allreduce.tests.harness.switchml import SwitchUnderTest, arm_with
 from switch_harness.effort import examples
@@ -40,14 +40,18 @@ class Step(NamedTuple):
     exponents: tuple[int, int] = (0, 0)
     us: int = 0
     """After the one before."""
+    cut: int | None = None
+    """Cut bits, in packets of `exact`."""
 
     @property
     def packet(self) -> SwitchMLPacket:
         values = tuple((self.value * (lane + 1)) & MASK for lane in range(VALUES))
-        return SwitchMLPacket(self.chunk, self.slot, self.set, values, self.exponents, job=self.chunk & 0xFF)
+        return SwitchMLPacket(
+            self.chunk, self.slot, self.set, values, self.exponents, self.chunk & 0xFF, cut=self.cut
+        )
 
 
-def steps(workers: int) -> st.SearchStrategy[list[Step]]:
+def steps(workers: int, cuts: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[list[Step]]:
     exponent = st.integers(-128, 127)
     return st.lists(
         st.builds(
@@ -59,6 +63,7 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
             value=st.integers(0, MASK),
             exponents=st.tuples(exponent, exponent),
             us=st.integers(0, 30),
+            cut=st.none() if cuts is None else cuts,
         ),
         max_size=40,
     )
@@ -82,6 +87,8 @@ def same_state(program: SwitchUnderTest, model: SwitchMLSwitchModel) -> None:
         assert sums == [entry.values[lane] for entry in entries]
     if model.check:
         assert program.cells("stale_chunk_filter.numbers", 2 * SLOTS) == [entry.number for entry in entries]
+    if any(entry.cut is not None for entry in entries):
+        assert program.cells("cut_bits.cut", 2 * SLOTS) == [entry.cut or 0 for entry in entries]
     if model.slot_timeout_us:
         assert program.cells("slot_timeout.since", 2 * SLOTS) == [entry.begun_us for entry in entries]
 
@@ -96,15 +103,28 @@ def hold(program: SwitchUnderTest, model: SwitchMLSwitchModel, taken: Sequence[S
         same_state(program, model)
 
 
+CUTS = st.integers(0, MASK)
+
+
 @pytest.mark.parametrize(
-    ("check", "slot_timeout_us"), [(False, 0), (True, 0), (True, 40)], ids=["published", "check", "patience"]
+    ("check", "slot_timeout_us", "design", "cuts"),
+    [
+        (False, 0, DESIGN, None),
+        (True, 0, DESIGN, None),
+        (True, 40, DESIGN, None),
+        (True, 0, exact.DESIGN, CUTS),
+    ],
+    ids=["published", "check", "patience", "exact"],
 )
 @settings(max_examples=examples(300))
 @given(data=st.data(), workers=st.sampled_from([1, 2, 3, 5, 32]))
-def test_the_program_is_the_model(check: bool, slot_timeout_us: int, data: Any, workers: int) -> None:
-    taken = data.draw(steps(workers))
+def test_the_program_is_the_model(
+    check: bool, slot_timeout_us: int, design: Design, cuts: st.SearchStrategy[int] | None, data: Any,
+    workers: int,
+) -> None:  # fmt: skip
+    taken = data.draw(steps(workers, cuts))
     hold(
-        SwitchUnderTest(workers, arm_with(check, slot_timeout_us)),
+        SwitchUnderTest(workers, arm_with(check, slot_timeout_us), design=design),
         SwitchMLSwitchModel(workers, SLOTS, check, slot_timeout_us),
         taken,
     )
@@ -208,8 +228,13 @@ def test_jobs_have_separate_rows_and_groups() -> None:
 def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total: int) -> None:
     """The shortest schedule that the model finds: A0, B0, A1, late A0, B1."""
     program, window = SwitchUnderTest(2, arm_with(check)), SwitchMLWindowModel(0, 3, 1)
+
+    def request(worker: int, chunk: int) -> SwitchMLPacket:
+        addend = 1 << (8 * worker + 2 * chunk)
+        return SwitchMLPacket(chunk, *window.slot_and_set(chunk), values=(addend,) * VALUES)
+
     a0, b0, a1, late, b1 = [
-        program.take(worker, request(window, worker, chunk))
+        program.take(worker, request(worker, chunk))
         for worker, chunk in ((0, 0), (1, 0), (0, 1), (0, 0), (1, 1))
     ]
     assert [len(each) for each in (a0, b0, a1, b1)] == [0, 2, 0, 2]

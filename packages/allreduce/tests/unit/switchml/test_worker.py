@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -15,62 +14,21 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NEVER
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hosts.worker.machine import COMPILED, plain_machine
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
-from hotline_allreduce.switchml.agents import AGENTS, SwitchMLClient
-from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
+from hotline_allreduce.switchml.agents import SwitchMLClient
+from hotline_allreduce.switchml.model.rules import SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
+from hotline_allreduce.switchml.window import MAX_WINDOW
 from hotline_allreduce.switchml.worker import MAX_FLOAT32, error_bound
 from packages.allreduce.tests.harness.dense import integers, total
-from packages.allreduce.tests.harness.loop import FaultyLoop
+from packages.allreduce.tests.harness.switchml import SwitchMLTestbed
 from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
 
-JOB, SIZE = 0, 300
+SIZE = SwitchMLTestbed.size
 MS = 1_000_000
-
-
-Frame = tuple[int, SwitchMLPacket, bool]
-"""A worker, a packet, and whether it goes to the worker, and not to the switch."""
-
-
-class SwitchMLTestbed(FaultyLoop[Frame]):
-    """Workers at a switch with the published rules, and a network that loses frames but keeps their order."""
-
-    def __init__(
-        self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
-    ) -> None:
-        super().__init__(seed, loss=loss)
-        self.switch = SwitchMLSwitchModel(workers, 64)
-        self.clients = [
-            AGENTS.client(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
-            for caller in [Caller(JOB, w + 1, 1) for w in range(workers)]
-        ]
-        self.sent: list[tuple[int, SwitchMLPacket]] = []
-
-    @property
-    def all_clients(self) -> Sequence[SwitchMLClient]:
-        return self.clients
-
-    def emit(self, sender: int, datagram: bytes, peer: int) -> None:
-        assert peer == 0
-        self.sent.append((sender, parse(datagram)))
-        self.put((*self.sent[-1], False))
-
-    def arrive(self, message: Frame) -> None:
-        w, packet, is_answer = message
-        if is_answer:
-            self.clients[w].receive(packet.build(), self.now, self.now)
-        elif (answer := self.switch.take(w, packet)) is not None:
-            for v in range(len(self.clients)) if answer.is_multicast else [w]:
-                self.put((v, answer.packet, True))
-
-    def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        self.add_up(
-            (client, vector, len(vectors)) for client, vector in zip(self.clients, vectors, strict=True)
-        )
-        return [client.result.copy() for client in self.clients]
 
 
 @settings(max_examples=examples(60))
@@ -139,7 +97,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(integers(random, n), 1)
-        model = SwitchMLWindowModel(first, -(-n // VALUES), window, base=3 * 64)
+        model = SwitchMLWindowModel(first, -(-n // VALUES), window, base=3 * MAX_WINDOW)
         known: dict[int, SwitchMLPacket] = {}
         while not model.is_done:
             while (out := client.transmit()) is not None:

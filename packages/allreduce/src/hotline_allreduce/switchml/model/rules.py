@@ -45,6 +45,7 @@ class PoolEntry:
     exponents: tuple[int, int] = (0, 0)
     number: int = 0  # number of the latest chunk plus 1; 0 before the first packet; set only with `check`
     begun_us: int = 0  # when the first packet arrived
+    cut: int | None = None  # the cut bits of design `exact`; None for packets without them
 
 
 @dataclass
@@ -102,20 +103,22 @@ class SwitchMLSwitchModel:
         self, entry: PoolEntry, packet: SwitchMLPacket, bits_before: int, is_retransmit: bool, now_us: int
     ) -> None:
         if bits_before == 0:
-            entry.values, entry.exponents = packet.values, packet.exponents
+            entry.values, entry.exponents, entry.cut = packet.values, packet.exponents, packet.cut
             entry.begun_us = now_us
         elif not is_retransmit:
             sums = zip(entry.values, packet.values, strict=True)
             entry.values = tuple((total + value) & MASK for total, value in sums)
             first_exponents, second_exponents = zip(entry.exponents, packet.exponents, strict=True)
             entry.exponents = max(first_exponents), max(second_exponents)
+            if packet.cut is not None:
+                entry.cut = (entry.cut or 0) | packet.cut
 
     def _is_overdue(self, entry: PoolEntry, now_us: int) -> bool:
         return bool(self.slot_timeout_us) and now_us - entry.begun_us >= self.slot_timeout_us
 
 
 def _with_sums(entry: PoolEntry, packet: SwitchMLPacket) -> SwitchMLPacket:
-    return packet._replace(values=entry.values, exponents=entry.exponents)
+    return packet._replace(values=entry.values, exponents=entry.exponents, cut=entry.cut)
 
 
 def slot_and_set(chunk: int, window: int, base: int = 0) -> tuple[int, int]:

@@ -10,14 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from foundation.designs.interface import Arm
+from foundation.designs.interface import Arm, Design
 from hotline_allreduce.dense.client import Vector, VectorClient
 from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import ScheduleRange
 from hotline_allreduce.simulation.subject import Subject
 from hotline_allreduce.switchml.agents import SwitchMLClient
-from hotline_allreduce.switchml.design import DESIGN, settings_of
-from hotline_allreduce.switchml.packet import VALUES
+from hotline_allreduce.switchml.design import DESIGN, LARGE_PACKET_DESIGN, settings_of
+from hotline_allreduce.switchml.packet import MAX_VALUES, VALUES
+from hotline_allreduce.switchml.window import MAX_WINDOW
 from hotline_allreduce.switchml.worker import MIN_EXPONENT, error_bound
 
 RANGE = ScheduleRange(
@@ -25,23 +26,29 @@ RANGE = ScheduleRange(
 )
 
 
-def subject_of(arm: Arm) -> Subject:
+LARGE_PACKET_RANGE = replace(RANGE, name="switchml-1024", chunk_sizes=(MAX_VALUES,), max_values=3_200)
+
+
+def subject_of(arm: Arm, design: Design = DESIGN, values: int = VALUES) -> Subject:
+    """Return SwitchML with packets of so many values."""
+
     def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
-        if chunk_size != VALUES:
-            raise ValueError(f"expected chunks of {VALUES} values, got {chunk_size}")
         assert isinstance(client, SwitchMLClient)
+        if chunk_size != client.state.header.words:
+            raise ValueError(f"expected chunks of {client.state.header.words} values, got {chunk_size}")
         client.state.header.window = window
         client.state.header.published_timers = settings_of(arm).published_timers
 
     return Subject(
-        DESIGN,
+        design,
         arm,
-        RANGE,
-        chunk_sizes=(VALUES, VALUES),
-        chunk_size=VALUES,
+        RANGE if values == VALUES else LARGE_PACKET_RANGE,
+        chunk_sizes=(values, values),
+        chunk_size=values,
+        max_window=MAX_WINDOW,
         load=lambda _workers, _servers: 1.0,
         set_up=set_up,
-        is_near=_is_near,
+        is_near=lambda result, vectors: _is_near(result, vectors, values),
         occupy=lambda _switch, share: 1 - share,
     )
 
@@ -51,11 +58,11 @@ def with_published_timers(subject: Subject) -> Subject:
     return subject_of(replace(subject.arm, settings=settings))
 
 
-def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
+def _is_near(result: Vector, vectors: Sequence[Vector], values: int) -> bool:
     exact_sum = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
     magnitudes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
-    for first in range(0, len(result), VALUES):
-        part = slice(first, first + VALUES)
+    for first in range(0, len(result), values):
+        part = slice(first, first + values)
         max_magnitude = max(float(np.abs(vector[part]).max()) for vector in vectors)
         exponent = max(int(np.frexp(max_magnitude)[1]), MIN_EXPONENT) if max_magnitude else MIN_EXPONENT
         bound = error_bound(exponent, len(vectors), float(magnitudes[part].max()))
@@ -65,6 +72,9 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
 
 
 PUBLISHED, CHECKED = map(subject_of, DESIGN.arms)
+LARGE_PACKETS, LARGE_PACKETS_CHECKED = (
+    subject_of(arm, LARGE_PACKET_DESIGN, MAX_VALUES) for arm in DESIGN.arms
+)
 main = table_command([PUBLISHED, CHECKED])
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""Verdicts about protocols by what may happen: `python -m hotline_allreduce.judge.verdicts`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from hotline_allreduce.atp.model.description import AtpDescription
+from hotline_allreduce.judge.description import Description
+from hotline_allreduce.judge.engine import SPRAYING, Judge, PacketFault, Schedule, Violation
+from hotline_allreduce.judge.hotset import HotSetDescription
+from hotline_allreduce.judge.page import page_of
+from hotline_allreduce.switchml.model import description as switchml
+
+COLUMNS: Mapping[str, frozenset[PacketFault]] = {
+    "packets are lost": frozenset(),
+    "answers are lost": frozenset({PacketFault.LOST}),
+    "spraying": SPRAYING,
+    "held up on the way to a server": frozenset({PacketFault.DELAYED}),
+    "a worker dies": frozenset({PacketFault.KILLED}),
+    "the switch restarts, answers are lost": frozenset({PacketFault.RESTARTED, PacketFault.LOST}),
+    "all of these": frozenset(PacketFault),
+}
+PROTOCOLS: Mapping[str, tuple[Description, int]] = {
+    "SwitchML": (switchml.PUBLISHED, 7),
+    "SwitchML, checked": (switchml.CHECKED, 7),
+    "ATP": (AtpDescription(), 6),
+    "ATP, checked": (AtpDescription(check=True), 6),
+    "exact": (switchml.EXACT, 7),
+    "hotset": (HotSetDescription(), 6),
+}
+"""Protocol -> its description, and the maximum number of steps that are searched."""
+NOT_DESCRIBED = {("hotset", "the switch restarts, answers are lost"), ("hotset", "all of these")}
+"""Cells of faults whose recovery a description lacks: what a switch loses, servers have in logs."""
+MAX_STEPS_OF_ALL = 5  # in the last column, whose states are many
+_ORDER = (Violation.WRONG, Violation.DIFFERENT, Violation.STALLED, Violation.LEAKED)
+
+
+class JudgeVerdict(NamedTuple):
+    found: dict[Violation, list[Schedule]]
+    states: int  # number of different states that the search has met
+
+    def __str__(self) -> str:
+        parts = [
+            f"{violation.name.lower()} in {len(self.found[violation][0])}"
+            for violation in _ORDER
+            if violation in self.found
+        ]
+        return ", ".join(parts) or "none"
+
+
+def judge_protocol(protocol: str, column: str) -> JudgeVerdict:
+    description, max_steps = PROTOCOLS[protocol]
+    judge = Judge(description, COLUMNS[column])
+    found = judge.search(min(max_steps, MAX_STEPS_OF_ALL) if column == "all of these" else max_steps)
+    return JudgeVerdict(found, judge.states)
+
+
+def table_lines(verdicts: Mapping[tuple[str, str], JudgeVerdict]) -> list[str]:
+    protocols, columns = (list(dict.fromkeys(names)) for names in zip(*verdicts, strict=True))
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+    for protocol in protocols:
+        found = [verdicts.get((protocol, column)) for column in columns]
+        cells = ["-" if verdict is None else f"{verdict} ({verdict.states:,})" for verdict in found]
+        lines.append(f"| {protocol} | {' | '.join(cells)} |")
+    return lines
+
+
+@click.command()
+@click.option(
+    "--pages", type=click.Path(path_type=Path, file_okay=False), help="Folder for a page of each violation."
+)
+def main(pages: Path | None) -> None:
+    """Print what a breadth-first search finds, and the number of states that it has met."""
+    verdicts = {
+        (protocol, column): judge_protocol(protocol, column)
+        for protocol in PROTOCOLS
+        for column in COLUMNS
+        if (protocol, column) not in NOT_DESCRIBED
+    }
+    click.echo("\n".join(table_lines(verdicts)))
+    if pages is not None:
+        pages.mkdir(parents=True, exist_ok=True)
+        for (protocol, column), verdict in verdicts.items():
+            for violation, schedules in verdict.found.items():
+                judge = Judge(PROTOCOLS[protocol][0], COLUMNS[column])
+                name = f"{protocol}-{column}-{violation.name}".lower().replace(",", "").replace(" ", "-")
+                (pages / f"{name}.html").write_text(page_of(judge, violation, schedules[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Training with sharded batches has the same bits with any number of workers; errors of formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hotline_allreduce.exact import accuracy, training
+from hotline_allreduce.exact.training import SHARDS, WORKER_COUNTS, ShardedModel, train
+from simulator.costs import Network
+
+
+@pytest.mark.parametrize("steps", [10, pytest.param(training.STEPS, marks=pytest.mark.soak)])
+def test_the_bits_are_the_same_with_any_number_of_workers(steps: int) -> None:
+    found = [train(workers, steps, Network(loss=0.01 * (workers == 2))) for workers in WORKER_COUNTS]
+    weights, repeated = zip(*found, strict=True)
+    assert len({each.tobytes() for each in weights}) == 1 and np.count_nonzero(weights[0])
+    assert len(set(repeated)) == 1 and 0.1 < repeated[0] < 0.5
+
+
+def test_float32_sums_of_the_same_shards_have_other_bits() -> None:
+    """So the equal bits come from the sums, and not from data for which any order will do."""
+    model = ShardedModel()
+    gradients = [model.gradient(0, shard) for shard in range(SHARDS)]
+    in_order, of_halves = np.zeros_like(gradients[0]), np.zeros_like(gradients[0])
+    for one, other in zip(gradients[:16], gradients[16:], strict=True):
+        in_order += one
+        of_halves += one + other
+    for other in gradients[16:]:
+        in_order += other
+    assert (in_order != of_halves).any()
+
+
+def test_shards_that_cannot_be_dealt_out() -> None:
+    with pytest.raises(ValueError, match="workers: expected a divisor of 32, got 3"):
+        train(3, 1)
+
+
+def test_the_table_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "WORKER_COUNTS", (1, 2))
+    run = CliRunner().invoke(training.main, ["--steps", "2"])
+    assert run.exit_code == 0
+    *_, one, two = run.stdout.splitlines()
+    assert one.split("|")[2:] == two.split("|")[2:] and len(one.split("|")[2].strip()) == 16
+
+
+def test_errors_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "WORKER_COUNTS", (4,))
+    rows = [accuracy.measure_errors(name, 4, 600) for name in accuracy.DISTRIBUTIONS]
+    for row in rows:
+        assert row.wrong["exact"] == row.largest_error["exact"] == 0 < row.wrong["SwitchML"]
+        assert row.orders_differ > 0.1 and row.wrong["float32"] > 0.1
+    assert (
+        rows[0].repeated == 0 < rows[-1].repeated
+    )  # only the last one has magnitudes that lanes do not hold
+    table: Any = CliRunner().invoke(accuracy.main, ["--values", "600"])
+    assert table.exit_code == 0 and table.stdout.count("| normal over 40 octaves | 4 |") == 2

@@ -1,0 +1,72 @@
+"""The table of verdicts, and pages of counterexamples."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hotline_allreduce.judge import verdicts
+from hotline_allreduce.judge.engine import SPRAYING, Judge, Violation
+from hotline_allreduce.judge.page import page_of
+from hotline_allreduce.judge.verdicts import COLUMNS, NOT_DESCRIBED, PROTOCOLS, judge_protocol
+from hotline_allreduce.switchml.model.description import PUBLISHED
+
+DOCS = Path(__file__).parents[3] / "docs"
+HELD_UP = "held up on the way to a server"
+SLOW = {("ATP", HELD_UP), ("ATP, checked", HELD_UP), ("hotset", HELD_UP)}
+"""Cells with thousands of states, and those of the last column of ATP; their searches are soaked."""
+
+
+def cells_of_docs() -> dict[tuple[str, str], str]:
+    rows = re.findall(r"^\|(.*)\|$", (DOCS / "judge.md").read_text(), re.MULTILINE)
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    head = next(row for row in cells if row[1:] == list(COLUMNS))
+    found = [row for row in cells if row[0] in PROTOCOLS and len(row) == len(head)]
+    return {(row[0], column): cell for row in found for column, cell in zip(head[1:], row[1:], strict=True)}
+
+
+def params() -> list[object]:
+    return [
+        pytest.param(
+            protocol, column,
+            marks=[pytest.mark.soak]
+            * ((protocol, column) in SLOW or (protocol.startswith("ATP") and column == "all of these")),
+        )
+        for protocol in PROTOCOLS
+        for column in COLUMNS
+        if (protocol, column) not in NOT_DESCRIBED
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("protocol", "column"), params())
+def test_the_documented_verdicts(protocol: str, column: str) -> None:
+    verdict = judge_protocol(protocol, column)
+    assert cells_of_docs()[protocol, column] == f"{verdict} ({verdict.states:,})"
+
+
+def test_the_documented_page_is_what_the_judge_finds() -> None:
+    judge = Judge(PUBLISHED, SPRAYING)
+    page = page_of(judge, Violation.WRONG, judge.search(5)[Violation.WRONG][1])
+    assert (DOCS / "switchml-late-copy.html").read_text() == page
+    rows = re.findall(r"<tr><td>(\d)</td><td>(.*?)</td><td>(.*?)</td>", page)
+    assert [(number, packet) for number, packet, _ in rows] == [
+        ("0", ""), ("1", "A0"), ("2", "B0"), ("3", "A1"), ("4", "late A0"), ("5", "B1"),
+    ]  # fmt: skip
+    assert "slot 0, set 1: bits A; 1 to come; sum of A1" in rows[3][2]
+    assert page.count("sum 1 = B1: wrong") == 2 and page.count("sum 0 = A0 + B0") == 8
+    assert "http" not in page and "<script" not in page  # self-contained
+
+
+def test_the_command_writes_a_page_of_each_violation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: PROTOCOLS[name] for name in ("SwitchML", "exact")}
+    columns = {name: COLUMNS[name] for name in ("packets are lost", "spraying")}
+    monkeypatch.setattr(verdicts, "PROTOCOLS", few)
+    monkeypatch.setattr(verdicts, "COLUMNS", columns)
+    run = CliRunner().invoke(verdicts.main, ["--pages", str(tmp_path / "pages")])
+    assert run.exit_code == 0 and len(run.stdout.splitlines()) == 4
+    assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == [
+        "switchml-spraying-stalled.html", "switchml-spraying-wrong.html",
+    ]  # fmt: skip
