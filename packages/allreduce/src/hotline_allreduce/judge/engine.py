@@ -64,9 +64,7 @@ class State(NamedTuple):
     nodes: Sequence[Node]
     hosts: Sequence[Host]
     arrived: frozenset[str] = frozenset()  # names of the first copies that have arrived
-    held_up: tuple[
-        tuple[str, SentFrame], ...
-    ] = ()  # on the way to the server
+    held_up: tuple[tuple[str, SentFrame], ...] = ()  # on the way to the server
     dead: frozenset[int] = frozenset()
     restarts: int = 0
     steps: Schedule = ()

@@ -152,6 +152,17 @@ def test_what_is_not_certain() -> None:
     )  # a unit in the last place is less than the unit
 
 
+@pytest.mark.parametrize("base", [ONE, ONE + 1], ids=["even", "odd"])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_sum_is_certain_if_and_only_if_no_midpoint_is_in_its_interval(base: int, side: int) -> None:
+    """Four addends: the interval is open, and ends 4 units of 2^-51 from the sum of what was sent."""
+    for distance in range(9):
+        words = [base, HALF_UNIT, word(side * distance * 2.0**-51), word(2.0**-60)]
+        assert check(words) == (distance >= 4)
+    opposite = [each ^ SIGN for each in (base, HALF_UNIT, word(4 * side * 2.0**-51), word(2.0**-60))]
+    assert check(opposite)
+
+
 @settings(max_examples=examples(300))
 @given(st.lists(finite | near, min_size=1, max_size=6), st.integers(0, 254))
 def test_a_truncated_value_is_less_than_a_unit_from_the_value(words: list[int], exponent: int) -> None:
