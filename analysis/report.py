@@ -14,10 +14,16 @@ from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
 from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import Tone, metrics_of_table
-from analysis.page.build import Page, Result, ResultColumns, build, drawings, glossary
+from analysis.page.build import Page, Result, ResultColumns, build, drawings
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
+from analysis.sentences import answers as sentences
+from analysis.sentences import page as page_sentences
+from analysis.sentences import tables
+from analysis.sentences.differences import row_reasons
+from analysis.sentences.facts import all_facts
+from analysis.sentences.page import caveats, glossary, how_to_read
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
 from analysis.verdict import Claim
@@ -28,11 +34,8 @@ from analysis.wording import (
     Sentence,
     difference,
     in_sentences,
-    pairs,
     plain,
     sentence_text,
-    sentences,
-    texts,
 )
 from foundation.designs.arms import arms_by_reference, arms_in_order
 from foundation.designs.interface import Arm
@@ -45,25 +48,25 @@ def answers(summary: Summary) -> list[AnswerText]:
     if predicted is None:
         return [measured]
     dedicated = AnswerText(
-        title=_render_line("dedicated_title", predicted, summary=summary),
+        title=sentences.dedicated_title(predicted),
         headline=" ".join(_dedicated_verdict(summary, predicted)),
         is_trusted=True,
-        sentences=tuple(sentences("dedicated_sentences", predicted, summary=summary)),
+        sentences=tuple(sentences.dedicated_sentences(predicted, summary)),
     )
     return [dedicated, measured]
 
 
 def measured_answer(summary: Summary) -> AnswerText:
-    result_answer, context = answer(summary), {"summary": summary, "facts": facts(summary)}
-    lines = sentences("answer_sentences", result_answer, **context)
+    result_answer = answer(summary)
+    lines = list(sentences.answer_sentences(result_answer, summary, facts(summary)))
     if not summary.is_sound:
-        headline = _render_line("broken", **context)
+        headline = sentences.broken(summary)
     elif result_answer.lead is None and lines:
         headline = sentence_text(lines.pop(0))
     else:
-        headline = _render_line("headline", result_answer, **context)
+        headline = sentences.headline(result_answer, summary)
     return AnswerText(
-        title=_render_line("title", result_answer, **context),
+        title=sentences.title(result_answer, summary),
         headline=headline,
         is_trusted=summary.is_sound,
         sentences=tuple(lines),
@@ -73,28 +76,27 @@ def measured_answer(summary: Summary) -> AnswerText:
 def result(record: RunRecord, summary: Summary) -> Result:
     answer_texts, predicted = answers(summary), predict(summary) if summary.is_sound else None
     rows = forest(summary, predicted)
-    context = {"summary": summary, "facts": facts(summary)}
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
     busy = summary.loads[answer(summary).load].busy
-    notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
+    notes = sentences.first_screen_notes(answer(summary), summary, bool(rows), predicted is not None)
     return Result(
-        title=_render_line("result_title", record, summary=summary),
+        title=sentences.result_title(record),
         verdict=answer_texts[0].headline if predicted is None else _dedicated_verdict(summary, predicted)[0],
         figures=() if predicted is None else _dedicated_verdict(summary, predicted)[1:],
         is_trusted=answer_texts[0].is_trusted,
         rows=rows,
         sentences=() if rows else answer_texts[0].sentences,
-        warnings=sentences("warnings", errors, **context),
+        warnings=[plain(text) for text in sentences.warnings(errors, summary, facts(summary))],
         notes=notes,
-        busy="" if busy is None else _render_line("busy", busy),
+        busy="" if busy is None else sentences.busy(busy),
         columns=_columns(summary, predicted),
-        row_reasons=texts("row_reasons", _groups_by_reason(rows, _columns(summary, predicted))),
+        row_reasons=row_reasons(_groups_by_reason(rows, _columns(summary, predicted))),
     )
 
 
 def _dedicated_verdict(summary: Summary, predicted: DedicatedSwitchPrediction) -> list[str]:
     """Return the verdict for a dedicated switch, and a sentence for each column with its figures, if any."""
-    return texts("headline", predicted, answer(summary).claims, summary=summary)
+    return sentences.dedicated_headline(predicted, answer(summary).claims, summary)
 
 
 def _columns(summary: Summary, predicted: DedicatedSwitchPrediction | None) -> ResultColumns:
@@ -128,13 +130,8 @@ def _prediction_errors(summary: Summary, predicted: DedicatedSwitchPrediction) -
     ]
 
 
-def _render_line(macro: str, *arguments: object, **context: object) -> str:
-    [line] = texts(macro, *arguments, **context)
-    return line
-
-
 def fact_sentences(summary: Summary) -> list[str]:
-    return texts("all_facts", summary=summary, facts=facts(summary))
+    return all_facts(summary, facts(summary))
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
@@ -143,7 +140,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     run_result, is_simulated = result(record, summary), record.simulation is not None
     page = Page(
         title=run_result.title,
-        subtitle=_render_line("page_title", run.name, record),
+        subtitle=page_sentences.page_title(run.name, record),
         first_screen=run_result,
         answers=answer_texts,
         provenance=provenance_rows(record, summary),
@@ -153,7 +150,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         reference=summary.reference.name,
         differences=[table for name in summary.loads for table in difference_tables(summary, name)],
         worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
-        nothing_worse=_render_line("nothing_worse", summary=summary),
+        nothing_worse=tables.nothing_worse(summary),
         facts=[*fact_sentences(summary), *caveats(is_simulated)],
         how_to_read=how_to_read(summary, is_simulated),
         glossary=glossary(summary.run_arms),
@@ -178,7 +175,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
         provenance=_log_summary(source),
         paper=[comparison],
         plots=[plot(figure) for figure in drawn_figures],
-        how_to_read=texts("how_to_read_logs"),
+        how_to_read=[page_sentences.HOW_TO_READ_LOGS],
     )
     write_text(report, build(page))
     return comparison
@@ -194,15 +191,7 @@ def paper_table(source: Source, drawn_figures: Sequence[Figure], summary: Summar
 
 
 def provenance_rows(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
-    return pairs("provenance_rows", record, _program_us_per_frame(record), summary=summary)
-
-
-def how_to_read(summary: Summary, is_simulated: bool) -> list[str]:
-    return texts("how_to_read", is_simulated, summary=summary)
-
-
-def caveats(is_simulated: bool) -> list[str]:
-    return texts("caveats", is_simulated)
+    return page_sentences.provenance_rows(record, summary, _program_us_per_frame(record))
 
 
 def _log_summary(source: Source) -> list[tuple[str, str]]:
@@ -212,7 +201,9 @@ def _log_summary(source: Source) -> list[tuple[str, str]]:
         servers=pl.col("ps").n_unique(),
         seconds=(pl.col("t_send_us").max() - pl.col("t_send_us").min()) / 1e6,
     )
-    return pairs("what_was_logged", totals.collect(engine="streaming").row(0, named=True))
+    return page_sentences.what_was_logged(
+        page_sentences.LoggedTotals(**totals.collect(engine="streaming").row(0, named=True))
+    )
 
 
 def _program_us_per_frame(record: RunRecord) -> float | None:
@@ -234,14 +225,12 @@ def difference_tables(summary: Summary, name: str) -> Iterator[ReportTable]:
             for metric, value, cells in metric_rows(summary, name, arms)
         ]
         head = ("", baseline, *(arm.name for arm in arms))
-        title = _render_line("table_title", name, baseline, summary=summary)
-        yield ReportTable(
-            title, head, rows, table_notes(summary, name, arms) if rows else texts("no_round", load)
-        )
+        title = tables.table_title(summary, name, baseline)
+        yield ReportTable(title, head, rows, table_notes(summary, name, arms) if rows else [tables.NO_ROUND])
 
 
 def table_notes(summary: Summary, name: str, arms: Sequence[Arm]) -> list[str]:
-    return texts("table_notes", summary.loads[name], unclaimed_rows(summary, name, arms))
+    return tables.table_notes(summary.loads[name], unclaimed_rows(summary, name, arms))
 
 
 def unclaimed_rows(
@@ -273,8 +262,8 @@ def durability_table(summary: Summary) -> ReportTable:
         (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
         for metric in metrics_of_table("durability")
     ]
-    title = _render_line("durability_title", summary=summary)
-    return ReportTable(title, ("", *arms), rows, texts("durability_note"))
+    title = tables.durability_title(summary)
+    return ReportTable(title, ("", *arms), rows, [tables.DURABILITY_NOTE])
 
 
 def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
@@ -283,4 +272,4 @@ def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
             claims_of_arm = select_claims(claims(summary, load, arm.name), metrics_of_table("differences"))
             worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
             if worse_claims:
-                yield from sentences("worse", load, arm.name, worse_claims)
+                yield tables.worse(load, arm.name, worse_claims)

@@ -17,9 +17,11 @@ from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
 from analysis.page.build import ResultColumns
 from analysis.record import RunRecord
 from analysis.report import answers, arms_by_baseline, fact_sentences, result, table_notes
+from analysis.sentences.answers import busy as busy_sentence
+from analysis.sentences.tables import terminal_title
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
-from analysis.wording import AnswerText, Sentence, change, in_sentences, interval, texts
+from analysis.wording import AnswerText, Sentence, change, in_sentences, interval
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES
 
@@ -44,11 +46,11 @@ def render(summary: Summary) -> RenderableType:
     busy = next(iter(summary.loads.values())).busy
     parts: list[RenderableType] = []
     if busy is not None:
-        parts += [*(Text(line, style="yellow") for line in texts("busy", busy)), ""]
+        parts += [Text(busy_sentence(busy), style="yellow"), ""]
     parts += [line for answer_text in answers(summary) for line in (*_render_answer(answer_text), "")]
     for name, load in summary.loads.items():
         for baseline, arms in arms_by_baseline(summary, load).items():
-            title = " ".join(texts("terminal_title", name, baseline, summary=summary))
+            title = terminal_title(summary, name, baseline)
             parts.append(f"[i]{escape(title)}[/i]")
             # There is at least one table: without other arms, it has only the baseline.
             for begin in range(0, max(1, len(arms)), _ARMS_PER_TABLE):

@@ -11,7 +11,7 @@ from analysis.statistics import Comparison
 
 
 class Verdict(str, Enum):
-    """A claim, LESS or MORE, or the reason not to make one. `sentences.txt.j2` has the words."""
+    """A claim, LESS or MORE, or the reason not to make one. `sentences.differences` has the words."""
 
     LESS = "less"
     MORE = "more"

@@ -1,38 +1,14 @@
-"""Text as data, the format of numbers, and the sentences of reports from `sentences.txt.j2`."""
+"""Text as data: spans with a colour, sentences, tables, and the format of numbers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
-from analysis import disturbance, learning, statistics
-from analysis.claims import group_by_reason, group_claims, groups_without_claim
-from analysis.facts import MAX_HOT_PART, P99_STEPS
-from analysis.metrics import METRICS, Tone, goals, metrics_of_subject, metrics_of_table
-from analysis.record import ANY
+from analysis.metrics import Tone
 from analysis.statistics import Comparison
-from analysis.stopping import LOOKS
-from analysis.verdict import Claim, Verdict
-from foundation.designs.arms import arms_by_reference
-from foundation.designs.registry import design
-from foundation.logs.columns import at_load, load_title
-from foundation.text import capital, pluralize
-
-DISTURBANCE_WORDS = {
-    "steal": "the hypervisor used the CPU",
-    "others' CPU": "other programs used the CPU",
-    "restart": "a server or the switch restarted",
-    "pressure": "processes waited for a CPU",
-    "run queue": "an agent waited for a CPU",
-    "retransmissions": "unusually many frames were sent again",
-    "lateness": "the load generator was late",
-}
-"""Disturbance -> what happened, as a clause that goes on with "in N of M blocks"."""
 
 
 class Span(BaseModel):
@@ -82,8 +58,12 @@ def sentence_text(sentence: Sentence) -> str:
 
 
 def difference(comparison: Comparison, tone: Tone = "") -> Span:
-    """Return a change with its interval: in per cent, as a multiple, or the values from baseline 0."""
-    return Span(text=f"{change_with_unit(comparison)} {interval(comparison)}".rstrip(), tone=tone)
+    return Span(text=change_with_interval(comparison), tone=tone)
+
+
+def change_with_interval(comparison: Comparison) -> str:
+    """Format a change with its interval: in per cent, as a multiple, or the values from baseline 0."""
+    return f"{change_with_unit(comparison)} {interval(comparison)}".rstrip()
 
 
 def change_with_unit(comparison: Comparison) -> str:
@@ -125,63 +105,3 @@ def _short(value: float) -> str:
 
 def in_sentences(label: str) -> str:
     return label.replace("/step", " a step")
-
-
-def sentences(macro: str, *arguments: object, **context: object) -> list[Sentence]:
-    rendered: Callable[..., str] = getattr(_template().make_module(context), macro)
-    # A sentence begins a line with "- "; its line breaks count as blanks.
-    items = re.split(r"^- ", str(rendered(*arguments)), flags=re.MULTILINE)
-    return [_parse_spans(" ".join(item.split())) for item in items if item.strip()]
-
-
-def texts(macro: str, *arguments: object, **context: object) -> list[str]:
-    return list(map(sentence_text, sentences(macro, *arguments, **context)))
-
-
-def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:
-    # In the template, " | " separates name and value.
-    parts = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
-    return [(name, value) for name, _, value in parts]
-
-
-# A tone and its text, as `_format_change` marks them.
-_TONED_TEXT = re.compile(r"\{(better|worse):(.*?)\}")
-
-
-def _parse_spans(text: str) -> Sentence:
-    spans = []
-    for number, part in enumerate(parts := _TONED_TEXT.split(text)):
-        # Parts alternate: plain text, a tone, and text with that tone.
-        if part and number % 3 != 1:
-            spans.append(Span.model_validate({"text": part, "tone": parts[number - 1] if number % 3 else ""}))
-    return tuple(spans)
-
-
-def _format_change(compared: Claim | Comparison) -> str:
-    if isinstance(compared, Comparison):
-        return difference(compared).text
-    text = difference(compared.change).text
-    return f"{{{compared.tone}:{text}}}" if compared.tone else text
-
-
-@lru_cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("analysis", ""), undefined=StrictUndefined, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "at_load": at_load, "capital": capital, "change": _format_change, "format": format,
-        "in_sentences": in_sentences, "interval": interval, "load_title": load_title,
-        "percent": percent, "signed_percent": signed_percent,
-    }  # fmt: skip
-    environment.globals |= {
-        "ANY": ANY, "METRICS": METRICS, "group_claims": group_claims,
-        "arms_by_reference": arms_by_reference, "design": design, "disturbance": disturbance,
-        "MAX_HOT_PART": MAX_HOT_PART, "P99_STEPS": P99_STEPS, "goals": goals, "learning": learning,
-        "LOOKS": LOOKS,
-        "metrics_of_table": metrics_of_table, "metrics_of_subject": metrics_of_subject,
-        "pluralize": pluralize, "statistics": statistics,
-        "DISTURBANCE_WORDS": DISTURBANCE_WORDS, "Verdict": Verdict, "group_by_reason": group_by_reason,
-        "groups_without_claim": groups_without_claim,
-    }  # fmt: skip
-    return environment.get_template("sentences.txt.j2")

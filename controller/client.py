@@ -17,6 +17,7 @@ import grpc
 from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
 from finsy.p4schema import P4BitsType, P4Register
+from pydantic import Field
 from typing_extensions import Self
 
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
@@ -26,9 +27,10 @@ from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import VERSION
+from foundation.settings import Strict
 from foundation.text import pluralize
 
-DEFAULT_ADDRESS = "127.0.0.1:9559"
+DEFAULT_ADDRESS, DEFAULT_DEVICE_ID = "127.0.0.1:9559", 1
 BATCH = 1024
 """Maximum number of updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
 _CONNECT_TIMEOUT_S = 5.0
@@ -51,6 +53,13 @@ R = TypeVar("R", bound=TableRow)
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
 
 
+class SwitchAddress(Strict):
+    address: str = DEFAULT_ADDRESS
+    """P4Runtime address of the switch."""
+    device_id: int = Field(default=DEFAULT_DEVICE_ID, ge=1)
+    """Device id of the switch."""
+
+
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
@@ -65,7 +74,7 @@ class SwitchClient:
         self,
         address: str = DEFAULT_ADDRESS,
         *,
-        device_id: int = 1,
+        device_id: int = DEFAULT_DEVICE_ID,
         primary: bool = True,
         exclusive: bool = False,
         design: str = DEFAULT,

@@ -16,15 +16,15 @@ from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_B
 def _rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
     rows = HOTSET.rows(hosts, arms, epoch)
     ps_callers = [row for row in rows if isinstance(row, WorkerRow) and row.kind is CallerKind.PRIVILEGED]
-    first_free_row = sum(isinstance(row, WorkerRow) for row in rows)  # of the exactly-once cells
+    first_free = sum(isinstance(row, WorkerRow) for row in rows)  # number in the exactly-once cells
     collectors = (
         replace(
             caller,
             worker=COLLECTOR_BASE + caller.worker - PS_CALLER_BASE,
-            row=row_index,
+            caller=number,
             udp_port=HOTLINE_PORT,
         )
-        for row_index, caller in enumerate(ps_callers, start=first_free_row)
+        for number, caller in enumerate(ps_callers, start=first_free)
     )
     return [*rows, *collectors]
 

@@ -9,15 +9,15 @@ from itertools import chain
 
 from typing_extensions import Self
 
-from controller.client import DEFAULT_ADDRESS, SwitchClient
+from controller.client import DEFAULT_ADDRESS, DEFAULT_DEVICE_ID, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import MigrationPlan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota
 from controller.inband import ANSWER_TIMEOUT_S, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
+    CALLERS,
     CPU_PORT,
-    ROWS,
     CallerKind,
     Change,
     HotParam,
@@ -60,7 +60,7 @@ class Controller:
         self,
         address: str = DEFAULT_ADDRESS,
         *,
-        device_id: int = 1,
+        device_id: int = DEFAULT_DEVICE_ID,
         primary: bool = True,
         exclusive: bool = False,
         timeout_s: float = ANSWER_TIMEOUT_S,
@@ -314,15 +314,15 @@ class Controller:
         workers = await self._switch.read(WorkerRow)
         # The row of a killed controller is still there.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
-        free_rows = sorted(set(range(ROWS)) - {row.row for row in workers})
-        if not free_rows:
-            raise DeviceError(f"all {ROWS} rows of table workers are taken")
+        free_callers = sorted(set(range(CALLERS)) - {row.caller for row in workers})
+        if not free_callers:
+            raise DeviceError(f"all {CALLERS} entries of table workers are taken")
         host = addressing.controller()
         row = WorkerRow(
             job=job,
             worker=CONTROLLER_CALLER,
             epoch=epoch,
-            row=free_rows[0],
+            caller=free_callers[0],
             mac=host.mac,
             addr=host.address,
             udp_port=HOTLINE_PORT,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import Field
 
 from foundation.errors import HotlineError
+from foundation.settings import Strict
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -20,6 +24,24 @@ _CLOSE_TIMEOUT_S = 2
 
 class ClusterError(HotlineError):
     """No cluster answers at an address, or it has no worker."""
+
+
+CountingCluster: TypeAlias = Annotated[
+    str | None,
+    Field(
+        description="Count updates on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT); it must see "
+        "the LOGs."
+    ),
+]
+
+
+class Parallelism(Strict):
+    """The processes, or the cluster, that simulate in parallel."""
+
+    scheduler: str | None = None
+    """Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), with Hotline installed."""
+    processes: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, le=256)
+    """Number of processes that simulate in parallel, without --scheduler. [default: one per CPU]"""
 
 
 @contextmanager

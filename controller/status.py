@@ -28,7 +28,7 @@ class RpcOutcome(IntEnum):
 
 
 class LaneEvent(IntEnum):
-    """Cells of each lane's counter `lane_stats`."""
+    """Cells of each bank's counter `row_stats`, for the rows that begin at the bank."""
 
     HIT = 0
     MISS = 1
@@ -95,7 +95,7 @@ class SwitchStatus:
 
 
 async def read_counters(switch: SwitchClient) -> Counters:
-    lanes = [await switch.read_counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
+    lanes = [await switch.read_counter(f"bank_{lane:02d}.row_stats") for lane in range(LANES)]
     # Counters may have spare cells, so `zip` is not strict.
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, await switch.read_counter("rpcs"), strict=False)),
@@ -118,12 +118,12 @@ async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[
     """Return, for each entry, how many pushes (no retransmissions) its slot has added, for any key."""
     slots: defaultdict[int, list[int]] = defaultdict(list)
     for param in params:
-        slots[param.lane].append(param.slot)
+        slots[param.bank].append(param.slot)
     pushes: dict[tuple[int, int], int] = {}
-    for lane, lane_slots in slots.items():
-        counts = await switch.read_counter_cells(f"aggregate_{lane:02d}.pushes", lane_slots)
-        pushes |= {(lane, slot): count for slot, count in zip(lane_slots, counts, strict=True)}
-    return [pushes[param.lane, param.slot] for param in params]
+    for bank, bank_slots in slots.items():
+        counts = await switch.read_counter_cells(f"bank_{bank:02d}.pushes", bank_slots)
+        pushes |= {(bank, slot): count for slot, count in zip(bank_slots, counts, strict=True)}
+    return [pushes[param.bank, param.slot] for param in params]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from finsy.proto import p4i, p4r
 from typing_extensions import Self
 
 from foundation.protocol import addressing
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, QUAD
 
 CPU_PORT = addressing.CPU_PORT
-ROWS = 8192  # rows of table `workers`
-SLOTS = 4096  # register slots of a lane
+CALLERS = 8192  # entries of table `workers`
+SLOTS = 4096  # register slots of a bank, and entries of a lane's table
 INGRESS = "HotlineIngress."
 _LANE_IN_NAME = slice(len("lookup_"), len("lookup_NN"))
 
@@ -145,7 +145,7 @@ class ServerRow(TableRow):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow(TableRow):
-    """Table `workers`: a caller of one job. `row` is its index in the exactly-once cells, < `ROWS`."""
+    """Table `workers`: a caller of one job. `caller` is its number in the exactly-once cells, < `CALLERS`."""
 
     TABLES = ("identify.workers",)
     ACTION = "identify.set_worker"
@@ -153,7 +153,7 @@ class WorkerRow(TableRow):
     job: int
     worker: int
     epoch: int
-    row: int
+    caller: int
     mac: Mac
     addr: Ipv4
     udp_port: int
@@ -182,7 +182,7 @@ class KeyState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HotParam(TableRow):
-    """Table `hot_params` of one lane: a key of a job, its register slot, and its state."""
+    """Table `hot_params` of one lane: a job's row of `dim` values, its slot in the banks, and its state."""
 
     TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(LANES))
     job: int
@@ -190,20 +190,29 @@ class HotParam(TableRow):
     lane: int
     slot: int
     state: KeyState
+    dim: int = 1
 
     @property
     def identity(self) -> tuple[object, ...]:
-        return self.TABLES[self.lane], self.job, self.key
+        return self.TABLES[self.lane], self.job, self.dim, self.key
+
+    @property
+    def bank(self) -> int:
+        """Return the row's first bank, which counts its pushes."""
+        return self.lane * max(self.dim, QUAD) // QUAD
 
     def entry(self) -> TableEntry:
         action = f"{INGRESS}lookup_{self.lane:02d}.{self.state.value}"
-        return TableEntry(INGRESS + self.TABLES[self.lane], (self.job, self.key), action, (self.slot,))
+        return TableEntry(
+            INGRESS + self.TABLES[self.lane], (self.job, self.dim, self.key), action, (self.slot,)
+        )
 
     @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         action = _action(entry)
         state = KeyState(action.name.rpartition(".")[2])
-        return cls(entry["job"], entry["key"], int(entry.table_id[_LANE_IN_NAME]), action.args["slot"], state)
+        lane = int(entry.table_id[_LANE_IN_NAME])
+        return cls(entry["job"], entry["key"], lane, action.args["slot"], state, entry["dim"])
 
 
 @dataclass(frozen=True, slots=True)

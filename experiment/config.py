@@ -19,7 +19,7 @@ from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
 from controller.errors import RuleError
 from controller.hotset.rules import TOP_K, find_rule, start_rule
-from controller.tables import ROWS, SLOTS
+from controller.tables import CALLERS, SLOTS
 from experiment.defaults import changed_settings, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
@@ -53,7 +53,7 @@ EPOCH = 1
 SERVER_ROWS = 256  # rows of table `servers`
 _MAX_ARMS = max(len(arms_of(name)) for name in NAMES)
 MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // _MAX_ARMS)
-MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MAX_ARMS - MAX_SERVERS)
+MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (CALLERS - 1) // _MAX_ARMS - MAX_SERVERS)
 """Limit from table `workers`: each worker and server has a row in every job, and the controller has one."""
 
 

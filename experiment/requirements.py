@@ -181,8 +181,9 @@ def _has(design: Design, need: Need) -> bool:
         return False
     part: Any = load_part(design, reference)  # of any class, as a mistyped name may be anything
     operation = getattr(part, need.operation, None)
-    # The default of an operation does nothing.
-    return operation is not None and operation is not getattr(part, "_field_defaults", {}).get(need.operation)
+    # `SwitchStateOps` has operations for a switch without state instead of None.
+    without_state = getattr(part, "_field_defaults", {}).get(need.operation)
+    return operation is not None and operation is not without_state
 
 
 def _aggregating_arms(design: Design) -> list[str]:

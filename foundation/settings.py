@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 T = TypeVar("T")
+JobId: TypeAlias = Annotated[int, Field(ge=0, le=0xFFFF)]
 _MESSAGES = {
     "extra_forbidden": "there is no such field",
     "unexpected_keyword_argument": "there is no such field",

@@ -162,7 +162,7 @@ class _OfflineServer:
         self.core: ServerCore[str] = agents_of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, has_replay_logs=config.recovery.replay_log,
-            **({"tables": config.tables} if config.tables else {}),
+            tables=config.tables,
         )  # fmt: skip
         durable = config.durable
         file, max_journal_bytes = folder / durable.file.name, round(durable.checkpoint_mb * 2**20)

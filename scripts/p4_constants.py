@@ -6,7 +6,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from controller.status import LaneEvent, RpcOutcome
-from controller.tables import ROWS, SLOTS, CallerKind
+from controller.tables import CALLERS, SLOTS, CallerKind
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.header import (
     FIRST,
@@ -58,8 +58,8 @@ HOTSET = f"""\
 #ifndef SLOTS
 #define SLOTS {SLOTS}      // cells of one lane's register, and entries of its table
 #endif
-#ifndef ROWS
-#define ROWS {ROWS}       // callers that the switch can tell apart at a time
+#ifndef CALLERS
+#define CALLERS {CALLERS}    // callers that the switch can tell apart at a time
 #endif
 // Each caller has 2^WINDOW_BITS sequence-number slots.
 const bit<8> WINDOW_BITS = {WINDOW_BITS};
@@ -91,7 +91,7 @@ enum bit<32> RpcOutcome {{
 }}
 const bit<32> RPC_OUTCOMES = {len(RpcOutcome)};
 
-// Indices of each lane's counter `lane_stats`.
+// Indices of each bank's counter `row_stats`.
 enum bit<32> LaneEvent {{
 {_enum_members(LaneEvent)}
 }}

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
-from controller.tables import ROWS
+from controller.tables import CALLERS
 from experiment.config import MAX_TOP_K, PROFILE_LANES, SERVER_ROWS, Config, config_of, read_toml
 from experiment.errors import ConfigError
 from foundation.designs.arms import arms_in_order, measured_arms
@@ -188,6 +188,6 @@ class SimulationConfig(Config):
         return self
 
 
-assert MAX_HOSTS < ROWS  # rows of table `workers`: one for each host, and the controller's
+assert MAX_HOSTS < CALLERS  # rows of table `workers`: one for each host, and the controller's
 DDL = SimulationConfig(workers=80, servers=20)
 """The cluster of Pan et al. §2.1: 80 workers and 20 servers at 10 Gbit/s."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from controller.tables import ROWS
+from controller.tables import CALLERS
 from experiment.config import MAX_TOP_K
 from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD
@@ -61,7 +61,7 @@ def _make_chip(description: str, callers: int, port_gbit: int) -> Device:
 
 DeviceName = Literal["ideal", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
-    "ideal": Device("a device", _FRAME_US, lanes=LANES, hot_keys=MAX_TOP_K, callers=ROWS, ports=PORTS),
+    "ideal": Device("a device", _FRAME_US, lanes=LANES, hot_keys=MAX_TOP_K, callers=CALLERS, ports=PORTS),
     "tofino": _make_chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
     "tofino2": _make_chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
 }

@@ -32,18 +32,16 @@ def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
 
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:
-    """Return a function that reads the cells of entries in each lane's register named `register`."""
+    """Return a function that reads entries' cells in the register `register` of each bank."""
 
     def read_values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
         result = np.zeros(space.size, np.uint32)
-        params_by_lane: dict[int, list[HotParam]] = {}
+        params_by_bank: dict[int, list[HotParam]] = {}
         for param in entries:
-            params_by_lane.setdefault(param.lane, []).append(param)
-        for lane, params in params_by_lane.items():
+            params_by_bank.setdefault(param.bank, []).append(param)
+        for bank, params in params_by_bank.items():
             slots = [param.slot for param in params]
-            cells = pipeline.cells.read_register(
-                f"{INGRESS}aggregate_{lane:02d}.{register}", 0, max(slots) + 1
-            )
+            cells = pipeline.cells.read_register(f"{INGRESS}bank_{bank:02d}.{register}", 0, max(slots) + 1)
             keys = np.array([param.key for param in params], np.uint64)
             result[space.positions(keys)] = np.array(cells, np.uint32)[slots]
         return result
@@ -53,7 +51,7 @@ def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotPar
 
 def _overflows(pipeline: CompiledPipeline) -> int:
     cell = LaneEvent.OVERFLOW
-    names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
+    names = [f"{INGRESS}bank_{lane:02d}.row_stats" for lane in range(LANES)]
     return sum(pipeline.cells.read_counter(name, cell, cell + 1)[0].packets for name in names)
 
 
@@ -63,6 +61,6 @@ SWITCH_STATE_OPS = SwitchStateOps(
     rows_to_load=_rows_to_load,
     count_writes=_count_writes,
     release_to_switch=_release_to_switch,
-    values=read_registers("values"),
+    values=read_registers("values_a"),
     overflows=_overflows,
 )

@@ -32,6 +32,7 @@ from simulator.drive import WorkerClock, drive, pass_time
 from simulator.ledger import SimulatedPushLedger
 from simulator.logs import BlockLog, SimulatedLogs
 from simulator.simulated_switch import SimulatedSwitch
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 RPC_S = 10e-6
@@ -219,11 +220,12 @@ def _build_arm(
     lanes = config.network.switch_lanes if arm.settings.aggregates or arm.settings.proxies else LANES
     switch = SimulatedSwitch(chosen_design, config.network.traffic_manager, lanes=lanes)
     switch.install(initial_rows(config, [arm]))
-    network = SimulatedNetwork(
-        chosen_design, arm, switch, trace.space, trace.largest_batch, config.workers,
-        config.servers, config.network, config.hosts, config.seed,
-        window=config.window, tables=table_optimisers(config, training), settings=config,
+    system = SimulatedSystem(
+        design=chosen_design, arm=arm, space=trace.space, largest_batch=trace.largest_batch,
+        workers=config.workers, servers=config.servers, network=config.network, hosts=config.hosts,
+        seed=config.seed, window=config.window, tables=table_optimisers(config, training), settings=config,
     )  # fmt: skip
+    network = SimulatedNetwork(system, switch)
     for client in network.clients:
         client.set_worker_count(config.workers)
         client.limit_lanes(lanes)

@@ -23,6 +23,7 @@ from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.ledger import SimulatedPushLedger
 from simulator.simulated_switch import SimulatedSwitch
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 BINS = 50  # of a loss curve
@@ -81,10 +82,12 @@ def make_network(
     """Make an arm's network, before time 0, with `hot_keys` in the switch."""
     switch = SimulatedSwitch(design)
     switch.install(control_of(design).rows(SwitchHosts(workers, servers), [arm], EPOCH))
-    simulated_network = SimulatedNetwork(
-        design, arm, switch, trace.space, trace.largest_batch, workers, servers, network, costs, seed,
-        tables=tables, settings=settings,
+    system = SimulatedSystem(
+        design=design, arm=arm, space=trace.space, largest_batch=trace.largest_batch, workers=workers,
+        servers=servers, network=network, hosts=costs, seed=seed, tables=tables,
+        settings=settings or RunSettings(),
     )  # fmt: skip
+    simulated_network = SimulatedNetwork(system, switch)
     if hot_keys is not None:
         simulated_network.load_hot_set(hot_keys)
     return simulated_network

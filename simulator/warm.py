@@ -7,9 +7,9 @@ import numpy as np
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
-from simulator.costs import HostCosts, Network
 from simulator.loop import resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 _BEGIN_NS, _END_NS = 1_000_000, 2_000_000  # of the operation
@@ -19,10 +19,8 @@ def warm(name: str = DEFAULT) -> None:
     """Compile for a design: some 15 s after a change of compiled code, and no time otherwise."""
     chosen_design = design(name)
     arm = chosen_design.arms[0]
-    network = SimulatedNetwork(
-        chosen_design, arm, SimulatedSwitch(chosen_design), KeySpace(1), largest_batch=1, workers=1,
-        servers=1, network=Network(), hosts=HostCosts(), seed=1,
-    )  # fmt: skip
+    system = SimulatedSystem(design=chosen_design, arm=arm, space=KeySpace(1), workers=1, servers=1)
+    network = SimulatedNetwork(system, SimulatedSwitch(chosen_design))
     wake_agent(network.pinned_ref, 0)
     run(network.pinned_ref, _BEGIN_NS)
     network.clients[0].pull(iteration=1, positions=np.zeros(1, np.int64))

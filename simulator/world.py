@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm, Design
 from foundation.logs.columns import RpcRow
-from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
-from hosts.config import RunSettings
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.udp import BURST
@@ -55,6 +53,7 @@ from simulator.state import (
     WorldHeader,
     write_world,
 )
+from simulator.system import SimulatedSystem
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
 from softswitch.queues.state import make_queues
@@ -94,27 +93,24 @@ class VirtualClient(BaseClient):
 
 
 class SimulatedNetwork:
-    def __init__(
-        self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest_batch: int,
-        workers: int, servers: int, network: Network, hosts: HostCosts, seed: int, journal_bytes: int = 0,
-        has_replay_logs: bool = False, window: int = WINDOW, tables: Sequence[TableOptimiser] = (),
-        settings: RunSettings | None = None, neighbours: Sequence[Arm] = (),
-    ) -> None:  # fmt: skip
+    def __init__(self, system: SimulatedSystem, switch: SimulatedSwitch) -> None:
+        design, arm, network, hosts = system.design, system.arm, system.network, system.hosts
+        workers, servers, space = system.workers, system.servers, system.space
         self.arm = arm
-        arms = (arm, *neighbours)
+        arms = (arm, *system.neighbours)
         self.loop_ns = 0  # elapsed real time in the compiled event loop
         agents = agents_of(design)
-        make_server = partial(agents.server, tables=tables) if tables else agents.server
         self.clients = [
             _virtual_client(agents.client)(
-                Caller(each.job, number, EPOCH), servers, space, lambda: self.now, window,
-                max_keys=largest_batch, log=_replay_log(space, largest_batch) if has_replay_logs else None,
+                Caller(each.job, number, EPOCH), servers, space, lambda: self.now, system.window,
+                max_keys=system.largest_batch,
+                log=_replay_log(space, system.largest_batch) if system.has_replay_logs else None,
             )
             for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip
         heads = _heads(design, arms, workers, servers)
         server_states = [
-            make_server(ps, servers, space, [each.job], journal_bytes)
+            agents.server(ps, servers, space, [each.job], system.journal_bytes, system.tables)
             for each in arms
             for ps in range(servers)
         ]
@@ -128,7 +124,7 @@ class SimulatedNetwork:
         # First capacity for frames and events; `make_room` doubles it if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            header=_make_header(arm, workers, servers, network, switch, self._output_buffer, seed),
+            header=_make_header(arm, workers, servers, network, switch, self._output_buffer, system.seed),
             heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, Event),
             frames=frames_for(max_frames),
             free=np.arange(max_frames)[::-1].copy(),  # frame 0 is taken first
@@ -162,10 +158,10 @@ class SimulatedNetwork:
             client.adopt(row_of(self.world.workers, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
         for server in self.servers:
-            agents.configure(server, settings or RunSettings())
+            agents.configure(server, system.settings)
         self.stores = [
             # Servers are numbered job by job.
-            agents.store(server, arms[p * len(arms) // servers].job, has_replay_logs)
+            agents.store(server, arms[p * len(arms) // servers].job, system.has_replay_logs)
             for p, server in enumerate(self.servers)
         ]
         self._connection_records: list[list[NDArray[np.void]]] = [[] for _ in self.servers]

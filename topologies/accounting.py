@@ -47,10 +47,11 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
     control = control_of(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
-        async with session.controller() as controller:
-            for arm in session.config.every_arm:
-                # Servers no longer collect gradients from the switch, or publish values in it.
-                await control.stop_exchanges(controller, arm)
+        if control.stop_exchanges is not None:
+            async with session.controller() as controller:
+                for arm in session.config.every_arm:
+                    # Servers no longer collect gradients from the switch, or publish values in it.
+                    await control.stop_exchanges(controller, arm)
         session.record.staleness = await session.staleness()
         # In lockstep designs the workers hold the model, otherwise the servers and the switch.
         model_workers = session.workers if is_lockstep else []
@@ -58,9 +59,11 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
         models = [await _read_dump(worker, "model", session) for worker in model_workers]
         dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
-            switch_values = await control.read_values(controller, session.config.every_arm, space)
+            switch_values: dict[str, dict[int, int]] = {}
+            if control.read_values is not None:
+                switch_values = await control.read_values(controller, session.config.every_arm, space)
             for done_count, arm in enumerate(session.config.every_arm, start=1):
-                if await control.is_changed(controller, arm):
+                if control.is_changed is not None and await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)
                 ledgers = [
                     ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
@@ -86,7 +89,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
                 unknown_lanes += sum(int(np.count_nonzero(each)) for each in unknown_replays)
                 lanes_at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done_count)
-            overflows = await control.overflows(controller)
+            overflows = 0 if control.overflows is None else await control.overflows(controller)
     lanes = Lanes(
         sent_lanes,
         unknown_lanes,

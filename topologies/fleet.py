@@ -17,7 +17,7 @@ from experiment.designs import initial_rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
-from foundation.designs.interface import Arm, ControllerOps
+from foundation.designs.interface import Arm
 from foundation.designs.registry import design, no_optimiser_message
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
@@ -57,8 +57,7 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
 
 async def publish(address: str, config: Config, arm: Arm) -> None:
     publish_updates = control_of(design(config.design)).publish
-    # The default publishes nothing, so it needs no connection.
-    if publish_updates is not ControllerOps._field_defaults["publish"]:
+    if publish_updates is not None:
         async with Controller(address, exclusive=True, design=config.design) as controller:
             await publish_updates(controller, arm.job)
 

@@ -67,18 +67,16 @@ class RealSession(Session):
     @asynccontextmanager
     async def active(self, arm: Arm) -> AsyncIterator[None]:
         # From `publish` to `stop_exchanges`, servers exchange values with the switch without requests.
-        if self._collects_from_switch(arm):
-            await self._command_controller(
-                lambda controller: self._controller_ops.publish(controller, arm.job)
-            )
+        publish = self._controller_ops.publish
+        if arm.settings.aggregates and publish is not None:
+            await self._command_controller(lambda controller: publish(controller, arm.job))
         yield
         await self._stop_exchanges(arm)
 
     async def _stop_exchanges(self, arm: Arm) -> None:
-        if self._collects_from_switch(arm):
-            await self._command_controller(
-                lambda controller: self._controller_ops.stop_exchanges(controller, arm)
-            )
+        stop_exchanges = self._controller_ops.stop_exchanges
+        if arm.settings.aggregates and stop_exchanges is not None:
+            await self._command_controller(lambda controller: stop_exchanges(controller, arm))
 
     async def _command_controller(self, command: Callable[[Controller], Awaitable[None]]) -> None:
         async def work() -> None:
@@ -86,13 +84,6 @@ class RealSession(Session):
                 await command(controller)
 
         await self.retry_after_deaths(work)
-
-    def _collects_from_switch(self, arm: Arm) -> bool:
-        # Designs with the default `stop_exchanges` have no exchanges to stop.
-        return (
-            arm.settings.aggregates
-            and self._controller_ops.stop_exchanges is not ControllerOps._field_defaults["stop_exchanges"]
-        )
 
     @property
     def _controller_ops(self) -> ControllerOps[Controller, TableRow]:
@@ -238,9 +229,10 @@ class RealSession(Session):
         answers = await call_all(workers, {"cmd": "flush"})
         # Servers may apply replayed updates only when all workers have replayed theirs.
         if epoch > self._settled_epoch and len(workers) == len(self.workers):
-            async with self.controller() as controller:
-                for arm in self.config.every_arm:
-                    await self._controller_ops.settle(controller, arm.job, epoch)
+            if (settle := self._controller_ops.settle) is not None:
+                async with self.controller() as controller:
+                    for arm in self.config.every_arm:
+                        await settle(controller, arm.job, epoch)
             self._settled_epoch = epoch
         return answers
 

@@ -10,19 +10,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.forest import Effect, ForestRow, axis_limit
+from analysis.forest import ForestRow, axis_limit
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
+from analysis.sentences.differences import row_reason
+from analysis.sentences.page import glossary
 from analysis.summary import Summary
-from analysis.wording import AnswerText, ReportTable, Sentence, change_with_unit, interval, pairs, texts
+from analysis.wording import AnswerText, ReportTable, Sentence, change_with_unit, interval
 from foundation.designs.arms import arms_in_order
-from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
 from foundation.text import pluralize
-
-
-def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
-    return pairs("glossary", arms)
 
 
 class ResultColumns(NamedTuple):
@@ -138,14 +135,9 @@ def _render(name: str, **context: object) -> Markup:
         "change": change_with_unit,
         "format": format,
         "interval": interval,
-        "row_reason": _row_reason,
+        "row_reason": row_reason,
     }
     return Markup(environment.get_template(name).render(context))
-
-
-def _row_reason(effect: Effect) -> str:
-    [reason] = texts("row_reason", effect)
-    return reason
 
 
 def _to_json(value: object) -> str:

@@ -16,16 +16,18 @@ from typing import TypeVar
 
 import numpy as np
 import polars as pl
+from pydantic import Field
 
-from controller.dask_cluster import cluster_at, count_threads
+from controller.dask_cluster import CountingCluster, cluster_at, count_threads
 from controller.errors import HotSetError, RuleError
-from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RunningRule, start_rule
+from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RuleName, RunningRule, start_rule
 from controller.tables import SLOTS
 from foundation.logs.counts import PART_ROWS, Counts
 from foundation.logs.parts import atomic_path, partial_path
 from foundation.logs.update_log import PARQUET_MAGIC, read_head, reading
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY
+from foundation.settings import JobId, Strict
 from foundation.text import pluralize, shortened
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,15 @@ _PARTS_PER_THREAD = 4
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
+
+
+class ChoiceSettings(Strict):
+    top_k: int = Field(ge=1)
+    """Number of keys."""
+    job: JobId | None = None
+    """Only the rows of this job."""
+    rule: RuleName = TOP_K
+    scheduler: CountingCluster = None
 
 
 def build(

@@ -39,7 +39,7 @@ def _job_rows(hosts: SwitchHosts, arms: Sequence[Arm]) -> Iterator[JobRow | Serv
 
 
 def _caller_rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> Iterator[WorkerRow]:
-    rows = count()
+    callers = count()
     for arm_index, arm in enumerate(arms):
         for worker_number in range(1, hosts.workers + 1):
             global_worker = hosts.worker(worker_number, arm_index)
@@ -48,7 +48,7 @@ def _caller_rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> Iterato
                 job=arm.job,
                 worker=worker_number,
                 epoch=epoch,
-                row=next(rows),
+                caller=next(callers),
                 mac=host.mac,
                 addr=host.address,
                 udp_port=addressing.worker_udp_port(arm.job),
@@ -61,7 +61,7 @@ def _caller_rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> Iterato
                 job=arm.job,
                 worker=PS_CALLER_BASE + server_number - 1,
                 epoch=epoch,
-                row=next(rows),
+                caller=next(callers),
                 mac=host.mac,
                 addr=host.address,
                 udp_port=PS_RPC_PORT,

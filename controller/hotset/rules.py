@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Annotated, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from controller.errors import RuleError
 from foundation.protocol.codec import Keys
@@ -33,6 +34,8 @@ WINDOW = "window"
 ATTRIBUTE = "RULE"
 """Attribute of a module that is named without one."""
 
+NAMES_OF_RULES = "an installed rule's name, module:ATTRIBUTE, or the dotted name of a module with a RULE"
+RuleName: TypeAlias = Annotated[str, Field(description=f"Rule that chooses the keys: {NAMES_OF_RULES}.")]
 MAX_ORDERED = 1 << 24
 """Maximum number of updates that `PeriodUpdates.in_order` returns where only counts are known."""
 

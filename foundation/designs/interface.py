@@ -223,7 +223,7 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     a `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
     server: Callable[..., Server_co]
     """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
-    share, all values 0; `tables`, its `TableOptimiser`s, are given only if the design `optimises`."""
+    share, all values 0; `tables` are its `TableOptimiser`s, none unless the design `optimises`."""
     store: Callable[..., Store_co]
     """(state, job, has_replay_logs): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
     core: Callable[..., Core_co]
@@ -268,49 +268,32 @@ class SwitchHosts(NamedTuple):
         return addressing.server_port(self.all_workers, number, self.workers_per_port)
 
 
-async def _report_unchanged(_controller: object, _arm: Arm) -> bool:
-    return False
-
-
-async def _return_no_values(
-    _controller: object, _arms: Sequence[Arm], _space: object
-) -> dict[str, dict[int, int]]:
-    return {}
-
-
-async def _skip_async(*_arguments: object) -> None:
-    """Do nothing, as the default of `publish`, `stop_exchanges` and `settle`."""
-
-
-async def _return_no_overflow(_controller: object) -> int:
-    return 0
-
-
 K_contra = TypeVar("K_contra", contravariant=True)  # type of the controller
 R = TypeVar("R")  # type of a row of a table
 
 
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
-    """A design's controller functions (`controller.designs`); a switch without values needs only `rows`."""
+    """A design's controller functions (`controller.designs`); an operation that a design lacks is None."""
 
     rows: Callable[[SwitchHosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
-    is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _report_unchanged
-    """(controller, arm): return whether the switch has other settings than the arm's."""
-    read_values: Callable[[K_contra, Sequence[Arm], Any], Awaitable[dict[str, dict[int, int]]]] = (
-        _return_no_values  # of `Any`, since this package cannot import `hosts`
-    )
+    is_changed: Callable[[K_contra, Arm], Awaitable[bool]] | None = None
+    """(controller, arm): return whether the switch has other settings than the arm's; None if there are no
+    settings that can change."""
+    read_values: Callable[[K_contra, Sequence[Arm], Any], Awaitable[dict[str, dict[int, int]]]] | None = None
     """(controller, arms, space): return, by arm and key, the values of all parameters that the switch holds;
-    `space` is the `hosts.keys.KeySpace` of all jobs. Runs of processes need it if the switch aggregates."""
-    overflows: Callable[[K_contra], Awaitable[int]] = _return_no_overflow
-    """(controller): return the number of additions in the switch that overflowed."""
-    publish: Callable[[K_contra, int], Awaitable[None]] = _skip_async
-    """(controller, job): make pulls return all updates acknowledged so far; most designs' pulls always do."""
-    stop_exchanges: Callable[[K_contra, Arm], Awaitable[None]] = _skip_async
-    """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently."""
-    settle: Callable[[K_contra, int, int], Awaitable[None]] = _skip_async
+    `space` is the `hosts.keys.KeySpace` of all jobs, of `Any` since this package cannot import `hosts`. Runs
+    of processes need it if the switch aggregates; None if the switch holds none."""
+    overflows: Callable[[K_contra], Awaitable[int]] | None = None
+    """(controller): return the number of additions in the switch that overflowed; None if none can."""
+    publish: Callable[[K_contra, int], Awaitable[None]] | None = None
+    """(controller, job): make pulls return all updates acknowledged so far; None if pulls always do."""
+    stop_exchanges: Callable[[K_contra, Arm], Awaitable[None]] | None = None
+    """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently;
+    None if they exchange nothing by themselves."""
+    settle: Callable[[K_contra, int, int], Awaitable[None]] | None = None
     """(controller, job, epoch): have servers apply what workers have replayed; it is called after all of them
-    have replayed to the switch whose callers have that epoch."""
+    have replayed to the switch whose callers have that epoch. None if servers apply it at once."""
 
 
 class DesignSettings(Protocol):

@@ -16,11 +16,13 @@ MAX_U32 = 2**32 - 1
 
 
 class Message(NamedTuple):
-    """One RPC datagram. `keys` and `values` have shape [count], or are None if the section is absent."""
+    """One RPC datagram. A section that is absent is None."""
 
     header: Header
     keys: Keys | None = None
+    """[count]"""
     values: Values | None = None
+    """[count · dim]: one row after the other."""
 
 
 class Caller(NamedTuple):
@@ -38,7 +40,7 @@ def parse(datagram: bytes | memoryview) -> Message:
         keys = np.frombuffer(datagram, ">u8", header.count, offset).astype(np.uint64)
         offset += header.count * KEY_BYTES
     if header.flags & VALUES:
-        values = np.frombuffer(datagram, ">u4", header.count, offset).astype(np.uint32)
+        values = np.frombuffer(datagram, ">u4", header.count * header.dim, offset).astype(np.uint32)
     return Message(header, keys, values)
 
 

@@ -1,4 +1,4 @@
-"""The hash that selects the lane and the parameter server of a key: one multiplicative hash for all hosts.
+"""The hash that selects the lane and the parameter server of a row: one multiplicative hash for all hosts.
 
 Knuth, TAOCP 3, 6.4 (Fibonacci hashing): the top bits of key * 2^64/phi are the lane, the bits 16..47 the PS.
 """

@@ -1,7 +1,7 @@
 """The RPC header, whose layout is derived from the fields of `Header`. All numbers are in network order.
 
-After the header come `count` 64-bit keys if the flag KEYS is set, then `count` 32-bit values if VALUES is. A
-lane that is not live has the key `NO_KEY` and the value 0. docs/design.md has the table.
+After the header come `count` 64-bit keys if the flag KEYS is set, then `count` rows of `dim` 32-bit values if
+VALUES is. A lane that is not live has the key `NO_KEY` and a row of zeros. docs/design.md has the table.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from foundation.errors import MalformedDatagram
 
 LANES = 32
-"""Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
+"""Maximum number of lanes of an RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
 
-VERSION = 3
-"""Version 3 adds SET, words of state and REPLAY. In version 2 lanes may have keys outside the PS's share; the
-PS refuses them. In version 1 all keys are in the PS's share."""
+VERSION = 4
+"""Version 4 adds the field `dim`, so that lanes have rows. Version 3 adds SET, words of state and REPLAY. In
+version 2 lanes may have keys outside the PS's share; the PS refuses them. In version 1 all keys are in it."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
 PS_CALLER_BASE = 0x8000
@@ -49,6 +49,22 @@ REPLAY = 0x0040
 
 KEY_BYTES = 8
 VALUE_BYTES = 4
+QUAD = 4
+"""Values that a bank of the switch holds in a slot."""
+MAX_VALUES = QUAD * LANES
+"""Maximum number of values in an RPC."""
+DIMS = (1, 4, 8, 16, 32, 64, 128)
+"""Values of a row that an RPC may carry; all rows of an RPC have the same number."""
+
+
+def lanes_of_dim(dim: int) -> int:
+    """Return the maximum number of rows in an RPC, which is the number of lanes that they are hashed to."""
+    return MAX_VALUES // max(dim, QUAD)
+
+
+def lane_bytes(flags: int, dim: int) -> int:
+    """Return the bytes of a lane in an RPC with these flags."""
+    return KEY_BYTES * ((flags & KEYS) != 0) + VALUE_BYTES * dim * ((flags & VALUES) != 0)
 
 
 class Op(IntEnum):
@@ -80,7 +96,7 @@ class Header(NamedTuple):
     epoch: U32 = 0
     ps: U16 = 0
     count: U8 = 0  # type: ignore[assignment]  # the name on the wire; also a method of tuple
-    reserved: U8 = 0
+    dim: U8 = 1
     seq: U32 = 0
     iteration: U32 = 0
     live: Bitmap = 0
@@ -123,31 +139,28 @@ _SHAPES = {
     Op.PUSH: (KEYS | VALUES, RESPONSE),
     Op.EMPTY: (0, RESPONSE),
 }
-SHAPES: dict[tuple[int, int], int] = {
-    (int(op), flags): KEY_BYTES * bool(flags & KEYS) + VALUE_BYTES * bool(flags & VALUES)
-    for op, allowed in _SHAPES.items()
-    for flags in allowed
-}
-"""Bytes of a lane by (op, flags), for all allowed combinations but CONTROL's and those of `WORD_SHAPES`."""
-WORD_SHAPES: dict[tuple[int, int], int] = {
-    **{(int(Op.PULL), KEYS | word): KEY_BYTES for word in (FIRST, SECOND)},
-    **{
-        (int(Op.PUSH), KEYS | VALUES | kind): KEY_BYTES + VALUE_BYTES
-        for kind in (SET, SET | FIRST, SET | SECOND, REPLAY)
-    },
-}
-"""Bytes of a lane of RPCs that servers with optimisers serve. Of these a switch serves only SET, and only for
-a server that publishes a value."""
+SHAPES = frozenset((int(op), flags) for op, allowed in _SHAPES.items() for flags in allowed)
+"""All allowed combinations of (op, flags) but CONTROL's and those of `WORD_SHAPES`."""
+WORD_SHAPES = frozenset(
+    {
+        *((int(Op.PULL), KEYS | word) for word in (FIRST, SECOND)),
+        *((int(Op.PUSH), KEYS | VALUES | kind) for kind in (SET, SET | FIRST, SET | SECOND, REPLAY)),
+    }
+)
+"""(op, flags) of RPCs that servers with optimisers serve. Of these a switch serves only SET, and only for a
+server that publishes a value."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
-_NO_SHAPE, _CONTROL_SHAPE = -1, -2  # instead of a number of bytes
+_NO_SHAPE, _RPC_SHAPE, _CONTROL_SHAPE = 0, 1, 2
 # By op and flags, of which REPLAY is the highest.
-_LANE_BYTES = np.full((max(Op) + 1, 2 * REPLAY), _NO_SHAPE, np.int64)
-for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _CONTROL_SHAPE)).items():
-    _LANE_BYTES[_shape] = _bytes
+_SHAPE_OF = np.full((max(Op) + 1, 2 * REPLAY), _NO_SHAPE, np.int64)
+for _shape in SHAPES | WORD_SHAPES:
+    _SHAPE_OF[_shape] = _RPC_SHAPE
+for _shape in CONTROL_SHAPES:
+    _SHAPE_OF[_shape] = _CONTROL_SHAPE
 _EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
 _VERSION_FAULT, _OP_FAULT, _CONTROL_FAULT, _COUNT_FAULT = 1, 2, 3, 4
-_LENGTH_FAULT, _BITMAP_FAULT, _EMPTY_FAULT = 5, 6, 7
+_LENGTH_FAULT, _BITMAP_FAULT, _EMPTY_FAULT, _DIM_FAULT = 5, 6, 7, 8
 
 
 def first_fault(h: Header, length: int) -> int:
@@ -158,15 +171,21 @@ def first_fault(h: Header, length: int) -> int:
     """
     if h.version != VERSION:
         return _VERSION_FAULT
-    is_known = h.op < _LANE_BYTES.shape[0] and h.flags < _LANE_BYTES.shape[1]
-    lane_bytes = int(_LANE_BYTES[h.op, h.flags]) if is_known else _NO_SHAPE
-    if lane_bytes == _NO_SHAPE:
+    is_known = h.op < _SHAPE_OF.shape[0] and h.flags < _SHAPE_OF.shape[1]
+    shape = int(_SHAPE_OF[h.op, h.flags]) if is_known else _NO_SHAPE
+    if shape == _NO_SHAPE:
         return _OP_FAULT
-    if lane_bytes == _CONTROL_SHAPE:
+    if shape == _CONTROL_SHAPE:
         return _CONTROL_FAULT if h.count or h.live else 0
-    if h.count > LANES or h.reserved:
+    if (h.dim != 1 and h.dim < QUAD) or h.dim & (h.dim - 1):
+        return _DIM_FAULT
+    if h.count > LANES or h.count * h.dim > MAX_VALUES:
         return _COUNT_FAULT
-    if length != HEADER_BYTES + h.count * lane_bytes:
+    key_bytes, row_bytes = (
+        KEY_BYTES * ((h.flags & KEYS) != 0),
+        VALUE_BYTES * h.dim * ((h.flags & VALUES) != 0),
+    )
+    if length != HEADER_BYTES + h.count * (key_bytes + row_bytes):
         return _LENGTH_FAULT
     refusable = h.live & ~h.served if h.flags & RESPONSE else 0
     if h.op == _EMPTY and h.flags & RESPONSE:  # `refused` is about the lanes of an earlier push
@@ -183,7 +202,8 @@ _FAULT_MESSAGES = {
     _VERSION_FAULT: "version is {h.version}, not {VERSION}",
     _OP_FAULT: "op {h.op} with flags {h.flags:#06x} is no RPC",
     _CONTROL_FAULT: "expected a CONTROL without lanes, got count {h.count} and live {h.live:#x}",
-    _COUNT_FAULT: "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
+    _DIM_FAULT: "dim is {h.dim}, not {dims}",
+    _COUNT_FAULT: "count is {h.count} at dim {h.dim}, not 0..{most}",
     _LENGTH_FAULT: "{length} bytes, not {expected_length} for {h.count} lanes",
     _BITMAP_FAULT: "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, "
     "refused {h.refused:#x}",
@@ -193,11 +213,13 @@ _FAULT_MESSAGES = {
 
 def check(header: Header, length: int) -> None:
     if fault := first_fault(header, length):
-        expected_length = HEADER_BYTES + header.count * (SHAPES | WORD_SHAPES).get(
-            (header.op, header.flags), 0
-        )
         message = _FAULT_MESSAGES[fault].format(
-            h=header, length=length, expected_length=expected_length, VERSION=VERSION, LANES=LANES
+            h=header,
+            length=length,
+            expected_length=HEADER_BYTES + header.count * lane_bytes(header.flags, header.dim),
+            VERSION=VERSION,
+            dims=", ".join(map(str, DIMS)),
+            most=lanes_of_dim(header.dim) if header.dim in DIMS else 0,
         )
         raise MalformedDatagram(message)
 

@@ -79,7 +79,7 @@ class Rpc:
     epoch: int
     ps: int
     count: int
-    reserved: int
+    dim: int
     seq: int
     iteration: int
     live: int

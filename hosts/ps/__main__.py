@@ -52,7 +52,7 @@ class PsProcess:
             time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES if config.durable else 0,
             has_replay_logs=config.recovery.replay_log,
-            **({"tables": config.tables} if config.tables else {}),
+            tables=config.tables,
         )
         agents_of(design(config.design)).configure(self.core.server.state, config)
         self._durable_file = self._open_durable_file(config.durable) if config.durable else None

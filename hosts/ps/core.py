@@ -96,9 +96,7 @@ def make_agents(
         as_plain: bool = False, *, journal_bytes: int = 0, has_replay_logs: bool = False,
         state: SharedState | None = None, tables: Sequence[TableOptimiser] = (),
     ) -> ServerCore[tuple[str, int]]:  # fmt: skip
-        # Servers of designs that do not optimise take no tables.
-        table_arguments = {"tables": tables} if tables else {}
-        server_state = state or make_state(ps, n_ps, space, list(epochs), **table_arguments)
+        server_state = state or make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
         return ServerCore(server_state, {job: Store(server_state, job) for job in epochs}, clock, as_plain)
 
     return Agents(client, make_state, Store, make_core)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
+from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import (
@@ -36,8 +37,9 @@ class IdleServer(NamedTuple):
 
 
 def make_idle_server(
-    ps: int, n_ps: int, _space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
-) -> IdleServer:
+    ps: int, n_ps: int, _space: KeySpace, jobs: Sequence[int], _journal_bytes: int = 0,
+    _tables: Sequence[TableOptimiser] = (),
+) -> IdleServer:  # fmt: skip
     share = make_share(KeySpace(1), ps, n_ps)
     header = one_record(PsHeader)
     header.ps, header.due = ps, NEVER

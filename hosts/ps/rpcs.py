@@ -129,7 +129,8 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     Datagrams that are no request to this server are STALE, too.
     """
     header = server.header
-    if length < HEADER_BYTES or not is_well_formed(h, length):
+    # A server has rows of one value.
+    if length < HEADER_BYTES or not is_well_formed(h, length) or h.dim != 1:
         header.malformed += 1
         return -1, -1, STALE
     j = find_job(server, h.job)

@@ -28,6 +28,7 @@ from scapy.packet import NoPayload, Packet, Raw, bind_layers
 from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Status
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
+    DIMS,
     FIRST,
     HOTLINE_PORT,
     KEYS,
@@ -44,6 +45,7 @@ from foundation.protocol.header import (
     VERSION,
     WINDOW,
     Op,
+    lanes_of_dim,
 )
 
 __all__ = [
@@ -93,7 +95,8 @@ class Hotline(Packet):
         ShortField("ps", 0),
         # Number of lanes.
         ByteField("count", 0),
-        ByteField("reserved", 0),
+        # Values of the row in each lane.
+        ByteField("dim", 1),
         # Slot + 64 * turn. A caller uses a slot again, in the next turn, after its RPC is answered.
         IntField("seq", 0),
         # Training step. In a caller's question about a lost push: the `seq` of that push.
@@ -118,10 +121,12 @@ class Hotline(Packet):
             FieldListField("keys", [], LongField("key", NO_KEY), count_from=lambda packet: packet.count),
             lambda packet: bool(packet.flags & KEYS),
         ),
-        # What a push adds to each parameter, or the parameter's value in the answer to a pull: 32-bit fixed
+        # What a push adds to each row, or the rows in the answer to a pull, one after the other: 32-bit fixed
         # point that wraps. A pull that the switch has served in part goes on to the PS with its values.
         ConditionalField(
-            FieldListField("values", [], IntField("value", 0), count_from=lambda packet: packet.count),
+            FieldListField(
+                "values", [], IntField("value", 0), count_from=lambda packet: packet.count * packet.dim
+            ),
             lambda packet: bool(packet.flags & VALUES),
         ),
     ]
@@ -261,10 +266,14 @@ def fault_of(packet: Packet) -> str | None:
         return _fault_of_control(rpc)
     if (op, flags) not in _SHAPES | _OPTIMISER_SHAPES:
         return f"op {op} with flags {rpc.flags} is no RPC"
-    if count > LANES or rpc.reserved:
-        return f"count is {count} and reserved {rpc.reserved}, not 0..{LANES} and 0"
-    lengths = [len(list_) for list_ in (rpc.keys, rpc.values) if list_ is not None]
-    if any(length != count for length in lengths) or not isinstance(rpc.payload, NoPayload):
+    if rpc.dim not in DIMS:
+        return f"dim is {rpc.dim}, not {', '.join(map(str, DIMS))}"
+    if count > lanes_of_dim(rpc.dim):
+        return f"count is {count} at dim {rpc.dim}, not 0..{lanes_of_dim(rpc.dim)}"
+    lists = [(rpc.keys, count), (rpc.values, count * rpc.dim)]
+    if any(list_ is not None and len(list_) != length for list_, length in lists) or not isinstance(
+        rpc.payload, NoPayload
+    ):
         return f"its length does not fit {count} lanes"
     refusable = live & ~rpc.served if flags & RESPONSE else 0
     if op == Op.EMPTY and flags & RESPONSE:  # `refused` is about the lanes of an earlier push

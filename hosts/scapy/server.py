@@ -179,6 +179,10 @@ class ScapyServer:
             self.malformed += 1
             self._report(f"a {Op(rpc.op).name} with flags {rpc.flags} is not answered: this PS only adds")
             return []
+        if rpc.dim != 1:
+            self.malformed += 1
+            self._report(f"rows of {rpc.dim} values are not answered: this PS has rows of 1 value")
+            return []
         return self._serve(packet)
 
     def deadline(self) -> int | None:

@@ -23,7 +23,7 @@ MIN_TIMEOUT_NS, MAX_TIMEOUT_NS, FIRST_TIMEOUT_NS = 20 * MS, 1_000 * MS, 100 * MS
 MAX_SEQ = 2**32 - 1
 RESERVED_NUMBERS = 1 << 22
 """Sequence numbers that are left for an operation that has begun: more than any operation takes."""
-_ECHOED = ("op", "job", "worker", "epoch", "ps", "count", "seq", "live", "iteration", "t0")
+_ECHOED = ("op", "job", "worker", "epoch", "ps", "count", "dim", "seq", "live", "iteration", "t0")
 """Fields that an answer repeats."""
 C = TypeVar("C")  # what the caller wants to know again when the answer comes
 

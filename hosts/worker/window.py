@@ -226,7 +226,7 @@ def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
         slot.busy and slot.seq == h.seq and h.flags & RESPONSE
         and rpc.op == sent.op and rpc.job == sent.job and rpc.worker == sent.worker
         and rpc.epoch == sent.epoch and rpc.ps == sent.ps and rpc.count == sent.count
-        and rpc.seq == sent.seq and rpc.live == sent.live
+        and rpc.dim == sent.dim and rpc.seq == sent.seq and rpc.live == sent.live
         and rpc.iteration == sent.iteration and rpc.t0 == sent.t0
     )  # fmt: skip
 

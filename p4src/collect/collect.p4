@@ -1,5 +1,5 @@
 // Hot parameters whose optimiser is at the servers. The switch publishes copies of the values, and adds up gradients
-// until a server collects them. All code but that of the lanes is shared with design hotset.
+// until a server collects them. All code but that of the banks is shared with design hotset.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -8,6 +8,7 @@
 #include "common/headers.p4"
 #include "hotset/constants.p4"
 #include "common/repeat.p4"
+#include "hotset/banks_of_rows.p4"
 #include "hotset/rpc.p4"
 #include "hotset/headers.p4"
 #include "common/udp_parser.p4"
@@ -18,7 +19,7 @@
 #include "hotset/identify.p4"
 #include "hotset/lane_lookup.p4"
 #include "hotset/exactly_once.p4"
-#include "lane_aggregate.p4"
+#include "bank.p4"
 #include "hotset/readdress.p4"
 #include "common/forward.p4"
 #include "hotset/ingress.p4"

@@ -3,8 +3,8 @@
 #define COMMON_CONSTANTS_P4
 
 // The version of the RPCs between agents, as a field and in @pkginfo.
-const bit<8> WIRE_VERSION = 3;
-#define WIRE_VERSION_TEXT "3"
+const bit<8> WIRE_VERSION = 4;
+#define WIRE_VERSION_TEXT "4"
 
 const bit<9> CPU_PORT = 255;
 

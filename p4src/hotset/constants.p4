@@ -10,8 +10,8 @@
 #ifndef SLOTS
 #define SLOTS 4096      // cells of one lane's register, and entries of its table
 #endif
-#ifndef ROWS
-#define ROWS 8192       // callers that the switch can tell apart at a time
+#ifndef CALLERS
+#define CALLERS 8192    // callers that the switch can tell apart at a time
 #endif
 // Each caller has 2^WINDOW_BITS sequence-number slots.
 const bit<8> WINDOW_BITS = 6;
@@ -50,7 +50,7 @@ enum bit<32> RpcOutcome {
 }
 const bit<32> RPC_OUTCOMES = 4;
 
-// Indices of each lane's counter `lane_stats`.
+// Indices of each bank's counter `row_stats`.
 enum bit<32> LaneEvent {
     HIT      = 0,
     MISS     = 1,

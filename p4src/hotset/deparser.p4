@@ -6,6 +6,7 @@ control HotlineDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.udp);
         packet.emit(hdr.rpc);
         packet.emit(hdr.keys);
-        packet.emit(hdr.values);
+        packet.emit(hdr.words);
+        packet.emit(hdr.quads);
     }
 }

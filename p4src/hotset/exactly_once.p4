@@ -1,6 +1,6 @@
 // Tells new RPCs from duplicates. A push is not idempotent, and UDP loses, duplicates and reorders. A caller reuses a
 // slot of its window only after the slot's RPC was answered, so one cell for each slot is enough.
-const bit<32> CELLS = ROWS << WINDOW_BITS;
+const bit<32> CELLS = CALLERS << WINDOW_BITS;
 
 struct last_rpc_t {
     bit<32>  epoch;
@@ -13,7 +13,7 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
     register<bit<(64 + LANES)>>(CELLS) cells;
 
     apply {
-        bit<32> index = ((bit<32>)meta.row << WINDOW_BITS) | (bit<32>)hdr.rpc.seq[WINDOW_BITS - 1:0];
+        bit<32> index = ((bit<32>)meta.caller << WINDOW_BITS) | (bit<32>)hdr.rpc.seq[WINDOW_BITS - 1:0];
         bit<32> turn = hdr.rpc.seq >> WINDOW_BITS;
         bit<(64 + LANES)> cell;
         cells.read(cell, index);

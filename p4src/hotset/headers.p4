@@ -5,11 +5,12 @@
 #include "rpc.p4"
 
 struct metadata_t {
-    bit<8>     remaining;       // lanes that are not parsed yet
+    bit<8>     remaining;       // keys, words or quads that are not parsed yet
     bit<16>    prefix_bytes;    // of the packet-out header
     PacketKind kind;
     DropReason drop_reason;     // of a packet of kind DROPPED
     bool       has_route;
+    bool       is_scalar;       // rows of one value
     bool       is_privileged;
     bool       is_duplicate;
 #ifdef PUBLISHES
@@ -17,13 +18,15 @@ struct metadata_t {
 #endif
     bit<1>     offload;
     bit<1>     proxy;
-    bit<16>    row;             // of the caller, in the exactly-once cells
+    bit<16>    caller;          // number in the exactly-once cells
     endpoint_t worker;
     endpoint_t server;
     endpoint_t service;
     bitmap_t   hits;            // lanes whose key is in the switch, for this caller
     bitmap_t   served;          // lanes that the answer marks as served
-    bitmap_t   counted;         // lanes that `lane_stats` counts: those of a worker's fresh RPC
+    bool       is_counted;      // `row_stats` counts the lanes: those of a worker's fresh RPC
+    bit<8>     bank_in_row;     // mask of the bits of a bank's number that tell the banks of a row apart
+    bit<16>    no_privilege;    // 0 if the caller reaches entries that are moving, else MISS
 }
 
 #endif

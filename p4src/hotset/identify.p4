@@ -35,9 +35,9 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     // An agent that restarts comes back with a new epoch. For an answer this table is the proxy's demultiplexer.
-    action set_worker(bit<16> row, mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
+    action set_worker(bit<16> caller, mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
                       CallerKind kind) {
-        meta.row = row;
+        meta.caller = caller;
         meta.worker.mac = mac;
         meta.worker.addr = addr;
         meta.worker.udp_port = udp_port;
@@ -53,7 +53,7 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         }
         actions = { set_worker; @defaultonly drop(meta); }
         const default_action = drop(meta, DropReason.UNKNOWN_WORKER);
-        size = ROWS;
+        size = CALLERS;
     }
 
     apply {

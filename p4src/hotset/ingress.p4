@@ -7,12 +7,18 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
-#define DECLARE_LOOKUP(nn, i) LaneLookup(1 << (i)) lookup_##nn;
-    REPEAT(DECLARE_LOOKUP)
-#undef DECLARE_LOOKUP
-#define DECLARE_AGGREGATE(nn, i) LaneAggregate(1 << (i)) aggregate_##nn;
-    REPEAT(DECLARE_AGGREGATE)
-#undef DECLARE_AGGREGATE
+#define DECLARE_LANE(nn, i) LaneLookup(1 << (i)) lookup_##nn; Bank(i) bank_##nn; \
+    bit<16> slot_##nn = ABSENT;
+    REPEAT(DECLARE_LANE)
+#undef DECLARE_LANE
+
+    // The slot of each lane is also that of the bank of the same number. Rows that are twice as long need the banks of
+    // two lanes.
+    action use_twice_the_banks() {
+#define COPY_SLOT(bank, lane) slot_##bank = slot_##lane;
+        EACH_BANK_AND_HALF(COPY_SLOT)
+#undef COPY_SLOT
+    }
 
     apply {
         validate.apply(hdr, meta, std);
@@ -33,30 +39,39 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #else
             bool uses_lanes = meta.is_privileged || meta.offload == 1;
 #endif
-#define DECLARE_SLOT(nn, i) bit<16> slot_##nn = 0;
-            REPEAT(DECLARE_SLOT)
-#undef DECLARE_SLOT
             if (uses_lanes) {
-                bitmap_t privileged_lanes = 0;      // all lanes if the caller reaches entries that are moving
-                if (meta.is_privileged) {
-                    privileged_lanes = ~privileged_lanes;
+                if (!meta.is_privileged) {
+                    meta.no_privilege = MISS;
                 }
 #define APPLY_LOOKUP(nn, i) if (hdr.keys[i].isValid()) { \
-    lookup_##nn.apply(meta.hits, slot_##nn, privileged_lanes, hdr.rpc.job, hdr.keys[i].key); }
+    lookup_##nn.apply(meta, slot_##nn, hdr.rpc, hdr.keys[i].key); }
                 REPEAT(APPLY_LOOKUP)
 #undef APPLY_LOOKUP
-                meta.hits = meta.hits & hdr.rpc.live;
             }
             exactly_once.apply(hdr, meta);
-            if (!meta.is_duplicate && !meta.is_privileged) {
-                meta.counted = hdr.rpc.live;
-            }
+            meta.is_counted = !meta.is_duplicate && !meta.is_privileged;
             // A duplicate push adds nothing.
             if (meta.kind == PacketKind.REQUEST && uses_lanes && !(hdr.rpc.op == Op.PUSH && meta.is_duplicate)) {
-#define APPLY_AGGREGATE(nn, i) if (hdr.keys[i].isValid()) { \
-    aggregate_##nn.apply(meta, hdr.values[i], slot_##nn, hdr.rpc.op); }
-                REPEAT(APPLY_AGGREGATE)
-#undef APPLY_AGGREGATE
+                if (hdr.rpc.dim >= 2 * QUAD) {
+                    meta.bank_in_row = (hdr.rpc.dim >> 2) - 1;
+                    use_twice_the_banks();
+                    if (hdr.rpc.dim >= 4 * QUAD) {
+                        use_twice_the_banks();
+                        if (hdr.rpc.dim >= 8 * QUAD) {
+                            use_twice_the_banks();
+                            if (hdr.rpc.dim >= 16 * QUAD) {
+                                use_twice_the_banks();
+                                if (hdr.rpc.dim >= 32 * QUAD) {
+                                    use_twice_the_banks();
+                                }
+                            }
+                        }
+                    }
+                }
+#define APPLY_BANK(nn, i) if (slot_##nn != ABSENT) { \
+    bank_##nn.apply(meta, hdr.words[i], hdr.quads[i], slot_##nn, hdr.rpc.op); }
+                REPEAT(APPLY_BANK)
+#undef APPLY_BANK
             }
         }
 

@@ -1,34 +1,36 @@
-// Looks up the key of one lane. The lane of a key is a hash of the key (foundation/protocol/hashing.py).
+// Looks up the row of one lane. The lane of a row is a hash of its key over the lanes that RPCs of its dim have
+// (foundation/protocol/hashing.py).
 //
 // `hot`       hits for every caller
-// `reserved`  arriving: the parameter server is about to move the value here. Hits for privileged callers only.
-// `draining`  leaving: the parameter server is about to take the value back. Hits for privileged callers only.
+// `reserved`  arriving: the parameter server is about to move the values here. Hits for privileged callers only.
+// `draining`  leaving: the parameter server is about to take the values back. Hits for privileged callers only.
 // `parked`    offload is off for the job: the entry only keeps the slot, and misses.
-control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bitmap_t privileged_lanes, in bit<16> job,
-                   in bit<64> parameter)
+const bit<16> MISS   = 0xffff;      // the slot of a lane whose row is not in the switch, for this caller
+const bit<16> UNUSED = 0xfffe;      // the slot of a lane that is not live
+const bit<16> ABSENT = 0xfffd;      // the slot of a lane that the packet does not have
+
+control LaneLookup(inout metadata_t meta, inout bit<16> lane_slot, in rpc_t rpc, in bit<64> parameter)
                   (bitmap_t lane) {
     action hot(bit<16> slot) {
         lane_slot = slot;
-        hits = hits | lane;
     }
 
     action reserved(bit<16> slot) {
-        lane_slot = slot;
-        hits = hits | (lane & privileged_lanes);
+        lane_slot = slot | meta.no_privilege;
     }
 
     action draining(bit<16> slot) {
-        lane_slot = slot;
-        hits = hits | (lane & privileged_lanes);
+        lane_slot = slot | meta.no_privilege;
     }
 
     action parked(bit<16> slot) {
-        lane_slot = slot;
+        lane_slot = slot | MISS;
     }
 
     table hot_params {
         key = {
-            job: exact @name("job");
+            rpc.job: exact @name("job");
+            rpc.dim: exact @name("dim");
             parameter: exact @name("key");
         }
         actions = { hot; reserved; draining; parked; @defaultonly NoAction; }
@@ -37,6 +39,12 @@ control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bitmap_t pri
     }
 
     apply {
+        lane_slot = MISS;
         hot_params.apply();
+        if (rpc.live & lane == 0) {
+            lane_slot = UNUSED;
+        } else if (lane_slot != MISS) {
+            meta.hits = meta.hits | lane;
+        }
     }
 }

@@ -36,8 +36,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         transition select(hdr.rpc.flags, hdr.rpc.count) {
             (_, 0): accept;
             (FLAG_KEYS &&& FLAG_KEYS, _): parse_keys;
-            (FLAG_VALUES &&& FLAG_VALUES, _): parse_values;
-            default: accept;
+            default: accept;                        // the values of an answer pass as they came
         }
     }
 
@@ -52,18 +51,38 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
     state after_keys {
         meta.remaining = hdr.rpc.count;
-        transition select(hdr.rpc.flags) {
-            FLAG_VALUES &&& FLAG_VALUES: parse_values;
+        transition select(hdr.rpc.flags, hdr.rpc.dim) {
+            (FLAG_VALUES &&& FLAG_VALUES, 1): parse_words;
+            (FLAG_VALUES &&& FLAG_VALUES, _): before_quads;
             default: accept;
         }
     }
 
-    state parse_values {
-        packet.extract(hdr.values.next);
+    state parse_words {
+        packet.extract(hdr.words.next);
         meta.remaining = meta.remaining - 1;
         transition select(meta.remaining) {
             0: accept;
-            default: parse_values;
+            default: parse_words;
+        }
+    }
+
+    // Without a quad, the dim is too small, and `validate` drops the packet.
+    state before_quads {
+        bit<16> values = (bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim;
+        meta.remaining = values[9:2];
+        transition select(meta.remaining) {
+            0: accept;
+            default: parse_quads;
+        }
+    }
+
+    state parse_quads {
+        packet.extract(hdr.quads.next);
+        meta.remaining = meta.remaining - 1;
+        transition select(meta.remaining) {
+            0: accept;
+            default: parse_quads;
         }
     }
 }

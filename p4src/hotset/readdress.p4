@@ -33,27 +33,27 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action answer_pull() {
         hdr.rpc.flags = FLAG_RESPONSE | FLAG_VALUES;
         hdr.keys.pop_front(LANES);
-        set_lane_bytes((bit<16>)hdr.rpc.count * VALUE_BYTES);
+        set_lane_bytes((bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim * VALUE_BYTES);
         to_worker();
+    }
+
+    action remove_values() {
+        hdr.words.pop_front(LANES);
+        hdr.quads.pop_front(LANES);
     }
 
     action answer_push() {
         hdr.rpc.flags = FLAG_RESPONSE;
         hdr.keys.pop_front(LANES);
-        hdr.values.pop_front(LANES);
+        remove_values();
         set_lane_bytes(0);
         to_worker();
-    }
-
-    // A pull that missed in every lane is forwarded as it came.
-    action remove_values() {
-        hdr.values.pop_front(LANES);
     }
 
     // A pull that was served in part carries the values of the served lanes past the parameter server.
     action keep_values() {
         hdr.rpc.flags = FLAG_KEYS | FLAG_VALUES;
-        set_lane_bytes((bit<16>)hdr.rpc.count * (KEY_BYTES + VALUE_BYTES));
+        set_lane_bytes((bit<16>)hdr.rpc.count * (KEY_BYTES + (bit<16>)hdr.rpc.dim * VALUE_BYTES));
     }
 
     apply {
@@ -78,7 +78,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
                 rpcs.count(RpcOutcome.FORWARDED);
                 if (hdr.rpc.op == Op.PULL) {
                     if (meta.served == 0) {
-                        remove_values();
+                        remove_values();        // forwarded as it came
                     } else {
                         keep_values();
                     }

@@ -18,6 +18,7 @@ typedef bit<BITMAP_BITS> bitmap_t;  // a bit for each lane
 const bit<16> RPC_BYTES        = 44 + 3 * (BITMAP_BITS / 8);     // 44: the fields that are no bitmaps
 const bit<16> KEY_BYTES        = 8;
 const bit<16> VALUE_BYTES      = 4;
+#define QUAD 4                      // values of a bank's slot, so a packet has up to QUAD * LANES values
 
 header rpc_t {
     bit<8>   version;
@@ -28,7 +29,7 @@ header rpc_t {
     bit<32>  epoch;
     bit<16>  ps;
     bit<8>   count;         // lanes in this packet
-    bit<8>   reserved;
+    bit<8>   dim;           // values of a lane's row: 1, 4, 8, 16, 32, 64 or 128
     bit<32>  seq;
     bit<32>  iteration;
     bitmap_t live;          // lanes in use
@@ -44,8 +45,17 @@ header key_t {
     bit<64> key;
 }
 
-header value_t {
+// The value of a row of one value.
+header word_t {
     bit<32> value;
+}
+
+// Four values of a longer row.
+header quad_t {
+    bit<32> a;
+    bit<32> b;
+    bit<32> c;
+    bit<32> d;
 }
 
 struct headers_t {
@@ -56,7 +66,8 @@ struct headers_t {
     udp_t          udp;
     rpc_t          rpc;
     key_t[LANES]   keys;
-    value_t[LANES] values;
+    word_t[LANES]  words;       // the values of rows of dim 1
+    quad_t[LANES]  quads;       // the values of longer rows
 }
 
 enum bit<8> PacketKind {

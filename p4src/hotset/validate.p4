@@ -3,21 +3,22 @@
 control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     bit<16> lane_bytes = 0;     // of all lanes together
 
-    action request(bit<16> bytes_per_lane) {
+    // A lane has a key and the bytes of one value as often as the row has values, or has none.
+    action request(bit<16> key_bytes, bit<16> value_bytes) {
         meta.kind = PacketKind.REQUEST;
-        lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
+        lane_bytes = (bit<16>)hdr.rpc.count * (key_bytes + (bit<16>)hdr.rpc.dim * value_bytes);
     }
 
 #ifdef PUBLISHES
-    action request_of_words(bit<16> bytes_per_lane) {
-        request(bytes_per_lane);
+    action request_of_words(bit<16> key_bytes, bit<16> value_bytes) {
+        request(key_bytes, value_bytes);
         meta.is_of_words = true;
     }
 #endif
 
-    action answer(bit<16> bytes_per_lane) {
+    action answer(bit<16> value_bytes) {
         meta.kind = PacketKind.ANSWER;
-        lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
+        lane_bytes = (bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim * value_bytes;
     }
 
     // The body of a CONTROL answer is between the parameter server and the controller, and has any length.
@@ -41,16 +42,16 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         const default_action = drop(meta, DropReason.BAD_SHAPE);
         const entries = {
             // From callers. Only the switch marks lanes as served, on the way to the parameter server.
-            (Op.PULL, FLAG_KEYS): request(KEY_BYTES);
-            (Op.PUSH, FLAG_KEYS | FLAG_VALUES): request(KEY_BYTES + VALUE_BYTES);
-            (Op.EMPTY, 0): request(0);
+            (Op.PULL, FLAG_KEYS): request(KEY_BYTES, 0);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES): request(KEY_BYTES, VALUE_BYTES);
+            (Op.EMPTY, 0): request(0, 0);
 #ifdef PUBLISHES
-            (Op.PULL, FLAG_KEYS | FLAG_FIRST): request_of_words(KEY_BYTES);
-            (Op.PULL, FLAG_KEYS | FLAG_SECOND): request_of_words(KEY_BYTES);
-            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET): request_of_words(KEY_BYTES + VALUE_BYTES);
-            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET | FLAG_FIRST): request_of_words(KEY_BYTES + VALUE_BYTES);
-            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET | FLAG_SECOND): request_of_words(KEY_BYTES + VALUE_BYTES);
-            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_REPLAY): request_of_words(KEY_BYTES + VALUE_BYTES);
+            (Op.PULL, FLAG_KEYS | FLAG_FIRST): request_of_words(KEY_BYTES, 0);
+            (Op.PULL, FLAG_KEYS | FLAG_SECOND): request_of_words(KEY_BYTES, 0);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET): request_of_words(KEY_BYTES, VALUE_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET | FLAG_FIRST): request_of_words(KEY_BYTES, VALUE_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_SET | FLAG_SECOND): request_of_words(KEY_BYTES, VALUE_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES | FLAG_REPLAY): request_of_words(KEY_BYTES, VALUE_BYTES);
 #endif
             // From parameter servers. The answer of a pull has values, that of a push has none.
             (Op.PULL, FLAG_RESPONSE | FLAG_VALUES): answer(VALUE_BYTES);
@@ -80,10 +81,14 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         } else if (hdr.rpc.version != WIRE_VERSION) {
             drop(meta, DropReason.WRONG_VERSION);
         } else if (shapes.apply().hit) {
-            if (hdr.rpc.reserved != 0 || hdr.rpc.count > LANES || hdr.rpc.live >> hdr.rpc.count != 0
+            meta.is_scalar = hdr.rpc.dim == 1;
+            bool has_dim = meta.is_scalar || hdr.rpc.dim >= QUAD && hdr.rpc.dim & (hdr.rpc.dim - 1) == 0;
+            bool has_lanes = hdr.rpc.op != Op.EMPTY && hdr.rpc.op != Op.CONTROL;
+            if (hdr.rpc.count > LANES || hdr.rpc.live >> hdr.rpc.count != 0
+                || hdr.rpc.op != Op.CONTROL && !has_dim || (bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim > QUAD * LANES
                 || (meta.kind == PacketKind.REQUEST && (hdr.rpc.served | hdr.rpc.refused) != 0)
                 || (hdr.rpc.op == Op.EMPTY && hdr.rpc.count != 0)
-                || (hdr.rpc.op != Op.EMPTY && hdr.rpc.op != Op.CONTROL && hdr.rpc.live == 0)) {
+                || (has_lanes && hdr.rpc.live == 0)) {
                 drop(meta, DropReason.BAD_SHAPE);
             } else if (hdr.udp.length < UDP_BYTES + RPC_BYTES
                        || hdr.udp.length != UDP_BYTES + RPC_BYTES + lane_bytes

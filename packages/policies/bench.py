@@ -12,8 +12,8 @@ from hotline_policies.generated import LogSpec, write_parts
 from hotline_policies.log import PolicyLog, prepare
 from hotline_policies.policy import PolicySpec
 from hotline_policies.replay import replay
-from hotline_policies.results import StudySettings
 from hotline_policies.rules import POLICIES
+from hotline_policies.settings import StudySettings
 from switch_bench.processes import pinned
 from switch_bench.results import Result
 from switch_bench.scale import Scale

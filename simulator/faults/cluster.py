@@ -16,7 +16,6 @@ from controller.tables import TableRow, WorkerRow
 from experiment.config import EPOCH
 from experiment.faults import WORKER_KILLED
 from experiment.liveness import Liveness
-from foundation.designs.interface import ControllerOps
 from foundation.protocol.header import PS_CALLER_BASE
 from hosts.worker.replay import renew
 from simulator.faults.operations import REPLAYING
@@ -110,8 +109,7 @@ class SimulatedCluster:
             renewal = partial(self._renew, w, self.incarnations[w], epoch, self.restarts)
             self._player.call_later(self._player.random.randrange(_MAX_RENEWAL_NS), renewal)
         settle = control_of(self._testbed.design).settle
-        # Designs with the default have nothing to settle.
-        if settle is not ControllerOps._field_defaults["settle"] and self._settled_restarts < self.restarts:
+        if settle is not None and self._settled_restarts < self.restarts:
             switch_number = self._settled_restarts = self.restarts
 
             def begin_settling() -> None:

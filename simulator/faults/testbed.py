@@ -20,7 +20,7 @@ from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready
-from simulator.costs import HostCosts, Network, set_frame_faults
+from simulator.costs import HostCosts, set_frame_faults
 from simulator.faults.operations import KEYS, REPLAYING, abandon_operation, make_operations, run_operations
 from simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from simulator.faults.servers import RestartableServer, ServerHost
@@ -32,6 +32,7 @@ from simulator.snapshot import WorldSnapshot
 from simulator.state import AT_SWITCH, FRAME, World, entry_point
 from simulator.switch import pass_once
 from simulator.switch_state import Entry
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork, row_of
 
 _COSTS = HostCosts(
@@ -73,10 +74,11 @@ class SimulatedTestbed:
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
         self.design = design(arm.design)
         self.switch = RestartableSwitch(arm.design, compiled)
-        self.network = SimulatedNetwork(
-            self.design, arm, self.switch, self.space, largest_batch=KEYS, workers=WORKERS, servers=SERVERS,
-            network=Network(), hosts=_COSTS, seed=1, journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
+        system = SimulatedSystem(
+            design=self.design, arm=arm, space=self.space, largest_batch=KEYS, workers=WORKERS,
+            servers=SERVERS, hosts=_COSTS, journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
         )  # fmt: skip
+        self.network = SimulatedNetwork(system, self.switch)
         self.world = self.network.world
         self.world_ref = self.network.pinned_ref
         self._now = _field_array(self.world.header, "now")

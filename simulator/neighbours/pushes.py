@@ -17,6 +17,7 @@ from hosts.keys import KeySpace
 from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.simulated_switch import switch_of
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork, VirtualClient
 
 
@@ -91,10 +92,11 @@ def push_all(
     design = find_design(arm.design)
     arms = [replace(arm, job=job) for job in loads]
     switch = switch_of(design, SwitchHosts(workers, servers, network.rack or 1, jobs=len(arms)), arms, EPOCH)
-    simulated = SimulatedNetwork(
-        design, arms[0], switch, KeySpace(keys), keys_a_step, workers, servers, network, costs, seed,
-        neighbours=arms[1:],
+    system = SimulatedSystem(
+        design=design, arm=arms[0], space=KeySpace(keys), largest_batch=keys_a_step, workers=workers,
+        servers=servers, network=network, hosts=costs, seed=seed, neighbours=arms[1:],
     )  # fmt: skip
+    simulated = SimulatedNetwork(system, switch)
     drivers = []
     for k, (job, load) in enumerate(loads.items()):
         hot_keys = np.array(hot_sets[job], np.uint64)

@@ -21,13 +21,14 @@ from softswitch.conformance.pairs import Pair
 from softswitch.conformance.runner import Outcome, Verdict, run
 from softswitch.conformance.targets import TARGETS
 from softswitch.pipeline import Change, EntryWrite, Output
+from switch_harness.effort import steps
 from switch_harness.twins import Twins, twins
 from tests.harness import testnet
 from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, hot_set
 
 pytestmark = pytest.mark.bmv2
 
-VECTORS = int(os.environ.get("HOTLINE_VECTORS", "1500"))
+VECTORS = int(os.environ.get("HOTLINE_VECTORS", steps(2_000)))
 RESIDENCE_AT = 42 + offset_of("residence")
 RPC_FRAME_BYTES = 42 + HEADER_BYTES
 

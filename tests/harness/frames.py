@@ -43,9 +43,9 @@ def datagram(
 
 def request(
     op: Op, *, job: int, worker: int, epoch: int, ps: int, seq: int, lanes: dict[int, tuple[int, int]],
-    compiled_for: int = LANES, flags: int | None = None,
+    compiled_for: int = LANES, flags: int | None = None, dim: int = 1,
 ) -> bytes:  # fmt: skip
-    """Return a request; `lanes` maps a lane number to (key, value)."""
+    """Return a request; `lanes` maps a lane number to (key, value), where a row has value, value + 1, ..."""
     count = max(lanes, default=-1) + 1
     filled = [lanes.get(lane, (NO_KEY, 0)) for lane in range(count)]
     header = Header(
@@ -56,13 +56,17 @@ def request(
         epoch=epoch,
         ps=ps,
         count=count,
+        dim=dim,
         seq=seq,
         iteration=7,
         live=sum(1 << lane for lane in lanes),
         t0=123456789,
     )
     keys = [key for key, _ in filled]
-    values = [value for _, value in filled] if op is Op.PUSH else None
+    row = range(dim)
+    values = (
+        [value + k if key != NO_KEY else 0 for key, value in filled for k in row] if op is Op.PUSH else None
+    )
     return datagram(header, None if op is Op.EMPTY else keys, values, compiled_for)
 
 

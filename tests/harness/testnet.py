@@ -129,10 +129,12 @@ def network() -> list[EntryWrite]:
     return entries
 
 
-def hot_entry(change: Change, key: int, state: str, slot: int, lane: int, job: int = OFFLOADED) -> EntryWrite:
+def hot_entry(
+    change: Change, key: int, state: str, slot: int, lane: int, job: int = OFFLOADED, dim: int = 1
+) -> EntryWrite:
     prefix = f"{INGRESS}lookup_{lane:02d}."
     action = None if change is Change.DELETE else ActionCall(prefix + state, (slot,))
-    return EntryWrite(change, prefix + "hot_params", (job, key), action)
+    return EntryWrite(change, prefix + "hot_params", (job, dim, key), action)
 
 
 def write(pipeline: ControlPlane, entries: list[EntryWrite]) -> None:
@@ -150,7 +152,7 @@ def cell(
 
 
 def held(pipeline: ControlPlane, lane: int, slot: int) -> int:
-    return pipeline.cells.read_register(f"{INGRESS}aggregate_{lane:02d}.values", slot, slot + 1)[0]
+    return pipeline.cells.read_register(f"{INGRESS}bank_{lane:02d}.values_a", slot, slot + 1)[0]
 
 
 def drops(pipeline: ControlPlane) -> dict[str, int]:
@@ -163,13 +165,13 @@ def drops(pipeline: ControlPlane) -> dict[str, int]:
 
 def lane_stats(pipeline: ControlPlane, lane: int) -> tuple[int, int, int]:
     """Return (hits, misses, overflows) of a lane."""
-    hit, miss, overflow = pipeline.cells.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
+    hit, miss, overflow = pipeline.cells.read_counter(f"{INGRESS}bank_{lane:02d}.row_stats", 0, 3)
     return hit.packets, miss.packets, overflow.packets
 
 
 def pushes(pipeline: ControlPlane, lane: int) -> dict[int, int]:
     """Return the pushes served by each slot of a lane, without zeros."""
-    cells = pipeline.cells.read_counter(f"{INGRESS}aggregate_{lane:02d}.pushes", 0, SLOTS)
+    cells = pipeline.cells.read_counter(f"{INGRESS}bank_{lane:02d}.pushes", 0, SLOTS)
     return {slot: value.packets for slot, value in enumerate(cells) if value.packets}
 
 

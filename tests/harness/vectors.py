@@ -5,12 +5,13 @@ Sequence numbers follow an oracle's exactly-once cells: most RPCs are fresh, oth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 from controller.tables import CPU_PORT
 from foundation.protocol.hashing import lane_of
-from foundation.protocol.header import LANES, WINDOW_BITS, WORD_SHAPES, Header, Op
+from foundation.protocol.header import DIMS, LANES, QUAD, WINDOW_BITS, WORD_SHAPES, Header, Op
 from softswitch.conformance.pairs import pairs_in
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
@@ -23,28 +24,49 @@ PAIRS, WITHOUT_PROGRAM = pairs_in([testnet.COMPILED], [Path(__file__).parents[1]
 PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes(60)]
 
 
-def hot_set(random: Random, keys: int = KEYS, lanes: int = LANES) -> list[EntryWrite]:
+def lanes_for(dim: int, lanes: int = LANES) -> int:
+    """Return the lanes of an RPC with rows of `dim` values, for a program of `lanes` lanes."""
+    return QUAD * lanes // max(dim, QUAD)
+
+
+def dim_of(key: int, dims: Sequence[int] = DIMS) -> int:
+    """Return the values of a key's row: neighbouring keys have different ones."""
+    return dims[key % len(dims)]
+
+
+def hot_set(
+    random: Random, keys: int = KEYS, lanes: int = LANES, dims: Sequence[int] = DIMS
+) -> list[EntryWrite]:
     """Return entries for half of all keys in random states; slots overlap on purpose."""
-    chosen = random.sample(range(keys), keys // 2)
-    return [
-        testnet.hot_entry(
-            Change.INSERT, key, random.choice(STATES), random.randrange(SLOTS), lane_of(key, lanes)
-        )
-        for key in chosen
-    ]
+    return [_entry(random, Change.INSERT, key, lanes, dims) for key in random.sample(range(keys), keys // 2)]
+
+
+def _entry(random: Random, change: Change, key: int, lanes: int, dims: Sequence[int]) -> EntryWrite:
+    state, slot, dim = random.choice(STATES), random.randrange(SLOTS), dim_of(key, dims)
+    return testnet.hot_entry(change, key, state, slot, lane_of(key, lanes_for(dim, lanes)), dim=dim)
 
 
 class Source:
     """Draws (ingress port, frame) for a program of `lanes` lanes; with `words` also of `WORD_SHAPES`."""
 
-    def __init__(self, random: Random, oracle: Pipeline, lanes: int = LANES, words: bool = False) -> None:
+    def __init__(
+        self,
+        random: Random,
+        oracle: Pipeline,
+        lanes: int = LANES,
+        words: bool = False,
+        dims: Sequence[int] = DIMS,
+    ) -> None:
         self.words = words
         self.random = random
         self.oracle = oracle
         self.of_program = lanes
-        self.by_lane: dict[int, list[int]] = {}
+        self.dims = dims
+        self.by_lane: dict[tuple[int, int], list[int]] = {}
+        """Dim and lane -> keys."""
         for key in range(KEYS):
-            self.by_lane.setdefault(lane_of(key, lanes), []).append(key)
+            dim = dim_of(key, dims)
+            self.by_lane.setdefault((dim, lane_of(key, lanes_for(dim, lanes))), []).append(key)
 
     def draw(self) -> tuple[int, bytes]:
         kind = self.random.random()
@@ -63,9 +85,8 @@ class Source:
 
     def move(self) -> EntryWrite:
         """Draw a change of a key's entry."""
-        key, state = self.random.randrange(KEYS), self.random.choice(STATES)
-        change, slot = self.random.choice(list(Change)), self.random.randrange(SLOTS)
-        return testnet.hot_entry(change, key, state, slot, lane_of(key, self.of_program))
+        key, change = self.random.randrange(KEYS), self.random.choice(list(Change))
+        return _entry(self.random, change, key, self.of_program, self.dims)
 
     def request(self) -> tuple[int, bytes]:
         r = self.random
@@ -75,20 +96,22 @@ class Source:
         _, turn, _ = testnet.cell(self.oracle, job, caller, slot, self.of_program)
         turn = max(0, turn + r.choice([1] * 12 + [0] * 5 + [-1, 2]))
         op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.EMPTY])
-        lanes = {} if op is Op.EMPTY else self.lanes()
-        fields = {"compiled_for": self.of_program}
+        dim = r.choice(self.dims)
+        lanes = {} if op is Op.EMPTY else self.lanes(dim)
+        fields = {"compiled_for": self.of_program, "dim": dim}
         if self.words and op is not Op.EMPTY and r.random() < 0.3:
             fields["flags"] = r.choice([flags for shape, flags in WORD_SHAPES if shape == op])
         fields["epoch"] = testnet.EPOCH if r.random() < 0.98 else 1
         fields["ps"] = 0 if r.random() < 0.98 else 5
         return testnet.request(op, lanes, turn << WINDOW_BITS | slot, caller, job, **fields)
 
-    def lanes(self) -> dict[int, tuple[int, int]]:
+    def lanes(self, dim: int) -> dict[int, tuple[int, int]]:
         """Return keys in their hash lanes, some empty, or any keys densely."""
         r = self.random
-        count = r.randint(1, self.of_program)
+        count = r.randint(1, lanes_for(dim, self.of_program))
         if r.random() < 0.6:
-            chosen = {lane: r.choice(self.by_lane[lane]) for lane in range(count) if lane in self.by_lane}
+            lanes = [lane for lane in range(count) if (dim, lane) in self.by_lane]
+            chosen = {lane: r.choice(self.by_lane[dim, lane]) for lane in lanes}
             chosen = {lane: key for lane, key in chosen.items() if r.random() < 0.8} or {0: 1}
         else:
             chosen = {lane: r.randrange(2 * KEYS) for lane in range(count)}
@@ -103,7 +126,8 @@ class Source:
     def answer(self) -> tuple[int, bytes]:
         r = self.random
         op = r.choice(list(frames.ANSWER_FLAGS))
-        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, self.of_program)
+        dim = r.choice(self.dims)
+        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, lanes_for(dim, self.of_program))
         live = (1 << count) - 1
         served = r.getrandbits(self.of_program) & live
         header = Header(
@@ -113,13 +137,14 @@ class Source:
             worker=r.choice([1, 2]),
             epoch=testnet.EPOCH,
             count=count,
+            dim=dim,
             seq=r.getrandbits(10),
             live=live,
             served=served,
             refused=r.getrandbits(self.of_program) & live & ~served,
             ps_proc=r.getrandbits(20),
         )
-        values = [r.getrandbits(32) for _ in range(count)] if op is Op.PULL else None
+        values = [r.getrandbits(32) for _ in range(count * dim)] if op is Op.PULL else None
         rpc = frames.datagram(header, None, values, self.of_program)
         rpc += r.randbytes(r.randrange(40)) if op is Op.CONTROL else b""
         to = testnet.SERVICE if r.random() < 0.5 else testnet.WORKER[1]

@@ -29,20 +29,22 @@ from foundation.protocol.packing import Packing
 
 MODULUS = 2**32
 """Values are 32-bit fixed point; additions wrap."""
-ECHOED = ("op", "job", "worker", "epoch", "ps", "count", "seq", "iteration", "live", "t0")
+ECHOED = ("op", "job", "worker", "epoch", "ps", "count", "dim", "seq", "iteration", "live", "t0")
 """Fields that an answer repeats from its request."""
-_LANE_BYTES = {
-    (Op.PULL, KEYS): 8,
-    (Op.PULL, KEYS | VALUES): 12,
-    (Op.PULL, RESPONSE | VALUES): 4,
-    (Op.PUSH, KEYS | VALUES): 12,
-    (Op.PUSH, RESPONSE): 0,
-    **{(Op.PULL, KEYS | word): 8 for word in (FIRST, SECOND)},
-    **{(Op.PUSH, KEYS | VALUES | SET | word): 12 for word in (0, FIRST, SECOND)},
-    (Op.PUSH, KEYS | VALUES | REPLAY): 12,
-    (Op.EMPTY, 0): 0,
-    (Op.EMPTY, RESPONSE): 0,
+_KEY_AND_VALUES = {
+    (Op.PULL, KEYS): (8, 0),
+    (Op.PULL, KEYS | VALUES): (8, 4),
+    (Op.PULL, RESPONSE | VALUES): (0, 4),
+    (Op.PUSH, KEYS | VALUES): (8, 4),
+    (Op.PUSH, RESPONSE): (0, 0),
+    **{(Op.PULL, KEYS | word): (8, 0) for word in (FIRST, SECOND)},
+    **{(Op.PUSH, KEYS | VALUES | SET | word): (8, 4) for word in (0, FIRST, SECOND)},
+    (Op.PUSH, KEYS | VALUES | REPLAY): (8, 4),
+    (Op.EMPTY, 0): (0, 0),
+    (Op.EMPTY, RESPONSE): (0, 0),
 }
+"""Bytes of a lane's key, and of each value of its row."""
+LANES_OF_DIM = {1: 32, 4: 32, 8: 16, 16: 8, 32: 4, 64: 2, 128: 1}
 
 
 def is_rpc(header: Header, length: int) -> bool:
@@ -53,7 +55,7 @@ def is_rpc(header: Header, length: int) -> bool:
         return False
     if op == Op.CONTROL:
         return flags in (0, RESPONSE) and not lanes and not live
-    if (op, flags) not in _LANE_BYTES or len(lanes) > LANES or header.reserved:
+    if (op, flags) not in _KEY_AND_VALUES or len(lanes) > LANES_OF_DIM.get(header.dim, -1):
         return False
     used, done, back = ({lane for lane in range(64) if bits >> lane & 1} for bits in (live, served, refused))
     if op == Op.EMPTY:
@@ -62,7 +64,8 @@ def is_rpc(header: Header, length: int) -> bool:
     else:
         can_be_refused = used - done if flags & RESPONSE else set()
         fits = bool(used)
-    shapes_agree = length == HEADER_BYTES + len(lanes) * _LANE_BYTES[Op(op), flags]
+    key, value = _KEY_AND_VALUES[Op(op), flags]
+    shapes_agree = length == HEADER_BYTES + len(lanes) * (key + header.dim * value)
     return shapes_agree and fits and used <= lanes and done <= used and back <= can_be_refused
 
 
@@ -101,7 +104,7 @@ def reply(request: Header, values: ArrayLike = 0, **fields: int) -> bytes:
     """Return an answer to a request; a pull's has these values, or one value in all lanes."""
     is_pull = request.op == Op.PULL
     header = request._replace(**{"flags": RESPONSE | VALUES if is_pull else RESPONSE, **fields})
-    carried = np.full(header.count, values, np.uint32) if is_pull else None
+    carried = np.full(header.count * header.dim, values, np.uint32) if is_pull else None
     return codec.build(Message(header, None, carried))
 
 

@@ -202,7 +202,8 @@ def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: 
 
 @pytest.mark.bmv2
 def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
-    run = finished_run(tmp_path, "TARGET=bmv2", "ROUNDS=1", "TOP_K=200", profile_lanes=10_000)
+    variables, arms = ("TARGET=bmv2", "ROUNDS=1", "TOP_K=200"), ["baseline", "offload"]
+    run = finished_run(tmp_path, *variables, arms=arms, profile_lanes=10_000)
     summary = summary_of(run.folder)
     assert summary["target"] == "bmv2"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000

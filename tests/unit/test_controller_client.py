@@ -182,7 +182,7 @@ ASKING: list[tuple[str, Scenario]] = [
     ("read", lambda c: c.read(JobRow)),
     ("read", lambda c: c.read_counter("rpcs")),
     ("read", lambda c: c.read_counter_cells("pushes", [1])),
-    ("read", lambda c: c.read_register("aggregate_00.values", 0, 2)),
+    ("read", lambda c: c.read_register("bank_00.values_a", 0, 2)),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
 
@@ -277,7 +277,7 @@ def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch
 
 
 def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type[Switch]) -> None:
-    register = "aggregate_00.values"
+    register = "bank_00.values_a"
     size = switch.schema.registers[register].size
     switch.answers = [fy.P4RegisterEntry(register, index=index, data=7 + index) for index in range(size)]
     assert on(lambda c: c.read_register(register, 0, 2)) == [7, 8]
@@ -288,7 +288,9 @@ def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type
 
 def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
-    switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]
+    switch.answers = [
+        fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, dim=1, key=7), action=action)
+    ]
     assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, KeyState.HOT)] * LANES
     names = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(LANES)]
     assert switch.asked == [[fy.P4TableEntry(name)] for name in names]

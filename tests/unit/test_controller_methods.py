@@ -15,9 +15,9 @@ from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import RPC_OUTCOMES, LaneCounters, drop_reasons
 from controller.tables import (
+    CALLERS,
     CPU_PORT,
     INGRESS,
-    ROWS,
     CallerKind,
     Change,
     HotParam,
@@ -95,7 +95,7 @@ class Switch:
             return [1, 2, 3, 4]
         if name == "drops":
             return list(range(16))
-        lane = int(name.removeprefix("aggregate_").removesuffix(".lane_stats"))
+        lane = int(name.removeprefix("bank_").removesuffix(".row_stats"))
         return [lane, 100 + lane, 200 + lane, 300 + lane]
 
     async def write(self, updates: Sequence[Update]) -> None:
@@ -309,9 +309,9 @@ def test_registers_of_keys_without_an_entry(switch: type[Switch]) -> None:
     assert Calls.asked == []
 
 
-def test_no_row_is_left_for_the_controller(switch: type[Switch]) -> None:
-    switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(ROWS))]
-    with pytest.raises(DeviceError, match=exactly("all 8192 rows of table workers are taken")):
+def test_no_entry_is_left_for_the_controller(switch: type[Switch]) -> None:
+    switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(CALLERS))]
+    with pytest.raises(DeviceError, match=exactly("all 8192 entries of table workers are taken")):
         on(lambda c: c.registers(4))
 
 

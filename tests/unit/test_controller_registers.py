@@ -17,9 +17,9 @@ from tests.harness.livenet import JOB, KEYS, LiveNet
 
 T = TypeVar("T")
 ONCE = "tests.designs.tutorial.once"
-SIZES = {"HotlineIngress.turns": 65_536, "HotlineIngress.aggregate_31.values": 4_096}
+SIZES = {"HotlineIngress.turns": 65_536, "HotlineIngress.bank_31.values_a": 4_096}
 TURNS = "register HotlineIngress.turns"
-CELLS = {ONCE: "HotlineIngress.turns", "hotset": "HotlineIngress.aggregate_31.values"}
+CELLS = {ONCE: "HotlineIngress.turns", "hotset": "HotlineIngress.bank_31.values_a"}
 
 
 def with_controller(

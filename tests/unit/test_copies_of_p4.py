@@ -17,9 +17,9 @@ from google.protobuf import text_format
 
 from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
+    CALLERS,
     CPU_PORT,
     INGRESS,
-    ROWS,
     SLOTS,
     CallerKind,
     Change,
@@ -89,7 +89,7 @@ def test_counters_have_a_cell_for_each_name() -> None:
     counters = sizes("counters")
     assert counters["drops"] >= len(drop_reasons()) == len(set(drop_reasons()))
     assert counters["readdress.rpcs"] == len(RpcOutcome)
-    assert {counters[f"aggregate_{lane:02d}.lane_stats"] for lane in range(LANES)} == {len(LaneEvent)}
+    assert {counters[f"bank_{lane:02d}.row_stats"] for lane in range(LANES)} == {len(LaneEvent)}
     assert len(fields(LaneCounters)) == len(LaneEvent)
 
 
@@ -102,7 +102,9 @@ def test_the_header_is_the_programs_field_by_field() -> None:
         at += width // 8
     assert at == HEADER_BYTES
     assert header_fields("key_t") == {"key": 8 * header.KEY_BYTES}
-    assert header_fields("value_t") == {"value": 8 * header.VALUE_BYTES}
+    assert header_fields("word_t") == {"value": 8 * header.VALUE_BYTES}
+    assert header_fields("quad_t") == dict.fromkeys("abcd", 8 * header.VALUE_BYTES)
+    assert len("abcd") == header.QUAD
 
 
 def test_the_header_is_the_documented_one() -> None:
@@ -135,12 +137,16 @@ def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
         call = entry["action_entry"]
         data = [int(number, 16) for number in call["action_data"]]
         passed[op, flags] = names[call["action_id"]].rpartition(".")[2], data
-    bytes_per_lane = {
-        key: data[0] for key, (action, data) in passed.items() if action in ("request", "answer")
-    }
+    # The bytes of a key, if the shape has keys, and those of a value, if it has values.
+    requests = {key: tuple(data) for key, (action, data) in passed.items() if action == "request"}
+    answers = {key: (0, *data) for key, (action, data) in passed.items() if action == "answer"}
     marked_pull = (int(Op.PULL), header.KEYS | header.VALUES)
-    assert bytes_per_lane == {key: size for key, size in SHAPES.items() if key != marked_pull}
-    assert SHAPES[marked_pull] == 12
+    assert requests | answers == {
+        (op, flags): (
+            header.KEY_BYTES if flags & header.KEYS else 0, header.VALUE_BYTES if flags & header.VALUES else 0
+        )
+        for op, flags in SHAPES - {marked_pull}
+    }  # fmt: skip
     control = {key for key, (action, _) in passed.items() if action == "control_answer"}
     assert control == CONTROL_SHAPES - {(int(Op.CONTROL), 0)}
 
@@ -174,10 +180,11 @@ ROWS_OF_TABLES: list[TableRow] = [
     JobRow(0xFFFE, offload=True, proxy=False, quota=7),
     ServerRow(0xFFFD, 0xFFFC, MACS[0], ADDRESSES[0], 0xFFFB, 0x1FF, MACS[1], ADDRESSES[1], 0xFFFA),
     WorkerRow(
-        0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED
+        0xFFF9, 0xFFF8, 2**32 - 2, CALLERS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED
     ),
     Route(MACS[3], 0x1FD),
     *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in KeyState),
+    HotParam(0xFFF6, 2**64 - 2, 0, SLOTS - 1, KeyState.HOT, dim=128),
 ]
 
 
@@ -194,7 +201,7 @@ def finsys(row: TableRow) -> fy.P4TableEntry:
     """Return the entry that finsy makes from names and addresses as text."""
     if isinstance(row, HotParam):
         action = fy.Action(f"lookup_{row.lane:02d}.{row.state.value}", slot=row.slot)
-        match = fy.Match(job=row.job, key=row.key)
+        match = fy.Match(job=row.job, dim=row.dim, key=row.key)
         return fy.P4TableEntry(f"lookup_{row.lane:02d}.hot_params", match=match, action=action)
     values = {field.name: getattr(row, field.name) for field in fields(row)}
     quota = values.pop("quota", 0)  # in the entry's metadata, as no packet needs it
@@ -221,16 +228,18 @@ def test_updates_are_what_finsy_encodes(row: TableRow) -> None:
 
 def test_sizes_of_tables_and_registers() -> None:
     tables = sizes("tables")
-    assert tables["identify.workers"] == ROWS
+    assert tables["identify.workers"] == CALLERS
     assert tables["identify.servers"] == SERVER_ROWS
     assert {tables[name] for name in HotParam.TABLES} == {SLOTS}
     registers = {each["name"]: (each["size"], each["bitwidth"]) for each in bmv2()["register_arrays"]}
     cells = registers.pop(INGRESS + "exactly_once.cells")
     # Epoch, turn and a bitmap for each slot of each caller's window.
-    assert cells == (ROWS << header.WINDOW_BITS, 32 + 32 + LANES)
-    assert registers == {f"{INGRESS}aggregate_{lane:02d}.values": (SLOTS, 32) for lane in range(LANES)}
+    assert cells == (CALLERS << header.WINDOW_BITS, 32 + 32 + LANES)
+    assert registers == {
+        f"{INGRESS}bank_{bank:02d}.values_{word}": (SLOTS, 32) for bank in range(LANES) for word in "abcd"
+    }
     counters = sizes("counters")
-    assert {counters[f"aggregate_{lane:02d}.pushes"] for lane in range(LANES)} == {SLOTS}
+    assert {counters[f"bank_{lane:02d}.pushes"] for lane in range(LANES)} == {SLOTS}
 
 
 def test_the_largest_run_fits_into_the_tables() -> None:

@@ -15,7 +15,7 @@ from foundation.protocol.header import RESPONSE, Op
 from hotline.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_rpc, keys_of_lanes
 from tests.harness.cli import invoke
 
-LINES = "HotlineIngress.aggregate_{:02d}.values"
+LINES = "HotlineIngress.bank_{:02d}.values_a"
 
 
 def run(*arguments: str) -> Any:
@@ -30,7 +30,9 @@ def events(*arguments: str) -> list[dict[str, Any]]:
 
 def written(found: list[dict[str, Any]]) -> dict[str, str]:
     """Return the lanes' registers that were written, with their new values."""
-    ours = (e for e in found if e["kind"] == "register" and e["op"] == "write" and "aggregate" in e["name"])
+    ours = (
+        e for e in found if e["kind"] == "register" and e["op"] == "write" and e["name"].endswith("values_a")
+    )
     return {e["name"]: e["after"] for e in ours if e["index"] == SLOT}
 
 

@@ -159,7 +159,7 @@ async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> Non
         await next_period(follower)
         assert net.pipeline is not None
         for entry in await controller.entries():
-            name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
+            name = f"HotlineIngress.bank_{entry.lane:02d}.pushes"
             net.pipeline.cells.write_counter(name, entry.slot, CounterValue(0, 0))
         before = updates(net)
         await net.work(5)

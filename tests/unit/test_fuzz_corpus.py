@@ -50,7 +50,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], right: 
     [
         ("libsvm", libsvm._parse, "not math.isfinite(values[-1])", "values[-1] == math.inf"),
         ("rpc", header.first_fault, "h.served & ~h.live or ", ""),
-        ("rpc", header.first_fault, "or h.reserved", ""),
+        ("rpc", header.first_fault, " or h.dim & (h.dim - 1)", ""),
         ("control", control.parse, "if zero:", "if False:"),
     ],
 )

@@ -66,7 +66,7 @@ def switch() -> CompiledPipeline:
     testnet.write(pipeline, testnet.network())
     for lane, key in enumerate(KEY_OF):
         testnet.write(pipeline, [testnet.hot_entry(Change.INSERT, key, "hot", SLOT, lane)])
-        pipeline.cells.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, HELD[lane])
+        pipeline.cells.write_register(f"{testnet.INGRESS}bank_{lane:02d}.values_a", SLOT, HELD[lane])
     for job in testnet.JOBS:
         for slot in range(USED):
             index = testnet.row_of(job, 1) << WINDOW_BITS | slot
@@ -342,7 +342,7 @@ def requests(draw: st.DrawFn) -> tuple[Op, list[int], list[int]]:
         ("ps", others(16, 0), "misdirected"),
         ("seq", st.integers(0, TURN - 1).map(lambda turn: turn << WINDOW_BITS), "stale"),
         ("version", others(8, VERSION), "malformed"),
-        ("reserved", others(8, 0), "malformed"),
+        ("dim", others(8, 1), "malformed"),
         ("refused", st.integers(1, 2**32 - 1), "malformed"),
         ("count", st.integers(LANES + 1, 255), "malformed"),
     ],

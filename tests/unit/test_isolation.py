@@ -71,8 +71,12 @@ def switch_of(
 
 OFFLOAD = hotset.OFFLOAD
 LEADS = {
-    "hotset": (hotset.DESIGN, OFFLOAD, ("values",)),
-    "collect": (collect.DESIGN, collect.COLLECT, ("published", "pending")),
+    "hotset": (hotset.DESIGN, OFFLOAD, ("values_a", "values_b", "values_c", "values_d")),
+    "collect": (
+        collect.DESIGN,
+        collect.COLLECT,
+        tuple(f"{name}_{word}" for name in ("published", "pending") for word in "abcd"),
+    ),
 }
 """Design, arm, and the registers of each lane."""
 VICTIM_ROWS = (0, 1, 2, 6)
@@ -108,7 +112,7 @@ class HotSwitch:
 
     def _names(self) -> list[str]:
         lanes = range(LANES)
-        return [f"HotlineIngress.aggregate_{lane:02d}.{name}" for lane in lanes for name in self._registers]
+        return [f"HotlineIngress.bank_{lane:02d}.{name}" for lane in lanes for name in self._registers]
 
 
 def to_service(worker: int, service: int, datagram: bytes) -> bytes:

@@ -75,7 +75,7 @@ def test_a_curve(log: Path) -> None:
     assert ["10", "90.9%", "knee, chosen"] in rows and ["60", "90.9%", "table limit"] in rows
     assert "&lt;log&gt;.csv: 1,100 updates of 110 keys" in found._repr_html_()
     (axis,) = found.plot().axes
-    assert np.asarray(axis.lines[0].get_ydata())[-1] == pytest.approx(1000 / 11)
+    assert np.asarray(axis.lines[0].get_ydata())[-1] == pytest.approx(10 / 11)
 
 
 def test_miss_ratios(log: Path) -> None:

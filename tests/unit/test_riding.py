@@ -138,7 +138,7 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(network: Step
 
 
 def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
-    """`lane_stats` counts look-ups, `pushes` counts updates."""
+    """`row_stats` counts look-ups, `pushes` counts updates."""
     network = SteppedTestbed()
     hot, cold = hot_and_cold(network)
     network.hint(hot)

@@ -30,9 +30,10 @@ from hosts.udp import make_udp
 from hosts.worker.operate import ENDED, make_wire, operate
 from nativekit.plain import plain
 from simulator.config import SimulationConfig
-from simulator.costs import HostCosts, Network
+from simulator.costs import Network
 from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 from tests.designs.echo.agents import WORKERS
 from tests.designs.echo.server import make_mirror
@@ -56,9 +57,11 @@ def test_in_virtual_time(loss: float) -> None:
     config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
     switch = SimulatedSwitch(echo)
     switch.install(initial_rows(config, list(echo.arms)))
-    network = SimulatedNetwork(
-        echo, echo.arms[0], switch, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), HostCosts(), 1
-    )
+    system = SimulatedSystem(
+        design=echo, arm=echo.arms[0], space=KeySpace(1), workers=WORKERS, servers=SERVERS,
+        network=Network(loss=loss),
+    )  # fmt: skip
+    network = SimulatedNetwork(system, switch)
     world = network.world
     for w in range(WORKERS):
         world.workers.header[w].pending = NUMBERS

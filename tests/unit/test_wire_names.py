@@ -98,7 +98,7 @@ def test_a_datagram_of_all_lanes() -> None:
 
 def test_a_default_header_is_an_empty_pull() -> None:
     given = {name: value for name, value in Header()._asdict().items() if value}
-    assert given == {"version": VERSION, "op": Op.PULL}
+    assert given == {"version": VERSION, "op": Op.PULL, "dim": 1}
 
 
 def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:

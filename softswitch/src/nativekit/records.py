@@ -83,13 +83,17 @@ class RecordTable(Records[R_co]):
 
 @cache
 def dtype_of(kind: type) -> Dtype:
-    """Return the dtype of a class's records, fields of base classes first. Raises as `record` does."""
+    """Return the dtype of a class's records, fields of base classes first. Raises as `record` does.
+
+    A class with `OWN_FIELDS_FIRST` puts its own fields first. It needs that if one process compiles functions
+    for records of its base class, or of another derived class, too: numba takes a record that begins with all
+    fields of another for a subtype of it (`Record.can_convert_to`), and calls the function of that type.
+    """
     hints = get_type_hints(kind, include_extras=True)
     return record(*((name, *_field_spec(hints[name])) for name in _field_names(kind)))
 
 
 def _field_names(kind: type) -> list[str]:
-    """Return the fields' names; a class with `OWN_FIELDS_FIRST` puts its own before those of its bases."""
     *bases, own_class = reversed(kind.__mro__)
     classes = [own_class, *bases] if "OWN_FIELDS_FIRST" in vars(kind) else [*bases, own_class]
     return [name for each_class in classes for name in get_annotations(each_class)]

@@ -29,6 +29,9 @@ _PACKET_SIZE = struct.Struct("<Q")  # size in bytes of a packet in flight, which
 PROCESS_CTYPE = ctypes.CFUNCTYPE(_CTYPES[RESULT_KIND], *(_CTYPES[argument.kind] for argument in ARGUMENTS))
 
 
+_PASSES = "O2 with SLP"  # part of the cache's key, as `_compile_source` sets them
+
+
 class MachineCode:
     """A program's packet function for this CPU. It has no state, so pipelines may share it.
 
@@ -75,7 +78,9 @@ class MachineCode:
             module, packet_type = build_module(program, self.layout, priority_queues, buffered)
             module.triple, module.data_layout = target.triple, str(target.target_data)
             source = str(module)
-            code = cached_object((source, *_host_identity()), lambda: _compile_source(source, target))
+            code = cached_object(
+                (_PASSES, source, *_host_identity()), lambda: _compile_source(source, target)
+            )
         return _PACKET_SIZE.pack(packet_type.get_abi_size(target.target_data)) + code
 
 
@@ -86,6 +91,9 @@ def _host_identity() -> tuple[str, ...]:
 def _compile_source(source: str, target: llvm.TargetMachine) -> bytes:
     module = llvm.parse_assembly(source)
     module.verify()
-    pass_builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+    # Four values that lie side by side become one vector.
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.slp_vectorization = True
+    pass_builder = llvm.create_pass_builder(target, options)
     pass_builder.getModulePassManager().run(module, pass_builder)
     return bytes(target.emit_object(module))

@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in PROGRAMS.glob("*.json"))
 def test_an_edited_json_is_loaded_or_refused(name: str, seed: int) -> None:
     editor = Editor((PROGRAMS / f"{name}.json").read_bytes(), Random(f"{name} {seed}"))
     refused = 0
-    tries = steps(800)
+    tries = steps(320)
     for _ in range(tries):
         data = editor.edited()
         program, bare = bare_error(data)

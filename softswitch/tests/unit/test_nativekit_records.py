@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import from_dtype
+from numba.core.errors import NumbaExperimentalFeatureWarning
 
 from nativekit.bits import popcount, swap16, swap32, swap64
 from nativekit.compile import compiled, int64
@@ -153,6 +155,14 @@ def test_the_annotations_of_a_class_are_a_record_s_fields() -> None:
     assert len(table[1]) == 3 and table[1, 2].number == 0
     with pytest.raises(ValueError, match="fields size: numpy's records have attributes"):
         dtype_of(Refused)
+
+
+def test_numba_takes_a_record_for_another_whose_fields_it_begins_with() -> None:
+    any_context: Any = None  # it is not used
+    base, derived, own_first = (from_dtype(dtype_of(kind)) for kind in (Base, Derived, OwnFirst))
+    with pytest.warns(NumbaExperimentalFeatureWarning):
+        assert derived.can_convert_to(any_context, base) is not None
+    assert own_first.can_convert_to(any_context, base) is None
 
 
 class _Array(Generic[S]):

@@ -6,6 +6,7 @@ Each call that a batch of all kinds of entities makes of its pipeline fails in t
 from __future__ import annotations
 
 import logging
+from itertools import product
 from typing import Any
 
 import pytest
@@ -132,25 +133,36 @@ FAULTS = [
     (CompiledPipeline, Fault.WITHIN),
 ]
 KERNEL_FAULTS = [(DirectPipeline, fault) for fault in Fault]
-STRIDE = 8
-OFFSETS = [pytest.param(offset, marks=[pytest.mark.soak] * (offset > 0)) for offset in range(STRIDE)]
-"""First call that fails, from 0 on; then every eighth. `make soak` has all."""
+ATOMICITIES = p4r.WriteRequest.Atomicity.keys()
+STRIDES = {"all kinds": 24, "deletions first": 12, "one-shots": 8}
+"""Calls from one that fails to the next, by batch; each batch makes more calls."""
 
 
-@pytest.mark.parametrize("offset", OFFSETS)
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("atomicity", p4r.WriteRequest.Atomicity.keys())
-@pytest.mark.parametrize(("make", "fault"), FAULTS)
+def rows(faults: list[tuple[Any, Fault]]) -> list[Any]:
+    """Return each fault with each batch and atomicity, and the first call that fails, from 0 on.
+
+    `make test` has one first call of each, which differ: all calls of a batch fail with some fault and some
+    atomicity. `make soak` has all. The kernel applies atomic changes in a few calls, so the first one fails.
+    """
+    found = []
+    for (k, ((make, fault), atomicity)), batch in product(enumerate(product(faults, ATOMICITIES)), BATCHES):
+        stride = STRIDES[batch]
+        fast = 0 if fault is Fault.APPLYING else k * stride // (len(faults) * len(ATOMICITIES))
+        for offset in range(stride):
+            name = f"{make.__name__}-{fault}-{atomicity}-{batch}-{offset}"
+            marks = [] if offset == fast else [pytest.mark.soak]
+            found.append(pytest.param(make, fault, atomicity, batch, offset, marks=marks, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("make", "fault", "atomicity", "batch", "offset"), rows(FAULTS))
 def test_each_call_fails_in_turn(
     make: Any, fault: Fault, atomicity: str, batch: str, offset: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail_each_call(make, fault, atomicity, batch, offset, caplog)
 
 
-@pytest.mark.parametrize("offset", OFFSETS)
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("atomicity", p4r.WriteRequest.Atomicity.keys())
-@pytest.mark.parametrize(("make", "fault"), KERNEL_FAULTS)
+@pytest.mark.parametrize(("make", "fault", "atomicity", "batch", "offset"), rows(KERNEL_FAULTS))
 def test_each_call_fails_in_turn_in_the_kernel(
     make: Any,
     fault: Fault,
@@ -186,7 +198,7 @@ def fail_each_call(
             assert "OK" not in codes
             assert exact(control.pipeline) == before
             check(control, model)
-        fails_at += STRIDE
+        fails_at += STRIDES[batch]
     assert fails_at > (1 if fault is Fault.APPLYING else len(changes))
     assert set(codes) == {"OK"}
     check(control, after(model, changes, codes))

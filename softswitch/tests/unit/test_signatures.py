@@ -26,7 +26,6 @@ def functions() -> dict[str, int]:
 
 def test_functions_take_few_arguments() -> None:
     assert {name for name, count in functions().items() if count > MAX_PARAMETERS} == {
-        "softswitch/explain/cli.py: command",  # click's
         "softswitch/native.py: call_process",  # the packet function (`memory.process`)
         "softswitch/state/write.py: _write",  # compiled code, where records of arrays cost time
         "softswitch/state/write.py: write_entries",

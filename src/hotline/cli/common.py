@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
@@ -16,11 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller.client import DEFAULT_ADDRESS
+from controller.client import SwitchAddress
 from controller.controller import Controller
 from foundation.errors import HotlineError
-from foundation.logs.access.block import SAMPLES_PER_STEP
-from foundation.logs.access.columns import ROLES
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
 _PLAIN_WIDTH = 120  # columns of the output
@@ -33,51 +30,6 @@ F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-scheduler_option = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Count updates on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT); it must see the LOGs.",
-)
-job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
-
-
-def rule_option(default: str, help: str) -> Callable[[F], F]:
-    help_of_names = "an installed rule's name, module:ATTRIBUTE, or the dotted name of a module with a RULE"
-    return click.option("--rule", metavar="NAME", default=default, help=f"{help}: {help_of_names}.")
-
-
-def log_options(function: F) -> F:
-    columns = click.option(
-        "--columns",
-        metavar="ROLE=NAME,...",
-        help=f"Columns of the log: {', '.join(ROLES)}; each key column is a table. [default: guessed]",
-    )
-    batch = click.option(
-        "--batch",
-        "--samples-per-step",
-        "batch",
-        type=click.IntRange(min=1),
-        default=SAMPLES_PER_STEP,
-        help="Rows in a mini-batch, for a log without an iteration column.",
-    )
-    skip_bad = click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
-    return columns(batch(skip_bad(function)))
-
-
-def simulation_options(function: F) -> F:
-    scheduler = click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), with Hotline installed.",
-    )
-    processes = click.option(
-        "--processes",
-        type=click.IntRange(1, 256),
-        default=lambda: os.cpu_count() or 1,
-        show_default=False,
-        help="Number of processes that simulate in parallel, without --scheduler. [default: one per CPU]",
-    )
-    return scheduler(processes(json_option(function)))
 
 
 def print_notes(notes: Sequence[str]) -> None:
@@ -111,20 +63,6 @@ class DefaultGroup(click.Group):
         return list(self.commands)
 
 
-def switch_options(function: F) -> F:
-    device = click.option(
-        "--device-id",
-        default=1,
-        help="Device id of the switch.",
-        type=click.IntRange(min=1),
-    )
-    address = click.option(
-        "--switch", "address", default=DEFAULT_ADDRESS, metavar="HOST:PORT",
-        help="P4Runtime address of the switch.",
-    )  # fmt: skip
-    return address(device(function))
-
-
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     try:
@@ -134,8 +72,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def run_on_switch(
-    address: str,
-    device_id: int,
+    switch: SwitchAddress,
     action: Callable[[Controller], Awaitable[T]],
     *,
     primary: bool = True,
@@ -144,7 +81,7 @@ def run_on_switch(
     """Run an action on a new connection; `retry_hint` returns the command to repeat after Ctrl-C."""
 
     async def run() -> T:
-        async with Controller(address, device_id=device_id, primary=primary) as controller:
+        async with Controller(switch.address, device_id=switch.device_id, primary=primary) as controller:
             return await action(controller)
 
     with one_line_errors():

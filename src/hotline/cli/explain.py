@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 
 import click
+from pydantic import Field
 from rich.console import Console
 from rich.text import Text
 
 from foundation.errors import HotlineError
 from foundation.protocol.header import LANES, Op
+from foundation.settings import Strict
 from hotline.cli.common import FILE, one_line_errors
+from hotline.cli.fields import fills
 from softswitch.errors import SwitchError
 
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
@@ -18,40 +21,32 @@ _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
 PICTURE_WIDTH = 140  # columns
 
 
+class ExplainSettings(Strict):
+    keys: int = Field(default=4, ge=1, le=LANES)
+    """Number of keys in the RPC; each takes one lane."""
+    cold: int = Field(default=0, ge=0, le=LANES)
+    """Number of the keys that the switch does not hold; the RPC then goes to a server."""
+    filters: tuple[str, ...] = ()
+    """Show only these events, such as part=parser or table=hot_params; may be repeated."""
+    show_all: bool = False
+    """Show all events, including those without effect."""
+    as_json: bool = False
+    """Print a line of JSON for each event."""
+    svg: Path | None = None
+    """Write an SVG file instead."""
+
+
 @click.command()
 @click.argument("rpc", type=click.Choice(list(_OPS)), default="push")
-@click.option(
-    "--keys",
-    type=click.IntRange(1, LANES),
-    default=4,
-    help="Number of keys in the RPC; each takes one lane.",
+@fills(
+    ExplainSettings,
+    "settings",
+    filters={"names": ("--filter",), "metavar": "NAME=PATTERN"},
+    show_all={"names": ("--all",)},
+    as_json={"names": ("--json",)},
+    svg={"type": FILE},
 )
-@click.option(
-    "--cold",
-    type=click.IntRange(0, LANES),
-    default=0,
-    show_default=False,
-    help="Number of the keys that the switch does not hold; the RPC then goes to a server.",
-)
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="NAME=PATTERN",
-    help="Show only these events, such as part=parser or table=hot_params; may be repeated.",
-)
-@click.option("--all", "show_all", is_flag=True, help="Show all events, including those without effect.")
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
-@click.option("--svg", type=FILE, help="Write an SVG file instead.")
-def explain(
-    rpc: str,
-    keys: int,
-    cold: int,
-    filters: tuple[str, ...],
-    show_all: bool,
-    as_json: bool,
-    svg: Path | None,
-) -> None:
+def explain(rpc: str, settings: ExplainSettings) -> None:
     """Explain what the switch does to one RPC.
 
     RPC is a worker's push or pull of keys that the switch holds. Tables are filled as in a run.
@@ -62,23 +57,24 @@ def explain(
     from softswitch.explain.filters import parse_filter, select
     from softswitch.explain.tree import draw, make_tree, show
 
-    if cold > keys:
+    if settings.cold > settings.keys:
         raise click.BadParameter(
-            f"expected at most the number of keys, {keys}, got {cold}", param_hint="'--cold'"
+            f"expected at most the number of keys, {settings.keys}, got {settings.cold}",
+            param_hint="'--cold'",
         )
     with one_line_errors():
         try:
-            selected_filters = [parse_filter(text) for text in filters]
+            selected_filters = [parse_filter(text) for text in settings.filters]
             for event_filter in selected_filters:
                 event_filter.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
-        events = explain_rpc(_OPS[rpc], lanes=keys, cold_keys=cold)
-        if svg is None:
-            show(events, selected_filters, as_json, show_all)
+        events = explain_rpc(_OPS[rpc], lanes=settings.keys, cold_keys=settings.cold)
+        if settings.svg is None:
+            show(events, selected_filters, settings.as_json, settings.show_all)
             return
-        trees = make_tree(select(events, selected_filters), show_all)
-        _write_picture(svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
+        trees = make_tree(select(events, selected_filters), settings.show_all)
+        _write_picture(settings.svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
 
 
 def _write_picture(file: Path, title: str, lines: list[str]) -> None:

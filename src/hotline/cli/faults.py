@@ -6,32 +6,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from pydantic import Field
 from rich.console import Console
 
+from controller.dask_cluster import Parallelism
 from experiment.progress import progress_bar
 from foundation.errors import HotlineError
+from foundation.settings import Strict
 from hotline.cli.common import (
     FILE,
     one_line_errors,
     plain_table,
     print_json,
-    simulation_options,
 )
+from hotline.cli.fields import fills
+from hotline.cli.options import simulation_options
 
 if TYPE_CHECKING:
     from simulator.faults.matrix import MatrixRow, Tally
 
 
+class FaultsSettings(Strict):
+    arms: tuple[str, ...] = ()
+    """offload, offload-proxy, none or collect. [default: all]"""
+    schedules: int = Field(default=4_000, ge=1)
+    """Number of schedules of each fault and arm."""
+    seed: int = Field(default=0, ge=0, le=2**32)
+    """Seed of the first schedule."""
+
+
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FAULT]...")
-@click.option("--arm", "arms", multiple=True, help="offload, offload-proxy, none or collect. [default: all]")
-@click.option(
-    "--schedules",
-    type=click.IntRange(1),
-    default=4_000,
-    help="Number of schedules of each fault and arm.",
-)
-@click.option("--seed", type=click.IntRange(0, 2**32), default=0, help="Seed of the first schedule.")
+@fills(FaultsSettings, "settings", arms={"names": ("--arm",)})
 @click.option(
     "--into",
     type=FILE,
@@ -42,8 +48,8 @@ if TYPE_CHECKING:
 @click.option("--replay", type=FILE, help="Play only the schedule in this file again, and print its history.")
 @simulation_options
 def faults(
-    names: tuple[str, ...], arms: tuple[str, ...], schedules: int, seed: int, into: Path, page: Path | None,
-    replay: Path | None, scheduler: str | None, processes: int, as_json: bool,
+    names: tuple[str, ...], settings: FaultsSettings, into: Path, page: Path | None, replay: Path | None,
+    parallelism: Parallelism, as_json: bool,
 ) -> None:  # fmt: skip
     """Inject faults, and check that no update is lost or doubled.
 
@@ -58,12 +64,19 @@ def faults(
         if replay is not None:
             _replay(replay, as_json)
             return
-        rows = _select_rows(names, arms)
+        rows = _select_rows(names, settings.arms)
         if page is not None:
             split_at_table(page)  # fail early: the schedules take minutes
         start_s = time.monotonic()
         with progress_bar("playing") as progress:
-            tallies = play_rows(rows, schedules, seed, scheduler, processes, progress)
+            tallies = play_rows(
+                rows,
+                settings.schedules,
+                settings.seed,
+                parallelism.scheduler,
+                parallelism.processes,
+                progress,
+            )
         duration_s = time.monotonic() - start_s
         results = as_rows(tallies)
         write_into_folder(into, json.dumps(results, indent=2) + "\n")

@@ -5,63 +5,50 @@ from dataclasses import asdict
 
 import click
 from click.core import ParameterSource
+from pydantic import Field
 
+from controller.client import SwitchAddress
 from controller.controller import Controller
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.follower import Follower, Period
 from controller.hotset.follower import follow as periods_of
 from controller.hotset.migrate import WAVE
-from controller.hotset.rules import WINDOW, RunningRule, start_rule
+from controller.hotset.rules import WINDOW, RuleName, RunningRule, start_rule
 from controller.hotset.selection import MARGIN, SwapRule
+from foundation.settings import JobId
 from foundation.text import pluralize
-from hotline.cli.common import (
-    Number,
-    json_option,
-    one_line_errors,
-    rule_option,
-    run_on_switch,
-    switch_options,
-)
+from hotline.cli.common import json_option, one_line_errors, run_on_switch
+from hotline.cli.fields import fills
+from hotline.cli.options import ADDRESS, RULE
+
+
+class FollowSettings(SwitchAddress):
+    jobs: tuple[JobId, ...]
+    """Id of the job; may be repeated."""
+    top_k: int = Field(ge=1, le=MAX_KEYS)
+    """Number of hot keys of each job."""
+    period_s: float = Field(default=10.0, ge=0.2, le=86_400)
+    """Length of a period in seconds."""
+    rule: RuleName = WINDOW
+    margin: float = Field(default=MARGIN, ge=1, le=1000)
+    """With rule window: a key replaces another only if it is updated this many times as often."""
+    max_moves: int = Field(default=WAVE, ge=1)  # by default as many keys as move at a time
+    """With rule window: maximum number of replacements in a period."""
+    periods: int | None = Field(default=None, ge=1)
+    """Stop after this many periods."""
+
+    @property
+    def swap_rule(self) -> SwapRule:
+        return SwapRule(self.top_k, self.margin, self.max_moves)
+
 
 _OPTIONS_OF_WINDOW = {"margin": "--margin", "max_moves": "--max-moves"}
 
 
 @click.command()
-@switch_options
-@click.option(
-    "--job",
-    "jobs",
-    type=click.IntRange(0, 0xFFFF),
-    required=True,
-    multiple=True,
-    help="Id of the job; may be repeated.",
-)
-@click.option(
-    "--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys of each job."
-)
-@click.option(
-    "--period-s",
-    default=10.0,
-    type=Number(0.2, 86_400),
-    help="Length of a period in seconds.",
-)
-@rule_option(WINDOW, "Rule that chooses the keys after each period")
-@click.option(
-    "--margin", default=MARGIN, type=Number(1, 1000),
-    help="With rule window: a key replaces another only if it is updated this many times as often.",
-)  # fmt: skip
-@click.option(
-    "--max-moves",
-    default=WAVE,  # as many keys as move at a time
-    type=click.IntRange(min=1),
-    help="With rule window: maximum number of replacements in a period.",
-)
-@click.option("--periods", type=click.IntRange(min=1), help="Stop after this many periods.")
+@fills(FollowSettings, "settings", address=ADDRESS, jobs={"names": ("--job",)}, rule=RULE)
 @json_option
-def follow(
-    address: str, device_id: int, jobs: tuple[int, ...], top_k: int, period_s: float, rule: str,
-    margin: float, max_moves: int, periods: int | None, as_json: bool,
-) -> None:  # fmt: skip
+def follow(settings: FollowSettings, as_json: bool) -> None:
     """Keep the most updated keys of jobs in the switch.
 
     Training goes on meanwhile. At the end of each period the rule chooses the keys. By the rule window, keys
@@ -74,18 +61,19 @@ def follow(
 
     Ends at Ctrl-C, or when another command becomes the switch's primary controller.
     """
+    jobs, rule = settings.jobs, settings.rule
     _refuse_options_of_window(rule)
     follower: Follower | None = None
-    rules: dict[int, SwapRule | RunningRule] = dict.fromkeys(jobs, SwapRule(top_k, margin, max_moves))
+    rules: dict[int, SwapRule | RunningRule] = dict.fromkeys(jobs, settings.swap_rule)
     if rule != WINDOW:
         with one_line_errors():
-            rules = {job: start_rule(rule, top_k) for job in jobs}
+            rules = {job: start_rule(rule, settings.top_k) for job in jobs}
 
     async def action(controller: Controller) -> None:
         nonlocal follower
         follower = Follower(controller, rules)
         period_number = 0
-        async for job_periods in periods_of(follower, period_s, periods):
+        async for job_periods in periods_of(follower, settings.period_s, settings.periods):
             for period in job_periods:
                 line = _as_json(period_number, rule, period) if as_json else _describe(period_number, period)
                 click.echo(line)
@@ -94,7 +82,7 @@ def follow(
     def retry_hint() -> str | None:
         return "follow" if follower is not None and follower.is_moving else None
 
-    run_on_switch(address, device_id, action, retry_hint=retry_hint)
+    run_on_switch(settings, action, retry_hint=retry_hint)
 
 
 def _refuse_options_of_window(rule: str) -> None:

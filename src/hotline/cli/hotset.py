@@ -11,9 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.hotset import choice as hotsets
-from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
-from controller.hotset.rules import TOP_K
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
@@ -21,17 +19,17 @@ from hotline.cli.common import (
     FILE,
     PATH,
     json_option,
-    log_options,
     number_cells,
     one_line_errors,
     plain_table,
     print_json,
     print_notes,
     print_table,
-    rule_option,
-    scheduler_option,
 )
-from hotline.results.curve import ShareCurve, table_of
+from hotline.cli.fields import fills
+from hotline.cli.options import CLUSTER, LOG, RULE
+from hotline.results import coverage_file
+from hotline.results.curve import CurveSettings, ShareCurve, table_of
 from hotline.results.curve import curve as curve_of
 
 _SHOWN_KEYS = 10
@@ -45,16 +43,10 @@ def hotset() -> None:
 
 @hotset.command()
 @click.argument("logs", nargs=-1, required=True, type=FILE, metavar="LOG...")
-@click.option("--top-k", type=click.IntRange(min=1), required=True, help="Number of keys.")
 @click.option("-o", "--output", type=FILE, required=True, help="File to write, Parquet.")
-@click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
-@rule_option(TOP_K, "Rule that chooses the keys")
-@scheduler_option
+@fills(hotsets.ChoiceSettings, "settings", rule=RULE, scheduler=CLUSTER)
 @json_option
-def build(
-    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, rule: str, scheduler: str | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+def build(logs: tuple[Path, ...], output: Path, settings: hotsets.ChoiceSettings, as_json: bool) -> None:
     """Write the TOP_K most updated keys of all logs added up.
 
     A log is Parquet or CSV with the columns key, updates (counts, as a PS writes them) or iteration, worker,
@@ -62,10 +54,10 @@ def build(
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot_set = run_interruptibly(lambda: hotsets.build(logs, top_k, job, rule=rule, scheduler=scheduler))
+        hot_set = run_interruptibly(lambda: hotsets.build(logs, **dict(settings)))
         hotsets.write(hot_set, output)
     if as_json:
-        print_json({"file": str(output), "rule": rule, **_summarise(hot_set)})
+        print_json({"file": str(output), "rule": settings.rule, **_summarise(hot_set)})
     else:
         click.echo(f"{output}: {_describe(hot_set)}")
 
@@ -113,49 +105,24 @@ def _count_keys_by_lane(hot_set: pl.DataFrame) -> list[int]:
 
 @hotset.command()
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...|DATA")
-@click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
-@click.option(
-    "--top-k", type=click.IntRange(min=1), help="Number of keys to choose. [default: up to the knee]"
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 0xFFFF),
-    default=1,
-    help="Offloaded jobs that share the tables; `make run-topo` has 3.",
-)
-@log_options
-@click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
-@scheduler_option
+@fills(CurveSettings, "settings", **LOG, scheduler=CLUSTER)
+@click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(coverage_file.SUFFIXES)}.")
 @json_option
-def curve(
-    files: tuple[Path, ...],
-    job: int | None,
-    top_k: int | None,
-    jobs: int,
-    columns: str | None,
-    batch: int,
-    skip_bad: bool,
-    output: Path | None,
-    scheduler: str | None,
-    as_json: bool,
-) -> None:
+def curve(files: tuple[Path, ...], settings: CurveSettings, output: Path | None, as_json: bool) -> None:
     """Draw the share of updates that the top-k keys take, and choose a k.
 
     Keys are chosen from the first half of the mini-batches, and scored on the rest. Files, folders and
     patterns are of any format of docs/logs.md, where each mini-batch updates its keys once. Counts of
     updates, which `hotline hotset build` reads, too, are summed; keys are scored on the counts that they are
     chosen from.
-    """  # fmt: skip
+    """
     with one_line_errors():
         if output is not None:
-            curves.check_suffix(output)
+            coverage_file.check_suffix(output)
             check_output(output, files)
-        result = curve_of(
-            files, top_k=top_k, jobs=jobs, job=job, columns=columns, batch=batch, skip_bad=skip_bad,
-            scheduler=scheduler,
-        )  # fmt: skip
+        result = curve_of(files, **dict(settings))
         if output is not None:
-            curves.write(result.coverage, result.marks, output)
+            coverage_file.write(result.coverage, result.marks, output)
     print_notes(result.notes)
     if as_json:
         print_json(_curve_as_json(result))
@@ -198,6 +165,6 @@ def _curve_as_json(result: ShareCurve) -> dict[str, object]:
         "knee": point_at(coverage.knee),
         "limit": point_at(coverage.limit),
         "chosen": point_at(result.chosen_top_k),
-        "curve": curves.table(coverage, result.marks).to_dicts(),
+        "curve": coverage_file.table(coverage, result.marks).to_dicts(),
         **by_table,
     }

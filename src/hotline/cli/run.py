@@ -9,8 +9,10 @@ import click
 from rich.console import Console
 
 from foundation.errors import HotlineError
+from foundation.settings import Strict
 from foundation.text import pluralize
 from hotline.cli.common import FILE, PATH, json_option, one_line_errors, plain_table, print_json
+from hotline.cli.fields import fills
 from hotline.cli.report import print_run
 
 
@@ -33,11 +35,16 @@ def run(settings: tuple[str, ...]) -> None:
     STOP.exit(run_on_this_machine(settings))
 
 
+class SimulateSettings(Strict):
+    design: str | None = None
+    """Design of aggregation; None means CONFIG's design, or hotset."""
+
+
 @click.command()
 @click.argument("config", required=False, type=PATH)
-@click.option("--design", help="Design of aggregation. [default: CONFIG's design, or hotset]")
+@fills(SimulateSettings, "settings")
 @json_option
-def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
+def simulate(config: Path | None, settings: SimulateSettings, as_json: bool) -> None:
     """Simulate a run, and write the report that a real run has.
 
     The P4 program and the agents are those of a real run. CONFIG is a TOML file like run.toml, which may
@@ -48,9 +55,8 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import simulate as simulate_run
 
-    overrides = {} if design is None else {"design": design}
     with one_line_errors():
-        run = simulate_run(config, Reporter(RunConsole()), **overrides)
+        run = simulate_run(config, Reporter(RunConsole()), **settings.model_dump(exclude_none=True))
         if as_json:
             print_run(run, as_json)
         else:

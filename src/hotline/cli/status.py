@@ -8,8 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from pydantic import Field
 from rich.console import Console
 
+from controller.client import SwitchAddress
 from controller.controller import Controller
 from controller.status import LaneCounters, SwitchStatus
 from controller.tables import CallerKind, JobRow
@@ -18,17 +20,21 @@ from foundation.protocol.header import LANES, NO_KEY
 from foundation.text import pluralize
 from hotline.cli.common import (
     ON_OFF,
-    Number,
-    job_option,
     json_option,
     plain_table,
     print_json,
     print_table,
     run_on_switch,
-    switch_options,
 )
+from hotline.cli.fields import fills
+from hotline.cli.options import ADDRESS, JobAtSwitch, switch_options
 
 _RECORD = Path("runs/latest/run.json")
+
+
+class RegisterSettings(JobAtSwitch):
+    scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Units of a value per 1.0 of the model's weight; None means that of runs/latest/run.json."""
 
 
 @click.command()
@@ -37,17 +43,17 @@ _RECORD = Path("runs/latest/run.json")
     "--all", "with_details", is_flag=True, help="Also show servers, callers, and the counters of each lane."
 )
 @json_option
-def status(address: str, device_id: int, with_details: bool, as_json: bool) -> None:
+def status(switch: SwitchAddress, with_details: bool, as_json: bool) -> None:
     """Show what the switch holds and counts, job by job.
 
     Shows arms, entries by state, hit rate, RPCs and drops.
     Counters include all jobs, since the pipeline was committed.
     """
-    switch_status = run_on_switch(address, device_id, Controller.status, primary=False)
+    switch_status = run_on_switch(switch, Controller.status, primary=False)
     if as_json:
         print_json(_as_json(switch_status))
         return
-    _print_summary(address, switch_status)
+    _print_summary(switch.address, switch_status)
     if with_details:
         _print_details(switch_status)
 
@@ -126,7 +132,7 @@ def _print_details(status: SwitchStatus) -> None:
             caller.job,
             caller.worker,
             caller.epoch,
-            caller.row,
+            caller.caller,
             caller.addr,
             caller.udp_port,
             caller.port,
@@ -147,24 +153,17 @@ def _print_details(status: SwitchStatus) -> None:
 
 @click.command()
 @click.argument("keys", nargs=-1, type=click.IntRange(0, NO_KEY - 1), metavar="[KEY]...")
-@switch_options
-@job_option
-@click.option(
-    "--scale",
-    type=Number(min=0, min_open=True),
-    help=f"Units of a value per 1.0 of the model's weight. [default: that of {_RECORD}]",
-)
+@fills(RegisterSettings, "settings", address=ADDRESS)
 @json_option
-def registers(
-    keys: tuple[int, ...], address: str, device_id: int, job: int, scale: float | None, as_json: bool
-) -> None:
+def registers(keys: tuple[int, ...], settings: RegisterSettings, as_json: bool) -> None:
     """Read values that the switch holds for a job.
 
     KEYs are read through the data plane; without KEY, all keys of the job are read. A value is printed as
     32-bit fixed point, as on the wire, and as the model's weight, which is value / scale. The switch has no
     value for a parked key; its PS has it.
     """
-    entries = run_on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
+    scale = settings.scale
+    entries = run_on_switch(settings, lambda controller: controller.registers(settings.job, keys or None))
     unit_scale = _scale_of_latest_run() if scale is None else scale
     # A run under way is not the latest yet, and may have another scale.
     scale_note = (
@@ -186,7 +185,7 @@ def registers(
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
     cells = [[*others, _format_number(value), _format_number(weight)] for *others, value, weight in rows]
-    print_table(f"job {job}", columns, cells)
+    print_table(f"job {settings.job}", columns, cells)
     click.echo(
         f"weight = value / {unit_scale:.7g}{scale_note}"
         if unit_scale

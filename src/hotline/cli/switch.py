@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
+from pydantic import Field
 
+from controller.client import SwitchAddress
 from controller.controller import Controller
 from controller.hotset import choice as hotsets
 from controller.hotset.migrate import MigrationPlan
@@ -14,33 +16,41 @@ from controller.hotset.quotas import CAPACITY
 from controller.status import SwitchStatus
 from controller.tables import JobRow
 from experiment.progress import progress_bar
+from foundation.settings import JobId
 from hotline.cli.common import (
     FILE,
     ON_OFF,
     F,
-    Number,
     T,
-    job_option,
     json_option,
     one_line_errors,
     print_json,
     print_plain_table,
     run_on_switch,
-    switch_options,
 )
+from hotline.cli.fields import fills
+from hotline.cli.options import ADDRESS, ChangeSettings
 
 _SINGULAR = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 
 
-def _change_options(function: F) -> F:
-    dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
-    return switch_options(job_option(dry_run(json_option(function))))
+class QuotaSettings(SwitchAddress):
+    job: JobId | None = None
+    """Id of the job whose quota is set."""
+    keys: int | None = Field(default=None, ge=0, le=CAPACITY)
+    """The quota in hot keys; 0 removes it."""
+    share: float | None = Field(default=None, ge=0, le=1)
+    """The quota as a share of the switch, from 0 to 1."""
+
+
+def _change_options(function: F) -> Callable[..., None]:
+    return fills(ChangeSettings, "change", address=ADDRESS)(json_option(function))
 
 
 @click.command()
 @click.argument("file", type=FILE)
 @_change_options
-def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+def load(file: Path, change: ChangeSettings, as_json: bool) -> None:
     """Load a hot set into the switch for a job.
 
     FILE is as `hotline hotset build` writes it. Only keys by which FILE differs from the loaded set are
@@ -48,33 +58,31 @@ def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_j
     """
     with one_line_errors():
         keys = hotsets.read(file)["key"].to_list()
-    _load_keys("load", address, device_id, job, keys, dry_run, as_json)
+    _load_keys("load", change, keys, as_json)
 
 
 @click.command()
 @_change_options
-def unload(address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+def unload(change: ChangeSettings, as_json: bool) -> None:
     """Move all keys of a job back to their parameter servers."""
-    _load_keys("unload", address, device_id, job, [], dry_run, as_json)
+    _load_keys("unload", change, [], as_json)
 
 
-def _load_keys(
-    command: str, address: str, device_id: int, job: int, keys: list[int], dry_run: bool, as_json: bool
-) -> None:
+def _load_keys(command: str, change: ChangeSettings, keys: list[int], as_json: bool) -> None:
     async def action(controller: Controller) -> MigrationPlan:
-        if dry_run:
-            return await controller.plan(job, keys)
+        if change.dry_run:
+            return await controller.plan(change.job, keys)
         with progress_bar(command) as progress:
-            return await controller.load(job, keys, progress=progress)
+            return await controller.load(change.job, keys, progress=progress)
 
-    plan = _change(address, device_id, command, action, dry_run)
-    _print_changes(dict(plan.summary()), dry_run, as_json)
+    plan = _change(change, command, action)
+    _print_changes(dict(plan.summary()), change.dry_run, as_json)
 
 
 @click.command()
 @click.argument("state", type=click.Choice(["on", "off"]))
 @_change_options
-def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+def offload(state: str, change: ChangeSettings, as_json: bool) -> None:
     """Turn offload of a job's hot set on or off.
 
     With off, values move to the parameter servers, which then serve them. The table entries stay.
@@ -82,20 +90,21 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
     is_on = state == "on"
 
     async def action(controller: Controller) -> tuple[JobRow, MigrationPlan]:
-        previous_job = await controller.job(job)
-        if dry_run:
-            return previous_job, await controller.plan_offload(job, is_on)
+        previous_job = await controller.job(change.job)
+        if change.dry_run:
+            return previous_job, await controller.plan_offload(change.job, is_on)
         with progress_bar(f"offload {state}") as progress:
-            return previous_job, await controller.set_offload(job, is_on, progress=progress)
+            return previous_job, await controller.set_offload(change.job, is_on, progress=progress)
 
-    previous_job, plan = _change(address, device_id, f"offload {state}", action, dry_run)
-    _print_changes(_flag_change("offload", previous_job.offload, is_on) | plan.summary(), dry_run, as_json)
+    previous_job, plan = _change(change, f"offload {state}", action)
+    flag = _flag_change("offload", previous_job.offload, is_on)
+    _print_changes(flag | plan.summary(), change.dry_run, as_json)
 
 
 @click.command()
 @click.argument("state", type=click.Choice(["on", "off"]))
 @_change_options
-def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+def proxy(state: str, change: ChangeSettings, as_json: bool) -> None:
     """Turn the proxy of a job's connections on or off.
 
     With the proxy on, parameter servers see all workers as one connection; with it off, each has its own.
@@ -103,43 +112,39 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
     is_on = state == "on"
 
     async def action(controller: Controller) -> JobRow:
-        previous_job = await controller.job(job)
-        if not dry_run:
-            await controller.set_proxy(job, is_on)
+        previous_job = await controller.job(change.job)
+        if not change.dry_run:
+            await controller.set_proxy(change.job, is_on)
         return previous_job
 
-    previous_job = _change(address, device_id, f"proxy {state}", action, dry_run)
-    _print_changes(_flag_change("proxy", previous_job.proxy, is_on), dry_run, as_json)
+    previous_job = _change(change, f"proxy {state}", action)
+    _print_changes(_flag_change("proxy", previous_job.proxy, is_on), change.dry_run, as_json)
 
 
 @click.command()
-@switch_options
-@click.option("--job", type=click.IntRange(0, 0xFFFF), help="Id of the job whose quota is set.")
-@click.option("--keys", type=click.IntRange(0, CAPACITY), help="The quota in hot keys; 0 removes it.")
-@click.option("--share", type=Number(0, 1), help="The quota as a share of the switch, from 0 to 1.")
+@fills(QuotaSettings, "settings", address=ADDRESS)
 @json_option
-def quota(
-    address: str, device_id: int, job: int | None, keys: int | None, share: float | None, as_json: bool
-) -> None:
+def quota(settings: QuotaSettings, as_json: bool) -> None:
     """Set the quota of a job, and show the quotas of all jobs.
 
     A job may have as many hot keys as its quota at any time, and more only while other jobs do not need
     those slots for their quotas. Each lane has an equal part of a quota, which is rounded up to a multiple of
     32. The next `hotline load` or period of `hotline follow` applies it. It is lost if the switch restarts.
     """
-    quota_options = [value for value in (keys, share) if value is not None]
+    job = settings.job
+    quota_options = [value for value in (settings.keys, settings.share) if value is not None]
     expected_options = 0 if job is None else 1
     if len(quota_options) != expected_options:
         raise click.UsageError("expected --job with --keys or --share, or none of the three")
 
     async def action(controller: Controller) -> SwitchStatus:
         if job is not None:
-            quota_keys = round(share * CAPACITY) if share is not None else keys
+            quota_keys = settings.keys if settings.share is None else round(settings.share * CAPACITY)
             assert quota_keys is not None
             await controller.set_quota(job, quota_keys)
         return await controller.status()
 
-    status = run_on_switch(address, device_id, action, primary=job is not None)
+    status = run_on_switch(settings, action, primary=job is not None)
     rows = [(row.job, row.quota, sum(status.count_states(row.job).values())) for row in status.jobs]
     if as_json:
         jobs = [dict(zip(("job", "quota", "keys"), row, strict=True)) for row in rows]
@@ -149,11 +154,12 @@ def quota(
     click.echo(f"{sum(quota for _, quota, _ in rows):,} of {CAPACITY:,} keys are in quotas")
 
 
-def _change(
-    address: str, device_id: int, command: str, action: Callable[[Controller], Awaitable[T]], dry_run: bool
-) -> T:
+def _change(change: ChangeSettings, command: str, action: Callable[[Controller], Awaitable[T]]) -> T:
     return run_on_switch(
-        address, device_id, action, primary=not dry_run, retry_hint=lambda: None if dry_run else command
+        change,
+        action,
+        primary=not change.dry_run,
+        retry_hint=lambda: None if change.dry_run else command,
     )
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import Field
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from controller.client import SwitchAddress
 from controller.controller import Controller
 from controller.errors import DeviceError, OtherPipeline
 from controller.status import Reading, take_reading
@@ -23,13 +25,13 @@ from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import (
     PATH,
-    Number,
     json_option,
     one_line_errors,
     plain_table,
     run_on_switch,
-    switch_options,
 )
+from hotline.cli.fields import fills
+from hotline.cli.options import ADDRESS
 
 if TYPE_CHECKING:
     from analysis.live import BlockLatency, LiveLatencies
@@ -48,6 +50,13 @@ _LATENCY_COLUMNS = [
 ]
 
 
+class WatchSettings(SwitchAddress):
+    interval: float = Field(default=2.0, ge=0.2, le=3600)
+    """Seconds between two readings."""
+    count: int | None = Field(default=None, ge=1)
+    """Stop after this many readings."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     time_s: float  # Unix time of the reading
@@ -59,16 +68,9 @@ class View:
 
 @click.command()
 @click.argument("run", required=False, type=PATH)
-@switch_options
-@click.option(
-    "--interval", default=2.0, type=Number(0.2, 3600),
-    help="Seconds between two readings.",
-)  # fmt: skip
-@click.option("--count", type=click.IntRange(min=1), help="Stop after this many readings.")
+@fills(WatchSettings, "settings", address=ADDRESS)
 @json_option
-def watch(
-    run: Path | None, address: str, device_id: int, interval: float, count: int | None, as_json: bool
-) -> None:
+def watch(run: Path | None, settings: WatchSettings, as_json: bool) -> None:
     """Watch a run while it goes on.
 
     Shows rates, hit share and drops at the switch, and latencies and queues by arm. RUN is its folder;
@@ -84,8 +86,10 @@ def watch(
 
     with one_line_errors():
         folder = run_folder(run, _RUNS)
-        if folder is not None and has_ended(folder) and not asyncio.run(_is_reachable(address, device_id)):
-            click.echo(f"{folder}: the run has ended, and no switch answers at {address}", err=as_json)
+        if folder is not None and has_ended(folder) and not asyncio.run(_is_reachable(settings)):
+            click.echo(
+                f"{folder}: the run has ended, and no switch answers at {settings.address}", err=as_json
+            )
             return
     latencies = None if folder is None else LiveLatencies(folder / "parts")
 
@@ -94,18 +98,18 @@ def watch(
         view_count = 0
         try:
             # Inside the try, so that the terminal is restored before an error is printed.
-            with _open_screen(address, folder, as_json) as show:
-                async for view in views(controller, latencies, interval):
+            with _open_screen(settings.address, folder, as_json) as show:
+                async for view in views(controller, latencies, settings.interval):
                     show(view)
                     view_count += 1
-                    if view_count == count:
+                    if view_count == settings.count:
                         return False
         except DeviceError:
-            if not view_count or await _is_reachable(address, device_id):
+            if not view_count or await _is_reachable(settings):
                 raise
         return True
 
-    if run_on_switch(address, device_id, show_views, primary=False):
+    if run_on_switch(settings, show_views, primary=False):
         click.echo("the switch has gone", err=as_json)
 
 
@@ -127,8 +131,8 @@ async def views(
         await asyncio.sleep(interval_s)
 
 
-async def _is_reachable(address: str, device_id: int) -> bool:
-    controller = Controller(address, device_id=device_id, primary=False)
+async def _is_reachable(switch: SwitchAddress) -> bool:
+    controller = Controller(switch.address, device_id=switch.device_id, primary=False)
     try:
         async with controller:
             return True

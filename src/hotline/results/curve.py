@@ -8,20 +8,25 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import Field
 
+from analysis.figures.coverage import coverage_figure
+from analysis.figures.files import draw
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
+from controller.dask_cluster import CountingCluster
 from controller.hotset.coverage import Coverage, TableShare, coverage, coverage_of_split, shares_by_table
-from controller.hotset.curve import draw_figure
+from experiment.config import config_of
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
-from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.settings import LogSettings
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
 from foundation.logs.counts import Counts, has_columns_of_counts, has_columns_of_updates
 from foundation.logs.training import SplitUpdates, split_updates
+from foundation.settings import JobId
 from foundation.text import pluralize
 
 if TYPE_CHECKING:
@@ -100,7 +105,7 @@ class ShareCurve:
 
     def plot(self) -> Figure:
         """Draw the share of the updates against the number of keys."""
-        return draw_figure(self.coverage, self.marks)
+        return draw(coverage_figure({"": self.coverage}, self.marks))
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]
@@ -118,13 +123,24 @@ def table_of(shares: tuple[TableShare, ...]) -> ReportTable:
     return ReportTable("By table", ("table", "updates", "keys", "chosen", "share"), rows)
 
 
-def curve(
-    files: LogFiles, *, top_k: int | None = None, jobs: int = 1, job: int | None = None,
-    columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
-    scheduler: str | None = None,
-) -> ShareCurve:  # fmt: skip
-    """Return the coverage curve of logs, as `hotline hotset curve` does; raises `DataError`."""
-    paths, options = paths_of(files), read_options(columns, batch, skip_bad)
+class CurveSettings(LogSettings):
+    job: JobId | None = None
+    """Only the rows of this job."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Number of keys to choose; None means up to the knee."""
+    jobs: int = Field(default=1, ge=1, le=0xFFFF)
+    """Offloaded jobs that share the tables; `make run-topo` has 3."""
+    scheduler: CountingCluster = None
+
+
+def curve(files: LogFiles, **settings: object) -> ShareCurve:
+    """Return the coverage curve of logs, as `hotline hotset curve` does: `curve("log.csv", top_k=20_000)`.
+
+    The settings are those of `CurveSettings`. Raises `ConfigError` and `DataError`.
+    """
+    chosen = config_of(CurveSettings, settings)
+    job, top_k, jobs, scheduler = chosen.job, chosen.top_k, chosen.jobs, chosen.scheduler
+    paths, options = paths_of(files), chosen.read_options
     name, log_files = ", ".join(map(str, paths)), expand(paths)
     # Files are read as an access log if columns are named, or bad rows may be skipped.
     has_default_options = options.columns == AccessColumns() and not options.skip_bad

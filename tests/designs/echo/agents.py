@@ -30,7 +30,9 @@ class Client(BaseClient):
         super().__init__(cast(Any, make_numbers(caller.worker, n_ps, WORKERS)), clock)
 
 
-def _server(ps: int, n_ps: int, _space: Any, _jobs: Sequence[int], _journal_bytes: int = 0) -> Mirror:
+def _server(
+    ps: int, n_ps: int, _space: Any, _jobs: Sequence[int], _journal_bytes: int, _tables: Sequence[object]
+) -> Mirror:
     return make_mirror(ps, n_ps, WORKERS)
 
 

@@ -8,18 +8,18 @@ control Aggregate(inout headers_t hdr, in bool ignore_push) {
         sums.write((bit<32>)key, sum + delta);
     }
 
-    action pull(in bit<64> key, inout value_t value) {
-        value.setValid();
-        sums.read(value.value, (bit<32>)key);
+    action pull(in bit<64> key, inout word_t word) {
+        word.setValid();
+        sums.read(word.value, (bit<32>)key);
     }
 
     apply {
         if (hdr.rpc.op == Op.PULL) {
-#define PULL(nn, i) if (hdr.keys[i].isValid()) { pull(hdr.keys[i].key, hdr.values[i]); }
+#define PULL(nn, i) if (hdr.keys[i].isValid()) { pull(hdr.keys[i].key, hdr.words[i]); }
             REPEAT(PULL)
 #undef PULL
         } else if (!ignore_push) {
-#define PUSH(nn, i) if (hdr.keys[i].isValid()) { push(hdr.keys[i].key, hdr.values[i].value); }
+#define PUSH(nn, i) if (hdr.keys[i].isValid()) { push(hdr.keys[i].key, hdr.words[i].value); }
             REPEAT(PUSH)
 #undef PUSH
         }

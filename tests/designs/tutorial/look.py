@@ -22,6 +22,7 @@ from simulator.config import SimulationConfig
 from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
 from simulator.simulated_switch import SimulatedSwitch
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 WORKERS, SERVERS, KEYS, PUSHES = 4, 2, 200, 25
@@ -54,9 +55,11 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     arm, cables = found.arms[-1], Network.model_validate(faults)
     switch = SimulatedSwitch(found)
     switch.install(initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
-    network = SimulatedNetwork(
-        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, HostCosts(), seed
-    )
+    system = SimulatedSystem(
+        design=found, arm=arm, space=KeySpace(KEYS), largest_batch=KEYS, workers=WORKERS, servers=SERVERS,
+        network=cables, seed=seed,
+    )  # fmt: skip
+    network = SimulatedNetwork(system, switch)
     clients = network.clients
     drive(
         network,

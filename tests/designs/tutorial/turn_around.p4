@@ -21,7 +21,7 @@ control TurnAround(inout headers_t hdr, inout standard_metadata_t std) {
             lane_bytes = (bit<16>)hdr.rpc.count << 2;
         } else {
             hdr.rpc.flags = FLAG_RESPONSE;
-            hdr.values.pop_front(LANES);
+            hdr.words.pop_front(LANES);
         }
         hdr.rpc.served = hdr.rpc.live;      // all lanes: no server has seen them
         hdr.udp.length = UDP_BYTES + RPC_BYTES + lane_bytes;

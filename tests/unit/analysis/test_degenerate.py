@@ -9,6 +9,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp)
 
 
+@cache
 def summary_of(run: Path) -> tuple[RunRecord, Summary]:
+    """Return the record and summary of a run whose files do not change any more."""
     record = read_record(run)
     return record, summarise(run, record)
 

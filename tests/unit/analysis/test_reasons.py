@@ -16,11 +16,11 @@ from analysis.metrics import LOSS, METRICS
 from analysis.page.build import ResultColumns, forest_plot
 from analysis.record import RunRecord
 from analysis.report import answers, result
+from analysis.sentences.differences import DISTURBANCE_WORDS, row_reason
 from analysis.statistics import compare_paired
 from analysis.summary import Summary
 from analysis.terminal import print_result
 from analysis.verdict import Claim, Verdict
-from analysis.wording import DISTURBANCE_WORDS, texts
 from tests.harness.summaries import of_ratio, terminal
 from tests.unit.analysis.test_answer import CPU, LESS, MORE, NOT_KNOWN, OPEN, PULL, STOLEN, summary
 from tests.unit.analysis.test_record import MINIMAL_RECORD
@@ -48,20 +48,15 @@ EFFECTS: Mapping[Verdict, Effect] = {
 UNCLAIMED = {verdict: effect for verdict, effect in EFFECTS.items() if not verdict.sign}
 
 
-def reason(effect: Effect) -> str:
-    [words] = texts("row_reason", effect)
-    return words
-
-
 def test_every_verdict_is_among_these() -> None:
     assert set(EFFECTS) == set(Verdict)
     assert {verdict: claim.verdict for verdict, claim in CLAIMS.items()} == {each: each for each in CLAIMS}
 
 
 def test_every_reason_has_its_own_words() -> None:
-    words = [reason(effect) for effect in UNCLAIMED.values()]
+    words = [row_reason(effect) for effect in UNCLAIMED.values()]
     assert len(set(words)) == len(words) and all(words)
-    assert reason(EFFECTS[Verdict.DISTURBED]) == (
+    assert row_reason(EFFECTS[Verdict.DISTURBED]) == (
         "other programs used the CPU in 12 of 12 blocks, the hypervisor used the CPU in 3"
     )
 
@@ -77,7 +72,7 @@ def test_a_row_that_is_not_claimed_has_its_reason_on_the_page(verdict: Verdict) 
     for dedicated, measured in ((effect, claimed), (claimed, effect)):
         row = ForestRow("time of a pull", "less", dedicated, measured)
         html = forest_plot([row], ResultColumns("dedicated switch", "this machine"))
-        assert re.findall(r'class="reason">~ ([^<]+)<', html) == [reason(effect)]
+        assert re.findall(r'class="reason">~ ([^<]+)<', html) == [row_reason(effect)]
 
 
 def first_screen(of: Summary) -> str:
@@ -106,12 +101,14 @@ def test_a_runs_row_names_its_reason_and_no_other(verdict: Verdict) -> None:
     of = RUNS[verdict]()
     [row] = [row for row in forest(of, None) if row.title == "time of a pull"]
     assert row.measured.verdict is verdict
-    words = reason(row.measured)
+    words = row_reason(row.measured)
     lines = [line for line in first_screen(of).splitlines() if line.startswith("~ ")]
     assert len(lines) == 1 and f"~ time of a pull: {words}".startswith(lines[0].rstrip())
     # The sentences of the report, too, have no other.
     said = " ".join(text for answer_text in answers(of) for text in answer_text.texts())
-    others = {reason(effect) for other, effect in UNCLAIMED.items() if other is not verdict} - {"unchanged"}
+    others = {row_reason(effect) for other, effect in UNCLAIMED.items() if other is not verdict} - {
+        "unchanged"
+    }
     assert words.lower() in said.lower() and not [other for other in others if other in said]
 
 

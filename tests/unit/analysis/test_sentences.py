@@ -10,15 +10,15 @@ from typing import Any
 from analysis.record import AgentCost, CapacityCheck, ProgramUse
 from analysis.report import (
     answers,
-    caveats,
     durability_table,
     fact_sentences,
-    how_to_read,
     provenance_rows,
     worse_metrics,
 )
+from analysis.sentences.page import caveats, how_to_read
+from analysis.sentences.tables import nothing_worse
 from analysis.summary import ProgramShare, Summary
-from analysis.wording import sentence_text, texts
+from analysis.wording import sentence_text
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -140,7 +140,7 @@ def shown() -> Iterator[str]:
     yield "\n# tables"
     for of in (worse, a_summary({"closed loop": a_load(differences={"offload": {PULL: NOT_KNOWN}})})):
         yield from (sentence_text(line) for name in of.loads for line in worse_metrics(of, name))
-        yield from texts("nothing_worse", summary=of)
+        yield nothing_worse(of)
 
 
 def test_all_sentences() -> None:

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from foundation.protocol import codec
 from foundation.protocol.control import Command, Status
 from foundation.protocol.header import KEYS, REPLAY, VALUES, Op
+from switch_harness.effort import examples
 from tests.harness.wire import MODULUS
 from tests.unit.collect.switch_model import SwitchModel
 from tests.unit.collect.test_collector import MINE, MS, Bench
@@ -125,7 +126,7 @@ class Collections(RuleBasedStateMachine):
 
 
 TestCollections = Collections.TestCase
-TestCollections.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCollections.settings = settings(max_examples=examples(240), stateful_step_count=40, deadline=None)
 
 
 def test_an_answer_of_another_collection_is_not_taken() -> None:

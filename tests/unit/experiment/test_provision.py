@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.tables import ROWS, JobRow, ServerRow, WorkerRow
+from controller.tables import CALLERS, JobRow, ServerRow, WorkerRow
 from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
 from experiment.designs import initial_rows
 from foundation.protocol import addressing
@@ -13,14 +13,14 @@ from tests.harness.arms import JOBS
 
 
 @given(st.integers(1, MAX_WORKERS), st.integers(1, MAX_SERVERS))
-def test_every_caller_has_its_own_row(workers: int, servers: int) -> None:
+def test_every_caller_has_its_own_cells(workers: int, servers: int) -> None:
     callers = [
         row for row in initial_rows(Config(workers=workers, servers=servers)) if isinstance(row, WorkerRow)
     ]
     assert len(callers) == len(JOBS) * (workers + servers)
-    assert len({caller.row for caller in callers}) == len(callers)
-    # One row is left for the controller's own calls.
-    assert max(caller.row for caller in callers) < ROWS - 1
+    assert len({caller.caller for caller in callers}) == len(callers)
+    # One number is left for the controller's own calls.
+    assert max(caller.caller for caller in callers) < CALLERS - 1
     assert len({caller.identity for caller in callers}) == len(callers)
 
 

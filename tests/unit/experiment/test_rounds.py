@@ -14,6 +14,7 @@ from analysis.record import Block, ServerUse
 from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
+from switch_harness.effort import steps
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import a_block, operation_rows
 from tools.bench.nulls import ARMS as NULL_ARMS
@@ -174,9 +175,10 @@ def test_null_runs_hardly_claim_anything() -> None:
     """Through the code that ends real runs: at most 5 % for each metric, within three standard errors."""
     rng = np.random.default_rng(7)
     recordings = [recorded(rng, 30) for _ in range(5)]
-    runs = [null_run(recordings[k % 5], rng) for k in range(200)]
+    runs = [null_run(recordings[k % 5], rng) for k in range(steps(400))]
     found = rates(runs)
     assert set(NULL_ARMS) == {"baseline", "repeat", "offload"}
-    assert max(rate for name, rate in found.items() if name != "any") < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    standard_error = np.sqrt(0.05 * 0.95 / len(runs))
+    assert max(rate for name, rate in found.items() if name != "any") < 0.05 + 3 * standard_error
     assert {run.ended_by for run in runs} <= {"decided", "futility"}
     assert all(run.rounds in dict(LOOKS) for run in runs)

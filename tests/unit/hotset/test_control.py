@@ -44,9 +44,11 @@ def switch(job: JobRow | None = None, registers: list[Register] | None = None) -
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
 def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) -> None:
     uses = settings_of(arm)
+    has_changed = CONTROL.is_changed
+    assert has_changed is not None
 
     def is_changed(offload: bool, proxy: bool) -> bool:
-        return result_of(CONTROL.is_changed(switch(JobRow(arm.job, offload, proxy)), arm))
+        return result_of(has_changed(switch(JobRow(arm.job, offload, proxy)), arm))
 
     assert not is_changed(uses.aggregates, uses.proxies)
     assert is_changed(not uses.aggregates, uses.proxies) and is_changed(uses.aggregates, not uses.proxies)
@@ -57,8 +59,9 @@ def test_a_parked_key_is_not_held_by_the_switch() -> None:
         Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, KeyState.HOT), value)
         for key, value in ((1, -1), (2, None))
     ]
-    arms = (OFFLOAD_PROXY, BASELINE)
-    assert result_of(CONTROL.read_values(switch(registers=registers), arms, KeySpace(2))) == {
+    arms, read_values = (OFFLOAD_PROXY, BASELINE), CONTROL.read_values
+    assert read_values is not None
+    assert result_of(read_values(switch(registers=registers), arms, KeySpace(2))) == {
         OFFLOAD_PROXY.name: {1: -1}
     }
-    assert result_of(CONTROL.read_values(switch(registers=registers), [BASELINE], KeySpace(2))) == {}
+    assert result_of(read_values(switch(registers=registers), [BASELINE], KeySpace(2))) == {}

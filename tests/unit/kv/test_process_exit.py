@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -17,10 +17,11 @@ import hotline
 from hosts.worker import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.children import child
 from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
+from tests.harness.warm_python import ForkedProgram, WarmPython, warm_python
 
-ROWS, PUSHES = 20_000, 50
+ROWS, PUSHES = 4_000, 50
+"""What takes servers longer than a script takes to end."""
 BEGIN = f"""
 import multiprocessing, os, signal, sys
 import numpy as np
@@ -45,21 +46,46 @@ def forked(act):
 """
 
 
+DELIVERING = {
+    "join(); push()": 0,
+    "join(); push(); sys.exit(3)": 3,
+    "join(); push(); raise LookupError('mine')": 1,
+    "with join(): push(); sys.exit(0)": 0,
+    "with join(): push(); raise LookupError('mine')": 1,
+    "join(); push(); terminated()": 128 + signal.SIGTERM,
+    "with join(): push(); terminated()": 128 + signal.SIGTERM,
+    "join(); push(); assert forked(sys.exit) == 0": 0,
+    "join(); assert forked(terminated) == -signal.SIGTERM; push()": 0,
+    "train = multiprocessing.get_context('fork').Process(target=lambda: (join(), push()))\n"
+    "train.start(); train.join(); sys.exit(train.exitcode)": 0,
+}
+"""Scripts that end somehow -> status."""
+Start = Callable[[str], AbstractContextManager[ForkedProgram]]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+    with (
+        running_rendezvous(tmp_path_factory.mktemp("warm"), size=1) as running,
+        warm_python(running.place) as python,
+    ):
+        yield python
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
     with running_rendezvous(tmp_path) as made:
         yield made
 
 
-def started(running: RunningRendezvous, code: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    """Start a script of rank 0."""
-    command, pipe = [sys.executable, "-c", BEGIN + code], subprocess.PIPE
-    environment = {**os.environ, "HOTLINE_CONNECT": str(running.place)}
-    return child(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+@pytest.fixture
+def started(running: RunningRendezvous, python: WarmPython) -> Start:
+    """Return a function that starts a script of rank 0."""
+    return lambda code: python.started(BEGIN + code, {"HOTLINE_CONNECT": str(running.place)})
 
 
-def ended(script: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = script.communicate(timeout=PATIENCE_S)
+def ended(script: ForkedProgram) -> tuple[int | None, str]:
+    _, errors = script.communicate()
     return script.returncode, errors
 
 
@@ -68,43 +94,40 @@ def other(running: RunningRendezvous) -> hotline.Worker:
     return hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place, rank=1)
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        ("join(); push()", 0),
-        ("join(); push(); sys.exit(3)", 3),
-        ("join(); push(); raise LookupError('mine')", 1),
-        ("with join(): push(); sys.exit(0)", 0),
-        ("with join(): push(); raise LookupError('mine')", 1),
-        ("join(); push(); terminated()", 128 + signal.SIGTERM),
-        ("with join(): push(); terminated()", 128 + signal.SIGTERM),
-        ("join(); push(); assert forked(sys.exit) == 0", 0),
-        ("join(); assert forked(terminated) == -signal.SIGTERM; push()", 0),
-        (
-            "train = multiprocessing.get_context('fork').Process(target=lambda: (join(), push()))\n"
-            "train.start(); train.join(); sys.exit(train.exitcode)",
-            0,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("code", "status"), DELIVERING.items())
 def test_what_was_pushed_is_delivered_however_a_script_ends(
-    running: RunningRendezvous, code: str, status: int
+    running: RunningRendezvous, started: Start, code: str, status: int
 ) -> None:
-    with other(running) as kv, started(running, code) as script:
-        returned, errors = ended(script)
-        assert returned == status and "not delivered" not in errors
-        assert ("mine" in errors) == ("mine" in code)
-        assert (kv.read() == PUSHES).all()
-        [first] = [joined for joined in running.joined_workers if joined.rank == 0]
-        wait_for(first.has_left.is_set)
-        assert first.is_lost == ("mine" in code)
+    with other(running) as kv, started(code) as script:
+        check_delivered(running, kv, code, ended(script), status)
+
+
+@pytest.mark.parametrize("code", ["join(); push()", "join(); push(); terminated()"])
+def test_a_process_of_its_own_ends_as_a_fork_does(running: RunningRendezvous, code: str) -> None:
+    environment = {**os.environ, "HOTLINE_CONNECT": str(running.place)}
+    with other(running) as kv:
+        command = [sys.executable, "-c", BEGIN + code]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S)
+        check_delivered(running, kv, code, (done.returncode, done.stderr), DELIVERING[code])
+
+
+def check_delivered(
+    running: RunningRendezvous, kv: hotline.Worker, code: str, ending: tuple[int | None, str], status: int
+) -> None:
+    returned, errors = ending
+    assert returned == status and "not delivered" not in errors
+    assert ("mine" in errors) == ("mine" in code)
+    assert (kv.read() == PUSHES).all()
+    [first] = [joined for joined in running.joined_workers if joined.rank == 0]
+    wait_for(first.has_left.is_set)
+    assert first.is_lost == ("mine" in code)
 
 
 def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
-    running: RunningRendezvous, tmp_path: Path
+    running: RunningRendezvous, started: Start, tmp_path: Path
 ) -> None:
     running.cluster.parts = str(tmp_path)
-    with started(running, "join(); push(); print('pushed', flush=True)") as script:
+    with started("join(); push(); print('pushed', flush=True)") as script:
         wait_for(lambda: running.joined_workers != [])
         [joined] = running.joined_workers
         block = {"start_ns": 0, "round": 1, "load": 0.0, "discard_ns": 0, "discard_steps": 0}
@@ -124,17 +147,17 @@ def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
     ],
 )
 def test_a_script_that_cannot_deliver_says_how_much_and_fails(
-    running: RunningRendezvous, code: str, status: int, reason: str
+    running: RunningRendezvous, started: Start, code: str, status: int, reason: str
 ) -> None:
     begin = (
         "from hotline.kv import worker\nworker.EXIT_TIMEOUT_S = 0.1\n"
         "join(); print('joined', flush=True); input()\n"
     )
-    with started(running, begin + code) as script:
-        assert script.stdout is not None and script.stdout.readline() == "joined\n"
+    with started(begin + code) as script:
+        assert script.read_line() == "joined\n"
         for server in running.cluster.servers:
             server.mute = True
-        _, errors = script.communicate("\n", timeout=PATIENCE_S)
+        _, errors = script.communicate("\n")
         assert script.returncode == status
         assert f"worker 0 ended with {ROWS * PUSHES:,} pushed values not delivered: {reason}" in errors
         assert ("call kv.close()" in errors) == (status == 1)
@@ -143,9 +166,9 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
         assert first.is_lost
 
 
-def test_ctrl_c_ends_a_wait_of_the_main_thread(running: RunningRendezvous) -> None:
+def test_ctrl_c_ends_a_wait_of_the_main_thread(running: RunningRendezvous, started: Start) -> None:
     """It waits in a barrier, in a system call that Polars's signal handler would let the kernel restart."""
-    with started(running, "import polars; join(); kv.barrier()") as script:
+    with started("import polars; join(); kv.barrier()") as script:
         wait_for(lambda: running.rendezvous.workers == 1)
         session = running.rendezvous._session
         assert session is not None
@@ -162,9 +185,13 @@ def is_in_futex(pid: int) -> bool:
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_a_process_that_vanishes_is_noticed(
-    running: RunningRendezvous, end: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    running: RunningRendezvous,
+    started: Start,
+    end: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with other(running), started(running, f"join(); push(); {end}") as script:
+    with other(running), started(f"join(); push(); {end}") as script:
         ended(script)
         wait_for(lambda: running.rendezvous.vanished_workers == 1)
     assert "worker 0 has ended without leaving: its last pushes may be lost" in caplog.text

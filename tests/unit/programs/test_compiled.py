@@ -43,6 +43,6 @@ def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None
     lanes = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(32)]
     assert [each.table.name for each in lookups] == lanes
     keys = ours.stacks[next(i for i, stack in enumerate(ours.stacks) if stack.name == "keys")]
-    assert [each.key[1].source for each in lookups] == [ir.FieldRef(header, 0) for header in keys.headers]
+    assert [each.key[2].source for each in lookups] == [ir.FieldRef(header, 0) for header in keys.headers]
     module, _ = build_module(ours, make_layout(ours))
     assert str(module).count('call void @"llvm.prefetch') == 1

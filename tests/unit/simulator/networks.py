@@ -16,6 +16,7 @@ from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive, pass_time
 from simulator.ledger import SimulatedPushLedger, WorkerLedger
 from simulator.simulated_switch import SimulatedSwitch
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork, VirtualClient
 
 PARAMETERS = 300
@@ -66,9 +67,11 @@ class RandomTestbed:
         self.switch.install(
             initial_rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm])
         )
-        self.network = SimulatedNetwork(
-            design(DEFAULT), arm, self.switch, self.space, PARAMETERS, workers, servers, network, hosts, seed
+        system = SimulatedSystem(
+            design=design(DEFAULT), arm=arm, space=self.space, largest_batch=PARAMETERS, workers=workers,
+            servers=servers, network=network, hosts=hosts, seed=seed,
         )  # fmt: skip
+        self.network = SimulatedNetwork(system, self.switch)
         self.ledger = SimulatedPushLedger(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)

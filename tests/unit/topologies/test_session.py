@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,13 @@ from unittest.mock import AsyncMock
 import polars as pl
 import pytest
 
+from controller.designs import control_of
 from controller.errors import DeviceError
 from experiment import liveness
 from experiment.config import Config
 from experiment.session import PlannedBlock
-from foundation.designs.arms import arm
+from foundation.designs.arms import arm, arms_of
+from foundation.designs.registry import design, known_names
 from foundation.logs.columns import OPERATIONS
 from foundation.protocol.control import Command
 from tests.harness.sessions import real_session
@@ -152,3 +155,33 @@ async def test_servers_collect_for_the_active_arm_only(monkeypatch: pytest.Monke
     async with session.active(collect):
         assert commands == [(collect.job, Command.PUBLISH)]
     assert commands == [(collect.job, Command.PUBLISH), (collect.job, Command.HOLD)]
+
+
+class CountingSession(RealSession):
+    """A session that counts the controllers' commands to servers instead of sending them."""
+
+    commands: list[Command]
+
+    @asynccontextmanager
+    async def controller(self, *_: object) -> AsyncIterator[Any]:
+        self.commands = [*getattr(self, "commands", []), Command.PUBLISH]
+
+        async def command_servers(_job: int, command: Command, *_: object) -> None:
+            self.commands[-1] = command
+
+        yield SimpleNamespace(command_servers=command_servers)
+
+
+@pytest.mark.parametrize("name", known_names())
+async def test_only_operations_that_a_design_has_open_connections(name: str) -> None:
+    ops = control_of(design(name))
+    assert all(getattr(ops, each) is None or callable(getattr(ops, each)) for each in ops._fields)
+    session = real_session(Config.model_construct(design=name), of=CountingSession)
+    for each in arms_of(name):
+        async with session.active(each):
+            pass
+    aggregating = sum(each.settings.aggregates for each in arms_of(name))
+    has_exchanges = ops.publish is not None
+    assert has_exchanges == (ops.stop_exchanges is not None) == (ops.settle is not None)
+    expected = [Command.PUBLISH, Command.HOLD] * (aggregating if has_exchanges else 0)
+    assert getattr(session, "commands", []) == expected

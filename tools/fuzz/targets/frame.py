@@ -70,7 +70,7 @@ class Switches:
                 if value:
                     pipeline.cells.write_register(CELLS, index, 0)
             for lane in range(LANES):
-                pipeline.cells.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, 0)
+                pipeline.cells.write_register(f"{testnet.INGRESS}bank_{lane:02d}.values_a", SLOT, 0)
 
     def state(self, pipeline: Pipeline) -> tuple[list[int], list[int]]:
         values = [testnet.held(pipeline, lane, SLOT) for lane in range(LANES)]

@@ -25,11 +25,12 @@ from packages.allreduce.tests.unit.test_lockstep_in_the_kernel import (
 )
 from softswitch.conformance.client import read_p4info
 from softswitch.pipeline import Output
+from switch_harness.effort import steps
 from switch_harness.twins import twins
 
 pytestmark = pytest.mark.bmv2
 
-PACKETS = 2_000
+PACKETS = steps(2_000)
 HOSTS = SwitchHosts(WORKERS, 1)
 Packets = Iterator[tuple[int, bytes, object]]
 """Port and frame of each packet, and what it is."""

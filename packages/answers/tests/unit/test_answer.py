@@ -16,6 +16,7 @@ from analysis.statistics import Comparison
 from foundation.optimisers import parse as parse_optimiser
 from foundation.protocol.hashing import lane_of
 from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
+from hotline_answers.cluster_answer.ask import capacities
 from hotline_answers.cluster_answer.capacity import (
     CalculationCheck,
     CapacityModel,
@@ -23,13 +24,15 @@ from hotline_answers.cluster_answer.capacity import (
     smallest_sufficient_size,
 )
 from hotline_answers.cluster_answer.cluster import Cluster, Part, config_for
-from hotline_answers.cluster_answer.hotset import ScoredWorkload
+from hotline_answers.cluster_answer.hotset import ScoredWorkload, workload_for
 from hotline_answers.cluster_answer.sentences import device, differences, headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from hotline_answers.result import answer
+from packages.answers.tests.harness.capacities import capacities_of
 from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import HostCosts
 from simulator.devices import DEVICES, DeviceName
+from simulator.experiment import quiet_reporter
 from tests.harness.cli import invoke, json_of
 from tests.harness.summaries import of_ratio
 from tests.harness.traces import trace_of
@@ -404,12 +407,15 @@ def test_workers_in_racks_share_uplinks() -> None:
 def test_full_uplinks_take_the_gain_away() -> None:
     """The hot set is behind the uplinks, which carry some more RPCs with it than without (design.md)."""
     wide, narrow = (
-        answer(workers=16, servers=1, racks=2, keys_per_step=300, oversubscription=each) for each in (1, 400)
+        Cluster(workers=16, servers=1, racks=2, keys_per_step=300, oversubscription=each) for each in (1, 400)
     )
-    assert wide.sides.gain > 1.5
-    assert narrow.sides.gain == pytest.approx(0.9, abs=0.03)
-    assert narrow.sides.baseline.capacity < 0.8 * wide.sides.baseline.capacity
-    [message] = [sentence for sentence in narrow.sentences if sentence.startswith("Workers are in 2 racks")]
+    (wide_baseline, wide_offload), (baseline, offload) = map(capacities_of, (wide, narrow))
+    assert wide_offload > 1.5 * wide_baseline
+    assert offload / baseline == pytest.approx(0.9, abs=0.03)
+    assert baseline < 0.8 * wide_baseline
+    made, equal = sizes({0: 1, 20_000: 1}), sides(side(1, 1, 1), side(1, 1, 1), 1)
+    said = sentences(narrow, config_for(narrow), 300, equal, made, made[1], ())
+    [message] = [sentence for sentence in said if sentence.startswith("Workers are in 2 racks")]
     assert "up to 8" in message and "0.2 Gbit/s" in message
 
 
@@ -457,19 +463,32 @@ def test_with_a_chip_only_rpcs_of_the_hot_set_have_16_lanes(found: Any) -> None:
     assert is_in_order(" ".join(chip["sentences"]), "RPCs have up to 16 keys, and without it 32")
 
 
-@pytest.mark.parametrize(
-    ("switch", "rows"),
-    [
-        ("ideal", {0: (206, 206, 15_022), 20_000: (189, 117, 28_575)}),
-        ("tofino", {0: (206, 206, 15_022), 20_000: (378, 209, 16_770), 50_000: (378, 172, 20_536)}),
-    ],
-)
-def test_the_table_of_chips_is_what_answer_says(
-    switch: DeviceName, rows: dict[int, tuple[float, float, float]]
-) -> None:
-    """The table of packages/tofino/README.md, of S1 with racks."""
+TABLE: dict[DeviceName, dict[int, tuple[float, float, float]]] = {
+    "ideal": {0: (206, 206, 15_022), 20_000: (189, 117, 28_575)},
+    "tofino": {0: (206, 206, 15_022), 20_000: (378, 209, 16_770), 50_000: (378, 172, 20_536)},
+}
+"""The table of packages/tofino/README.md, of S1 with racks: RPCs and packets of a step, and steps/s."""
+
+
+@pytest.mark.parametrize("switch", TABLE)
+def test_the_table_of_chips_is_what_is_counted_and_simulated(switch: DeviceName) -> None:
+    """Steps/s are simulated without a hot set and with one of 20,000 keys."""
+    cluster = Cluster(workers=80, servers=20, racks=8, switch=switch)
+    config = config_for(cluster)
+    workload = workload_for(config, None, quiet_reporter())
+    counter = PackingCounter(config, workload)
+    for top_k, expected in TABLE[switch].items():
+        counts = counter.count(top_k)
+        assert (counts.rpcs, counts.server_packets) == pytest.approx(expected[:2], rel=0.005)
+    found = capacities(config, workload, 20_000, quiet_reporter())
+    assert found == pytest.approx([TABLE[switch][top_k][2] for top_k in (0, 20_000)], rel=0.005)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("switch", TABLE)
+def test_the_table_of_chips_is_what_answer_says(switch: DeviceName) -> None:
     found = {each.top_k: each for each in answer(workers=80, servers=20, racks=8, switch=switch).sizes}
-    for top_k, expected in rows.items():
+    for top_k, expected in TABLE[switch].items():
         size = found[top_k]
         numbers = size.rpcs_per_step, size.ps_packets_per_step, size.simulated
         assert numbers == pytest.approx(expected, rel=0.005)

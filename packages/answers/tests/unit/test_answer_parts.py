@@ -14,37 +14,30 @@ from hypothesis import strategies as st
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
 from hosts.workload.files import deal, load
-from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities
+from hotline_answers.cluster_answer.ask import ClusterAnswer, answer
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
-from hotline_answers.cluster_answer.hotset import workload_for
+from packages.answers.tests.harness.capacities import capacities_of
 from simulator.costs import HostCosts
 from simulator.experiment import quiet_reporter
 from switch_harness.effort import examples
 
 
-def simulated(cluster: Cluster, limit: int) -> tuple[float, float]:
-    config = config_for(cluster, part_of(cluster, limit))
-    assert config.workers <= limit
-    workload = workload_for(config, None, quiet_reporter())
-    return capacities(config, workload, config.top_k, quiet_reporter())
-
-
 @pytest.mark.parametrize(
     "cluster",
     [
-        Cluster(workers=64, servers=4, keys_per_step=600),
-        Cluster(workers=64, servers=16, keys_per_step=600, racks=8),
-        Cluster(workers=24, servers=24, keys_per_step=300, racks=6),
-        Cluster(workers=64, servers=4, keys_per_step=600, racks=8, oversubscription=400),
-        Cluster(workers=64, servers=2, keys_per_step=900, hosts=HostCosts(connection_ns=300)),
+        Cluster(workers=32, servers=2, keys_per_step=600, top_k=5_000),
+        Cluster(workers=32, servers=8, keys_per_step=600, top_k=5_000, racks=4),
+        Cluster(workers=24, servers=24, keys_per_step=300, top_k=5_000, racks=6),
+        Cluster(workers=32, servers=2, keys_per_step=600, top_k=5_000, racks=4, oversubscription=400),
+        Cluster(workers=32, servers=1, keys_per_step=900, top_k=5_000, hosts=HostCosts(connection_ns=300)),
     ],
     ids=["servers", "servers in racks", "workers", "uplinks", "connections"],
 )
 def test_a_part_of_a_cluster_carries_its_share(cluster: Cluster) -> None:
-    """Each is limited by something else, and an eighth or a quarter of it is simulated."""
-    part = simulated(cluster, max(8, cluster.workers // 8))
-    assert part == pytest.approx(simulated(cluster, cluster.workers), rel=MAX_ERROR)
+    """Each is limited by something else, and a quarter or a third of it is simulated."""
+    part = capacities_of(cluster, max(8, cluster.workers // 8))
+    assert part == pytest.approx(capacities_of(cluster), rel=MAX_ERROR)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +49,7 @@ def of_part() -> ClusterAnswer:
 def test_an_answer_by_a_part_has_the_rates_of_the_whole(of_part: ClusterAnswer) -> None:
     cluster = of_part.cluster
     assert of_part.simulated_workers == 16
-    whole = simulated(cluster, cluster.workers)
+    whole = capacities_of(cluster)
     sides = of_part.sides
     assert (sides.baseline.capacity, sides.offload.capacity) == pytest.approx(whole, rel=MAX_ERROR)
     assert sides.rate == pytest.approx(5_000)
@@ -82,7 +75,7 @@ def test_the_gain_by_oversubscription_is_that_of_simulations(
 ) -> None:
     narrow = of_part.cluster.model_copy(update={"oversubscription": oversubscription})
     [calculated] = [each for each in of_part.uplinks if each.oversubscription == oversubscription]
-    baseline, offload = simulated(narrow, narrow.workers)
+    baseline, offload = capacities_of(narrow)
     assert calculated.baseline == pytest.approx(baseline, rel=MAX_ERROR)
     assert calculated.offload == pytest.approx(offload, rel=MAX_ERROR)
 

@@ -28,12 +28,14 @@ class AlphaBetaModel(Strict):
     """α, β and f(k) = 1 + sharing · (k - 1); the defaults are [ASC]'s for 8 nodes with 10GbE."""
 
     alpha_us: float = Field(default=1370.0, ge=0, le=1e7)
+    """α: start-up time of an all-reduce."""
     beta_ns: float = Field(default=1.66, gt=0, le=1e6)
-    """Time of an all-reduce per byte if no other all-reduce is running."""
+    """β: time per byte of an all-reduce, if no other all-reduce is running."""
     sharing: float = Field(default=0.5, ge=0, le=10)
-    """0.5 as in [ASC], where f(2) = 1.5; 1 for a fairly shared link; 0 for no interference."""
+    """With k concurrent all-reduces a byte takes 1 + SHARING·(k - 1) times as long; 1 is a link shared
+    fairly, 0 no interference."""
     max_at_once: int = Field(default=2, ge=1, le=MAX_AT_ONCE)
-    """Largest number of concurrent all-reduces in a schedule; f was measured for two."""
+    """Maximum number of concurrent all-reduces; f was measured for two."""
 
     @property
     def beta_us(self) -> float:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
+from foundation.settings import Strict
 from foundation.text import shortened
 from hotline_dense import DenseError
 from hotline_dense.layers import SUFFIXES, Layers, read_layers
@@ -123,6 +126,11 @@ def open_model(name: str, step_us: float | None = None) -> DenseModel:
     return DenseModel(
         name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate
     )
+
+
+class ModelTimes(Strict):
+    step_ms: float | None = Field(default=None, ge=0.001, le=1e6)
+    """Time of a step on one worker, for a table without forward_us; scales all times of an estimate."""
 
 
 def open_models(names: Sequence[str], step_us: float | None = None) -> list[DenseModel]:

@@ -15,11 +15,13 @@ MIB = 2**20
 class Fusion(Strict):
     """Bounds at which a buffer is sent, checked after each layer; the last buffer is sent at the end."""
 
-    cycle_us: float | None = Field(default=None, ge=0)
-    """Bound on the time of backward since the previous buffer was sent; None means no bound."""
-    max_bytes: int | None = Field(default=None, ge=0)
-    first_bytes: int | None = Field(default=None, ge=0)
-    """Bound of the first buffer, in place of `max_bytes`."""
+    cycle_us: float | None = Field(default=None, ge=0, le=1e9)
+    """Time of backward, since the previous buffer, after which one is sent; None means no bound."""
+    max_bytes: int | None = Field(default=None, ge=0, le=10**6 * MIB)
+    """Size at which a buffer is sent; None means no bound."""
+    first_bytes: int | None = Field(default=None, ge=0, le=10**6 * MIB)
+    """Size of the first buffer, of the last layers: PyTorch's DistributedDataParallel has 1 MiB, and then 25;
+    None means that of the others."""
 
     def describe(self) -> str:
         if self.max_bytes == 0:

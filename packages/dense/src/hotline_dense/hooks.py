@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from pydantic import Field
 
 from foundation.optional import MissingPackage, import_torch
+from foundation.settings import Strict
 from foundation.text import one_line
 from hotline_dense import DenseError
 from hotline_dense.layers import Layers
@@ -62,6 +64,13 @@ class _Device(Protocol):
 
 class _Handle(Protocol):
     def remove(self) -> None: ...
+
+
+class TimingSettings(Strict):
+    steps: int = Field(default=10, ge=1, le=10_000)
+    """Number of timed steps."""
+    warm_up: int = Field(default=3, ge=0, le=10_000)
+    """Number of untimed steps before the timed steps."""
 
 
 def layers_of_script(

@@ -37,20 +37,25 @@ class DenseNetwork(Strict):
     """The network of a training job. Links are full duplex and carry gradients only."""
 
     workers: int = Field(default=64, ge=1, le=100_000)
-    gbit: float = Field(default=100.0, ge=0.001, le=100_000)
+    """Number of workers."""
+    gbit: float = Field(default=10.0, ge=0.001, le=100_000)
+    """Bandwidth of each link, in Gbit/s."""
     compression: float = Field(default=1.0, ge=1, le=10_000)
     """Compression ratio; compressing takes no time, and additions are of uncompressed gradients."""
     utilisation: PositiveShare | tuple[tuple[float, PositiveShare], ...] = 1.0
-    """Achieved share of the bandwidth, or a curve of (Gbit/s, share), interpolated linearly and clamped."""
+    """Achieved share of a link's bandwidth, or a curve of (Gbit/s, share), interpolated linearly and clamped:
+    a CSV file with the columns gbit,utilisation."""
     aggregation: Aggregation = "ring"
+    """Place where gradients are summed."""
     servers: int | None = Field(default=None, ge=1, le=100_000)
-    """Number of parameter servers; None means one per worker."""
+    """Number of parameter servers; None means as many as workers."""
     startup_us: float = Field(default=0.0, ge=0, le=1e6)
+    """Start-up time of each step of a collective, in µs."""
     per_machine: int = Field(default=1, ge=1, le=100_000)
-    """Workers of a machine, which share a network card of `gbit`; within a machine, bytes take no time."""
+    """Workers (GPUs) of a machine, which share its network card of `gbit`; within it, bytes take no time."""
     sums_locally: bool = False
-    """Whether the workers of a machine add up their gradients before the machine sends them, as BytePS and
-    Horovod's hierarchical all-reduce do."""
+    """With several workers a machine: they add up their gradients before the machine sends them, as BytePS
+    and Horovod's hierarchical all-reduce do."""
 
     @model_validator(mode="after")
     def _check_curve(self) -> DenseNetwork:

@@ -12,11 +12,20 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import click
 import polars as pl
 import pytest
 from playwright.sync_api import Browser
 
 from foundation.errors import DataError
+from hotline_dense.answers import requirements_of
+from hotline_dense.catalogue import open_model
+from hotline_dense.cli.overlap import overlap
+from hotline_dense.cli.whatif import whatif
+from hotline_dense.fusion import PRESETS
+from hotline_dense.network import DenseNetwork
+from hotline_dense.schedulers import SCHEDULERS
+from hotline_dense.whatif import PAPER_FUSION
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke
@@ -40,6 +49,22 @@ def first(tmp_path: Path) -> Path:
     path = tmp_path / "mine.csv"
     path.write_text(TABLE)
     return path
+
+
+def test_command_and_api_ask_for_the_bandwidth_of_the_paper() -> None:
+    (asked,) = json_of("dense", "whatif", "resnet50")["models"]
+    (answered,) = requirements_of([open_model("resnet50")], DenseNetwork(), PAPER_FUSION)
+    assert asked["factor"] == answered.factor == pytest.approx(0.540, abs=5e-4)
+
+
+def test_choices_of_records_and_rows_are_those_that_exist() -> None:
+    def choices(verb: click.Command, option: str) -> set[str]:
+        (found,) = (each for each in verb.params if option in each.opts)
+        assert isinstance(found.type, click.Choice)
+        return set(found.type.choices)
+
+    assert choices(whatif, "--fusion") == set(PRESETS)
+    assert choices(overlap, "--scheduler") == set(SCHEDULERS)
 
 
 def test_without_arguments_it_prints_the_papers_table() -> None:
@@ -112,9 +137,9 @@ def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
         (1, ("dense", "whatif", "none.csv"), "none.csv: cannot be read: No such file"),
         (1, ("dense", "overlap", "none.csv"), "none.csv: cannot be read: No such file"),
         (
-            1,
+            2,
             ("dense", "whatif", "--utilisation", "1.5"),
-            "--utilisation 1.5: expected a share above 0 and up to 1",
+            "expected a share above 0 and up to 1, or a file, got 1.5",
         ),
         (1, ("dense", "whatif", "--utilisation", "curve.csv"), "curve.csv: cannot be read"),
         (1, ("dense", "whatif", "--servers", "4"), "--servers 4: expected --aggregation servers, got ring"),
@@ -133,7 +158,7 @@ def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
             for command, options in FINITE.items()
             for option in options.split()
         ),
-        (2, ("dense", "whatif", "--workers", "1"), "1 is not in the range"),
+        (2, ("dense", "whatif", "--workers", "0"), "0 is not in the range"),
         (2, ("dense", "whatif", "--gbit", "0"), "0.0 is not in the range"),
         (2, ("dense", "whatif", "--gbit", "-1"), "-1.0 is not in the range"),
         (2, ("dense", "whatif", "--buffer-mib", "inf"), "inf is not in the range"),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from controller.dask_cluster import Parallelism
 from experiment.progress import named_progress_bar
 from foundation.concurrency import run_interruptibly
-from hotline.cli.common import FILE, into_option, one_line_errors, print_study, simulation_options
+from hotline.cli.common import FILE, into_option, one_line_errors, print_study
 from hotline.cli.examples import add_example
+from hotline.cli.options import simulation_options
 
 
 @click.command()
@@ -24,7 +26,7 @@ from hotline.cli.examples import add_example
 @into_option("Folder of results; those of the same settings and code are reused.", Path("runs/optimisers"))
 @simulation_options
 def optimisers(
-    quick: bool, ratings: Path | None, into: Path, scheduler: str | None, processes: int, as_json: bool
+    quick: bool, ratings: Path | None, into: Path, parallelism: Parallelism, as_json: bool
 ) -> None:
     """Compare SGD and Adagrad, with and without the switch.
 
@@ -40,7 +42,7 @@ def optimisers(
     with one_line_errors():
         with named_progress_bar("simulating") as progress:
             plan = QUICK if quick else FULL
-            numbers = run_plan(plan, ratings, into, scheduler, processes, progress)
+            numbers = run_plan(plan, ratings, into, parallelism.scheduler, parallelism.processes, progress)
         provenance = [
             ("plan", "quick" if quick else "full"),
             ("ratings", "none" if ratings is None else ratings.name),

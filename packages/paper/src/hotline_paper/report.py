@@ -9,17 +9,16 @@ from analysis.figures.all import figures
 from analysis.figures.files import write_figures
 from analysis.figures.model import Fact, Figure
 from analysis.figures.source import source_of_run
-from analysis.page.build import Page, build, drawings, glossary
+from analysis.page.build import Page, build, drawings
 from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report
 from analysis.report import (
-    caveats,
     difference_tables,
-    how_to_read,
     measured_answer,
     paper_table,
     provenance_rows,
 )
+from analysis.sentences.page import caveats, glossary, how_to_read
 from analysis.wording import ReportTable
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from analysis.figures.files import draw
 from analysis.page.build import fragment
@@ -12,14 +12,14 @@ from hosts.workload.generator import R1, R2
 from hotline_policies.figures import figures_of
 from hotline_policies.generated import LogSpec
 from hotline_policies.page import answer_of, tables_of
-from hotline_policies.results import Study, StudySettings
+from hotline_policies.results import Study
+from hotline_policies.settings import GeneratedLog, StudySettings
 from hotline_policies.study import StudyProgress, check_names
 from hotline_policies.study import study as study_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BuiltIn = Literal["r1", "r2"]
 RESULTS = Path("runs/policies")
 
 
@@ -35,26 +35,32 @@ class Policies(Study):
 
 
 def study(
-    files: LogFiles = (), *, built_in: BuiltIn | None = None, steps: int = 4000,
-    half_life: float | None = None, shift: bool = False, into: Path = RESULTS,
+    files: LogFiles = (), *, into: Path = RESULTS,
     progress: StudyProgress = lambda activity, done, total: None, **settings: object,
 ) -> Policies:  # fmt: skip
     """Compare cache policies on a log, as `hotline policies` does: `study("log.csv", sizes=(100, 1_000))`.
 
-    Without files it generates the log `built_in`. The settings are those of
-    `hotline_policies.results.StudySettings`. Results are cached in the folder `into`. Raises `ConfigError`
-    and `DataError`.
+    Without files it generates a log: `study(built_in="r1")`. The settings are those of `GeneratedLog` and
+    `StudySettings` in `hotline_policies.settings`. Results are cached in the folder `into`. Raises
+    `ConfigError` and `DataError`.
     """
     paths = paths_of(files)
-    if bool(paths) == bool(built_in):
-        raise DataError(f"expected files or built_in, and not both; got {len(paths)} files, {built_in!r}")
+    of_log = {name: settings.pop(name) for name in GeneratedLog.model_fields if name in settings}
+    generated = config_of(GeneratedLog, of_log)
+    if bool(paths) == bool(generated.built_in):
+        raise DataError(
+            f"expected files or built_in, and not both; got {len(paths)} files, {generated.built_in!r}"
+        )
     study_settings = config_of(StudySettings, settings)
     check_names(study_settings.policies, study_settings.sizes[0])
-    log_spec = None if built_in is None else _log_spec(built_in, steps, half_life, shift)
-    result = study_of(paths, log_spec, study_settings, into, progress)
+    result = study_of(paths, _log_spec(generated), study_settings, into, progress)
     return Policies.model_construct(**dict(result))
 
 
-def _log_spec(built_in: BuiltIn, steps: int, half_life: float | None, shift: bool) -> LogSpec:
-    shape = {"r1": R1, "r2": R2}[built_in]
-    return LogSpec(shape, steps, half_life=half_life, shift_at=3 * steps // 4 if shift else None)
+def _log_spec(log: GeneratedLog) -> LogSpec | None:
+    if log.built_in is None:
+        return None
+    shape = {"r1": R1, "r2": R2}[log.built_in]
+    return LogSpec(
+        shape, log.steps, half_life=log.half_life, shift_at=3 * log.steps // 4 if log.shift else None
+    )

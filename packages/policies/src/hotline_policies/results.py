@@ -4,49 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
-from foundation.logs.training import TRAIN_SHARE
 from foundation.settings import Strict
 from hotline_policies.packets import RpcMeans
+from hotline_policies.settings import StudySettings
 
 # An install inserts an entry and turns it hot, an eviction turns it draining and deletes it (`migrate`).
 WRITES_PER_MOVE = 2
-DEFAULT_PERIOD_S = 10.0
-MIN_PERIODS = 20
-_MIN_STEPS = 2
-"""Steps of the shortest default period. The keys of a step are distinct, so a set that is cleared after each
-step could never hit."""
-WRITES_PER_S = 749_000.0
-"""Table writes/s for a hot set over gRPC, measured at an otherwise idle softswitch in the kernel
-(docs/performance.md)."""
-
-
-class StudySettings(Strict):
-    sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-    policies: tuple[str, ...] = ()
-    train_share: float = TRAIN_SHARE
-    """Share of the steps that train policies and are not scored."""
-    rate: float = 250.0
-    """Steps/s of all workers."""
-    period_s: float | None = None
-    """Period in s after which sets are selected or cleared; None means 10, or 1/20 of a short log."""
-    writes_per_s: float = WRITES_PER_S
-    """Table writes/s that the control plane can make."""
-    servers: int = 2
-    samples_per_step: int = SAMPLES_PER_STEP
-    columns: str | None = None
-    """Roles of the log's columns; None guesses them."""
-    skip_bad: bool = False
-
-    @property
-    def read_options(self) -> ReadOptions:
-        """Options of reading the log; raises `DataError`."""
-        return read_options(self.columns, self.samples_per_step, self.skip_bad)
-
-    def period(self, steps: int) -> int:
-        if self.period_s is not None:
-            return max(1, round(self.period_s * self.rate))
-        return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 
 class LogFacts(Strict):

@@ -23,8 +23,9 @@ from hotline_policies.log import PULL, PolicyLog, prepare
 from hotline_policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
 from hotline_policies.policy import PolicySpec
 from hotline_policies.replay import PULLS, UPDATES, replay, updates_by_table
-from hotline_policies.results import LogFacts, PolicyOutcome, Study, StudySettings, can_follow
+from hotline_policies.results import LogFacts, PolicyOutcome, Study, can_follow
 from hotline_policies.rules import POLICIES, rule_of, spec_named
+from hotline_policies.settings import StudySettings
 
 StudyProgress = Callable[[str, int, int], None]  # activity, work done and total
 _MIN_CPU_S = 1e-9  # resolution of the clock

@@ -6,7 +6,7 @@ struct last_rpc_t {
     bit<32> turn;
 }
 
-const bit<32> CELLS = ROWS << WINDOW_BITS;
+const bit<32> CELLS = CALLERS << WINDOW_BITS;
 
 control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
     PAIR_REGISTER(last_rpc_t, cells, CELLS)

@@ -3,16 +3,16 @@
 #ifndef TOFINO_HEADERS_P4
 #define TOFINO_HEADERS_P4
 
-// Callers: 2^ROW_BITS. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
-#ifndef ROWS
+// Callers: 2^CALLER_BITS. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
+#ifndef CALLERS
 #if __TARGET_TOFINO__ == 2
-#define ROW_BITS 9
+#define CALLER_BITS 9
 #else
-#define ROW_BITS 10
+#define CALLER_BITS 10
 #endif
-#define ROWS (1 << ROW_BITS)
+#define CALLERS (1 << CALLER_BITS)
 #endif
-#define CELL_BITS 16            // at least ROW_BITS and WINDOW_BITS together
+#define CELL_BITS 16            // at least CALLER_BITS and WINDOW_BITS together
 
 #include "hotset/rpc.p4"
 
@@ -67,7 +67,7 @@ enum bit<8> Turn {
 }
 
 struct metadata_t {
-    bit<8>     remaining;       // hotset/parser.p4 counts lanes and bytes in these two
+    bit<8>     remaining;       // parser_v1model.p4 counts lanes and bytes in these two
     bit<16>    prefix_bytes;
     PacketKind kind;
     DropReason drop_reason;     // of a packet of kind DROPPED
@@ -82,7 +82,7 @@ struct metadata_t {
     CallerKind caller;
     bit<1>     offload;
     bit<1>     proxy;
-    bit<16>    row;             // of the caller, in the exactly-once cells
+    bit<16>    caller_number;   // in the exactly-once cells
     endpoint_t worker;
     endpoint_t server;
     endpoint_t service;

@@ -1,6 +1,6 @@
 // Finds the caller, its job and the parameter server, and drops a packet that comes from another port than theirs. The
 // entries are those of hotset/identify.p4. The three tables are looked up at once, in the first stage; a fourth decides
-// from what they have found, in the order of hotset's checks. A worker's `row` is that of its exactly-once cells.
+// from what they have found, in the order of hotset's checks. A worker's `caller` is the number of its exactly-once cells.
 control Identify(inout headers_t hdr, inout metadata_t meta, in port_t ingress_port) {
     action set_server(mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
                       mac_addr_t service_mac, ipv4_addr_t service_addr, bit<16> service_port) {
@@ -37,10 +37,10 @@ control Identify(inout headers_t hdr, inout metadata_t meta, in port_t ingress_p
         size = 64;
     }
 
-    action set_worker(bit<16> row, mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
+    action set_worker(bit<16> caller, mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
                       CallerKind kind) {
         meta.has_worker = 1;
-        meta.row = row;
+        meta.caller_number = caller;
         meta.worker.mac = mac;
         meta.worker.addr = addr;
         meta.worker.udp_port = udp_port;
@@ -56,7 +56,7 @@ control Identify(inout headers_t hdr, inout metadata_t meta, in port_t ingress_p
         }
         actions = { set_worker; @defaultonly NoAction; }
         const default_action = NoAction();
-        size = ROWS;
+        size = CALLERS;
     }
 
     action refuse_length() {

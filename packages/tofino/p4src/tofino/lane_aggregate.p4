@@ -5,18 +5,18 @@ struct value_cell_t {
     bit<32> pushes;
 }
 
-control LaneAggregate(in metadata_t meta, inout value_t value, in bit<1> is_live, in bit<1> is_served,
+control LaneAggregate(in metadata_t meta, inout word_t word, in bit<1> is_live, in bit<1> is_served,
                       in bit<16> slot) {
     PAIR_REGISTER(value_cell_t, values, SLOTS)
     PACKET_COUNTER(lane_stats, LANE_EVENTS)
 
     // tna.p4 and v1model.p4 define these macros.
     BEGIN_PAIR_ACTION(value_cell_t, add, values, bit<32>)
-        cell.value = cell.value + value.value;
+        cell.value = cell.value + word.value;
         result = 0;
     END_PAIR_ACTION(value, pushes, values)
     BEGIN_PAIR_ACTION(value_cell_t, add_and_count, values, bit<32>)
-        cell.value = cell.value + value.value;
+        cell.value = cell.value + word.value;
         cell.pushes = cell.pushes + 1;
         result = 0;
     END_PAIR_ACTION(value, pushes, values)
@@ -36,11 +36,11 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<1> is_live
     }
 
     action pull() {
-        EXECUTE(value.value, read, (bit<32>)slot);
+        EXECUTE(word.value, read, (bit<32>)slot);
     }
 
     action counted_pull() {
-        EXECUTE(value.value, read, (bit<32>)slot);
+        EXECUTE(word.value, read, (bit<32>)slot);
         COUNT(lane_stats, LaneEvent.HIT);
     }
 

@@ -80,8 +80,8 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
 
 #define PULL_KEY(nn, i, next) state parse_pull_key_##nn { \
     packet.extract(hdr.keys[i]); \
-    hdr.values[i].setValid(); \
-    hdr.values[i].value = 0; \
+    hdr.words[i].setValid(); \
+    hdr.words[i].value = 0; \
     transition select(hdr.rpc.count) { i + 1: accept; default: parse_pull_key_##next; } }
     CHAIN(PULL_KEY)
 #undef PULL_KEY
@@ -93,7 +93,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
 #undef KEY
 
 #define VALUE(nn, i, next) state parse_value_##nn { \
-    packet.extract(hdr.values[i]); \
+    packet.extract(hdr.words[i]); \
     transition select(hdr.rpc.count) { i + 1: accept; default: parse_value_##next; } }
     CHAIN(VALUE)
 #undef VALUE

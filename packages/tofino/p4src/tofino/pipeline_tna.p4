@@ -34,7 +34,7 @@ control HotlineDeparser(packet_out packet, inout headers_t hdr, in metadata_t me
         packet.emit(hdr.udp);
         packet.emit(hdr.rpc);
         packet.emit(hdr.keys);
-        packet.emit(hdr.values);
+        packet.emit(hdr.words);
     }
 }
 

@@ -10,7 +10,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         }
         meta.bad_checksum = std.checksum_error == 1;
         if (hdr.rpc.isValid() && hdr.rpc.flags & (FLAG_KEYS | FLAG_VALUES) == FLAG_KEYS) {
-#define VALUE(nn, i) if (hdr.keys[i].isValid()) { hdr.values[i].setValid(); hdr.values[i].value = 0; }
+#define VALUE(nn, i) if (hdr.keys[i].isValid()) { hdr.words[i].setValid(); hdr.words[i].value = 0; }
             REPEAT(VALUE)
 #undef VALUE
         }

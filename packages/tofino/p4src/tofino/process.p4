@@ -52,7 +52,7 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
 
     // An action takes 32 bits from the hash unit at most, so each of these is one.
     action find_cell() {
-        GATHER(meta.cell, cell_of_turn, meta.row[ROW_BITS - 1:0] JOIN hdr.rpc.seq[WINDOW_BITS - 1:0]);
+        GATHER(meta.cell, cell_of_turn, meta.caller_number[CALLER_BITS - 1:0] JOIN hdr.rpc.seq[WINDOW_BITS - 1:0]);
     }
 
     action gather_hot() {
@@ -80,7 +80,7 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
         split_seq();
         validate.apply(hdr, meta, parser_error);
 #define APPLY_LOOKUP(nn, i) if (hdr.rpc.live[i:i] == 1) { \
-    lookup_##nn.apply(meta.lane_##nn, hdr.rpc.job, hdr.keys[i].key); }
+    lookup_##nn.apply(meta.lane_##nn, hdr.rpc.job, hdr.rpc.dim, hdr.keys[i].key); }
         REPEAT(APPLY_LOOKUP)
 #undef APPLY_LOOKUP
         identify.apply(hdr, meta, ingress_port);
@@ -107,7 +107,7 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
             COUNT(duplicates, 0);
         }
 #define APPLY_AGGREGATE(nn, i) \
-    aggregate_##nn.apply(meta, hdr.values[i], hdr.rpc.live[i:i], meta.served[i:i], meta.lane_##nn.slot);
+    aggregate_##nn.apply(meta, hdr.words[i], hdr.rpc.live[i:i], meta.served[i:i], meta.lane_##nn.slot);
         REPEAT(APPLY_AGGREGATE)
 #undef APPLY_AGGREGATE
 

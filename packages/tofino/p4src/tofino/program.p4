@@ -21,7 +21,7 @@
 
 #ifdef V1MODEL
 #include "common/udp_parser.p4"
-#include "hotset/parser.p4"
+#include "parser_v1model.p4"
 #include "hotset/deparser.p4"
 #include "common/checksums.p4"
 #include "pipeline_v1model.p4"

@@ -35,7 +35,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
     }
 
     action remove_values() {
-#define REMOVE_VALUE(nn, i) hdr.values[i].setInvalid();
+#define REMOVE_VALUE(nn, i) hdr.words[i].setInvalid();
         REPEAT(REMOVE_VALUE)
 #undef REMOVE_VALUE
     }

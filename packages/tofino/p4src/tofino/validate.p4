@@ -52,7 +52,7 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
             hdr.rpc.version: ternary @name("version");
             hdr.rpc.op: ternary @name("op");
             hdr.rpc.flags: ternary @name("flags");
-            hdr.rpc.reserved: ternary @name("reserved");
+            hdr.rpc.dim: ternary @name("dim");
             hdr.rpc.count: ternary @name("count");
             hdr.rpc.live: ternary @name("live");
             hdr.rpc.served: ternary @name("served");
@@ -73,23 +73,23 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
             (_, _, _, ETHERTYPE_SERVICE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(meta, DropReason.BAD_SHAPE);
             (_, _, _, _, _, _, _, _, _, _, false, ANY_RPC): other();
 
-            (IN_A_FRAME, Op.EMPTY, 0, 0, 0, 0, 0, 0): request(SIZES(UDP_BYTES + RPC_BYTES));
-            (IN_A_FRAME, Op.EMPTY, FLAG_RESPONSE, 0, 0, 0, _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
-            (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, 0, 0, 0, _, _): control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
-#define CONTROL(nn, i) (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, 0, i + 1, BEYOND_COUNT(i), _, _): \
+            (IN_A_FRAME, Op.EMPTY, 0, 1, 0, 0, 0, 0): request(SIZES(UDP_BYTES + RPC_BYTES));
+            (IN_A_FRAME, Op.EMPTY, FLAG_RESPONSE, 1, 0, 0, _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
+            (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, _, 0, 0, _, _): control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
+#define CONTROL(nn, i) (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, _, i + 1, BEYOND_COUNT(i), _, _): \
     control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
             REPEAT(CONTROL)
 #undef CONTROL
             // No other RPC is without a live lane.
             (IN_A_FRAME, _, _, _, _, 0, _, _): drop(meta, DropReason.BAD_SHAPE);
 #define SHAPES(nn, i) \
-    (IN_A_FRAME, Op.PULL, FLAG_KEYS, 0, i + 1, BEYOND_COUNT(i), 0, 0): \
+    (IN_A_FRAME, Op.PULL, FLAG_KEYS, 1, i + 1, BEYOND_COUNT(i), 0, 0): \
         request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES))); \
-    (IN_A_FRAME, Op.PUSH, FLAG_KEYS | FLAG_VALUES, 0, i + 1, BEYOND_COUNT(i), 0, 0): \
+    (IN_A_FRAME, Op.PUSH, FLAG_KEYS | FLAG_VALUES, 1, i + 1, BEYOND_COUNT(i), 0, 0): \
         request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES + VALUE_BYTES))); \
-    (IN_A_FRAME, Op.PULL, FLAG_RESPONSE | FLAG_VALUES, 0, i + 1, BEYOND_COUNT(i), _, _): \
+    (IN_A_FRAME, Op.PULL, FLAG_RESPONSE | FLAG_VALUES, 1, i + 1, BEYOND_COUNT(i), _, _): \
         answer(SIZES(DATAGRAM_BYTES(i, VALUE_BYTES))); \
-    (IN_A_FRAME, Op.PUSH, FLAG_RESPONSE, 0, i + 1, BEYOND_COUNT(i), _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
+    (IN_A_FRAME, Op.PUSH, FLAG_RESPONSE, 1, i + 1, BEYOND_COUNT(i), _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
             REPEAT(SHAPES)
 #undef SHAPES
             (IN_A_FRAME, _, _, _, _, _, _, _): drop(meta, DropReason.BAD_SHAPE);

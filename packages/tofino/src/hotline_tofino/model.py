@@ -31,6 +31,8 @@ from tests.harness.testnet import FOR_TESTS, Code, code_of
 from tests.harness.vectors import SLOTS, Source, hot_set
 
 LANES = 16
+DIMS = (1,)
+"""Values of the rows that the program serves."""
 MODEL_CPU_PORT = 64  # as SWITCH_CPU_PORT in packages/tofino/p4src/tofino/tna.p4
 _HEADER_BYTES, _PORT_BITS, _WORD_BITS = 2, 9, 32
 _FRAME_CHECK = bytes(4)  # the harness sends no other
@@ -122,13 +124,13 @@ class TwinComparison:
 
     def __init__(self, codes: Sequence[Code], seed: int, n_frames: int) -> None:
         random = Random(seed)
-        entries = testnet.network() + hot_set(random, lanes=LANES)
+        entries = testnet.network() + hot_set(random, lanes=LANES, dims=DIMS)
         hotset, twin = (CompiledPipeline(*code) for code in codes)
         testnet.write(hotset, entries)
         testnet.write(twin, [for_twin(entry) for entry in entries])
         self.commands = [add_command(twin.program, for_twin(entry)) for entry in entries]
         self.answers: list[TwinAnswer] = []
-        source = Source(random, hotset, LANES)
+        source = Source(random, hotset, LANES, dims=DIMS)
         for now in range(n_frames):
             port, data = source.draw()
             received = to_model(port, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -31,10 +32,16 @@ _CELLS, _BITMAPS = (f"{testnet.INGRESS}exactly_once.{name}" for name in ("cells"
 def small_twin() -> CompiledConfig:
     """Compile the twin for schedules, its tables and actions named as those of `hotset`."""
     program, p4info = (
-        (TWINS / f"tofino_32.{suffix}").read_text().replace(TWIN_INGRESS, testnet.INGRESS)
-        for suffix in ("json", "p4info.txtpb")
+        _renamed((TWINS / f"tofino_32.{suffix}").read_text()) for suffix in ("json", "p4info.txtpb")
     )
     return compile_small(program.encode(), text_format.Parse(p4info, p4i.P4Info()))
+
+
+def _renamed(text: str) -> str:
+    text = text.replace(TWIN_INGRESS, testnet.INGRESS)
+    # A lane is a bank, whose first register is `values_a`.
+    text = re.sub(r"aggregate_(\d\d)\.values\b", r"bank_\1.values_a", text)
+    return re.sub(r"aggregate_(\d\d)\.lane_stats\b", r"bank_\1.row_stats", text)
 
 
 def for_twin(entry: EntryWrite) -> EntryWrite:
@@ -97,8 +104,8 @@ def contents(testbed: SimulatedTestbed) -> SwitchContents:
         each.name: [cell.packets for cell in pipeline.cells.read_counter(each.name, 0, each.size)]
         for each in pipeline.program.counters
     }
-    lanes = [f"{testnet.INGRESS}aggregate_{lane:02d}." for lane in range(LANES)]
-    cells, values = registers[_CELLS], [registers[f"{lane}values"] for lane in lanes]
+    lanes = [f"{testnet.INGRESS}bank_{lane:02d}." for lane in range(LANES)]
+    cells, values = registers[_CELLS], [registers[f"{lane}values_a"] for lane in lanes]
     rpcs = counters[f"{testnet.INGRESS}readdress.rpcs"]
     if (bitmaps := registers.get(_BITMAPS)) is not None:
         cells = [cell << _WORD_BITS | bitmap for cell, bitmap in zip(cells, bitmaps, strict=True)]
@@ -115,7 +122,7 @@ def contents(testbed: SimulatedTestbed) -> SwitchContents:
         cells,
         values,
         pushes,
-        [counters[f"{lane}lane_stats"][: LaneEvent.OVERFLOW] for lane in lanes],
+        [counters[f"{lane}row_stats"][: LaneEvent.OVERFLOW] for lane in lanes],
         counters[f"{testnet.INGRESS}drops"],
         rpcs,
     )

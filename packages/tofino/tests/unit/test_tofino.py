@@ -8,7 +8,7 @@ import pytest
 
 from controller.tables import CPU_PORT
 from foundation.protocol.header import Op
-from hotline_tofino.model import LANES, compile_programs
+from hotline_tofino.model import DIMS, LANES, compile_programs
 from packages.tofino.tests.harness.twins import TWIN_INGRESS, for_twin, twin_rpcs
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import EntryWrite
@@ -24,7 +24,7 @@ class Both:
 
     def __init__(self, random: Random) -> None:
         self.hotset, self.twin = (CompiledPipeline(*code) for code in compile_programs())
-        self.write(testnet.network() + hot_set(random, lanes=LANES))
+        self.write(testnet.network() + hot_set(random, lanes=LANES, dims=DIMS))
 
     def write(self, entries: list[EntryWrite]) -> None:
         ours = self.hotset.tables.write(entries)
@@ -65,7 +65,7 @@ def _hides_its_length(port: int, frame: bytes) -> bool:
 def test_the_twin_answers_as_hotset_does(seed: int) -> None:
     random = Random(seed)
     both = Both(random)
-    source, answered = Source(random, both.hotset, LANES), 0
+    source, answered = Source(random, both.hotset, LANES, dims=DIMS), 0
     for now in range(1000):
         port, frame = source.draw()
         if not _hides_its_length(port, frame):

@@ -69,19 +69,18 @@ class Packet(Storage):
     def _slot(self, instance: Instance, number: int) -> llvm.Value:
         if instance.stack is None:
             return self._fields[instance.header][number]
-        kind = self._slot_type(instance.header, number)
-        array = llvm.ArrayType(kind, len(self.program.stacks[instance.stack].headers))
-        slot = self._stack_fields[instance.stack][number]
-        return self.b.gep(slot, [integer(32, 0), instance.position], inbounds=True, source_etype=array)
+        fields, *after_fields = self._stacks[instance.stack]
+        types, size = self._field_types(instance.header), len(self.program.stacks[instance.stack].headers)
+        indices = [integer(32, 0), instance.position]
+        if number < len(types):
+            array = llvm.ArrayType(llvm.LiteralStructType(types), size)
+            indices.append(integer(32, number))
+            return self.b.gep(fields, indices, inbounds=True, source_etype=array)
+        array = llvm.ArrayType(self._slot_type(instance.header, number), size)
+        return self.b.gep(after_fields[number - len(types)], indices, inbounds=True, source_etype=array)
 
     def _slot_type(self, header: int, number: int) -> llvm.Type:
-        fields = self.program.headers[header].fields
-        if number >= len(fields):
-            return SLOT_TYPES_AFTER_FIELDS[number - len(fields)]
-        declared = fields[number]
-        if declared.varbit:
-            return llvm.ArrayType(I8, declared.width // 8)
-        return llvm.IntType(declared.stored_bits)
+        return (*self._field_types(header), *SLOT_TYPES_AFTER_FIELDS)[number]
 
     def _length_slot(self, instance: Instance) -> llvm.Value:
         return self._slot(instance, len(self.program.headers[instance.header].fields))
@@ -247,9 +246,8 @@ class Packet(Storage):
         # A stack of unions is one stack for each member; these share the next index.
         for stack in shift.stacks:
             header = self.program.stacks[stack].headers[0]
-            for number, slot in enumerate(self._stack_fields[stack]):
-                kind = self._slot_type(header, number)
-                self._permute(slot, kind, shift.sources)
+            for number in range(len(self.program.headers[header].fields) + len(SLOT_TYPES_AFTER_FIELDS)):
+                self._permute(Instance(header, stack), number, shift.sources)
             for position in shift.invalid_positions:
                 instance = Instance(header, stack, integer(32, position))
                 self.b.store(integer(8, 0), self._validity_slot(instance))
@@ -260,11 +258,10 @@ class Packet(Storage):
             new_index = self.b.select(self.b.icmp_signed(comparison, new_index, limit), limit, new_index)
         self.set_next_index(stack_cursor, new_index)
 
-    def _permute(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int, ...]) -> None:
-        array = llvm.ArrayType(kind, len(sources))
+    def _permute(self, element: Instance, number: int, sources: tuple[int, ...]) -> None:
+        kind = self._slot_type(element.header, number)
         addresses = [
-            self.b.gep(slot, [integer(32, 0), integer(32, i)], inbounds=True, source_etype=array)
-            for i in range(len(sources))
+            self._slot(element._replace(position=integer(32, i)), number) for i in range(len(sources))
         ]
         old_values = [self.b.load(address, typ=kind) for address in addresses]
         for address, source in zip(addresses, sources, strict=True):

@@ -1,7 +1,8 @@
 """Storage of a packet in flight: fields and validity of headers, stack positions, and scalars.
 
 Each is an `alloca` that LLVM promotes to a register. Where packets are copied (`traffic`) the slots are one
-struct. Elements of header stacks are in arrays, since they are accessed at computed positions.
+struct. A header stack is an array of structs, one of the fields of each element, and an array each of lengths
+and validity, since elements are accessed at computed positions.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class Storage:
         # Metadata come first, so that `clear_metadata` zeros one range.
         metadata = [h for h, header in enumerate(program.headers) if header.metadata]
         headers = [h for h, header in enumerate(program.headers) if not header.metadata]
-        fields = {h: self._declare_fields(h, 1) for h in metadata}
+        fields = {h: self._declare_fields(h) for h in metadata}
         self._first_header_slot = len(self._kinds)
-        fields |= {h: self._declare_fields(h, 1) for h in headers if h not in self._stack_position}
-        stacks = [self._declare_fields(s.headers[0], len(s.headers)) for s in program.stacks]
+        fields |= {h: self._declare_fields(h) for h in headers if h not in self._stack_position}
+        stacks = [self._declare_stack(stack) for stack in program.stacks]
         cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
         next_index = [self._declare(I32) for _ in range(cursors)]
         self._scalar_kinds = {"frame": target_of(b.module).pointer, **SCALARS}
@@ -64,7 +65,7 @@ class Storage:
             for kind, slot in zip(self._kinds, slots, strict=True):
                 b.store(llvm.Constant(kind, None), slot)
         self._fields = {h: [slots[n] for n in numbers] for h, numbers in fields.items()}
-        self._stack_fields = [[slots[n] for n in numbers] for numbers in stacks]
+        self._stacks = [[slots[n] for n in numbers] for numbers in stacks]
         self._next_index = [slots[n] for n in next_index]
         self._scalars = {name: slots[n] for name, n in scalars.items()}
 
@@ -72,18 +73,19 @@ class Storage:
         self._kinds.append(kind)
         return len(self._kinds) - 1
 
-    def _declare_fields(self, header: int, count: int) -> list[int]:
-        declared = self.program.headers[header]
-        kinds = [
+    def _declare_fields(self, header: int) -> list[int]:
+        return [self._declare(kind) for kind in (*self._field_types(header), *SLOT_TYPES_AFTER_FIELDS)]
+
+    def _declare_stack(self, stack: ir.Stack) -> list[int]:
+        element = llvm.LiteralStructType(self._field_types(stack.headers[0]))
+        kinds = (element, *SLOT_TYPES_AFTER_FIELDS)
+        return [self._declare(llvm.ArrayType(kind, len(stack.headers))) for kind in kinds]
+
+    def _field_types(self, header: int) -> list[llvm.Type]:
+        return [
             llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.stored_bits)
-            for f in declared.fields
+            for f in self.program.headers[header].fields
         ]
-        numbers = []
-        for kind in (*kinds, *SLOT_TYPES_AFTER_FIELDS):
-            numbers.append(
-                self._declare(kind if header not in self._stack_position else llvm.ArrayType(kind, count))
-            )
-        return numbers
 
     def _slot_address(self, number: int) -> llvm.Value:
         indices = [integer(32, 0), integer(32, number)]

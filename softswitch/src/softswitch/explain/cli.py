@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,6 +26,21 @@ from softswitch.p4runtime.loaded_config import read_file
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    program: Path | None
+    packets: tuple[str, ...]
+    pcap: Path | None
+    port: int
+    commands: Path | None
+    address: str | None
+    device_id: int
+    priority_queues: int
+    filters: tuple[str, ...]
+    as_json: bool
+    show_all: bool
 
 
 @click.command()
@@ -69,43 +86,33 @@ INTERRUPTED = 130  # exit status: 128 + SIGINT
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("--all", "show_all", is_flag=True, help="Also show steps without effect.")
-def command(
-    program: Path | None,
-    packets: Sequence[str],
-    pcap: Path | None,
-    port: int,
-    commands: Path | None,
-    address: str | None,
-    device_id: int,
-    priority_queues: int,
-    filters: Sequence[str],
-    as_json: bool,
-    show_all: bool,
-) -> None:
+def command(**values: Any) -> None:  # of click, by the fields of `ExplainOptions`
     """Explain what PROGRAM (BMv2 JSON, as p4c-bm2-ss writes it) does to packets.
 
     Packets go through the program one after another, and read what earlier ones have written to registers.
     No switch needs to run, and a running switch is not affected.
     """
+    options = ExplainOptions(**values)
+    program, commands, address, pcap = options.program, options.commands, options.address, options.pcap
     if program is None and address is None:
         raise click.UsageError("give PROGRAM, or --from for a switch that runs a program")
     if commands is not None and address is not None:
         raise click.UsageError("give either --commands or --from")
-    if bool(packets) == (pcap is not None):
+    if bool(options.packets) == (pcap is not None):
         raise click.UsageError("give either --packet or --pcap")
-    selected_filters = [parse_filter(text) for text in filters]
-    packet_frames = [TimedFrame(time=0, data=parse_packet(text)) for text in packets]
+    selected_filters = [parse_filter(text) for text in options.filters]
+    packet_frames = [TimedFrame(time=0, data=parse_packet(text)) for text in options.packets]
     recorders: list[Recorder] = []  # one, once `make_pipeline` has been called
 
     def make_pipeline(loaded: Program) -> InterpretedPipeline:
         for event_filter in selected_filters:
             event_filter.check(loaded)
         recorders.append(Recorder(loaded))
-        return InterpretedPipeline(loaded, priority_queues, recorders[0])
+        return InterpretedPipeline(loaded, options.priority_queues, recorders[0])
 
     program_data = None if program is None else read_file(program)
     if address is not None:
-        pipeline = from_switch(address, device_id, make_pipeline, program_data)
+        pipeline = from_switch(address, options.device_id, make_pipeline, program_data)
     else:
         assert program is not None and program_data is not None
         try:
@@ -118,8 +125,8 @@ def command(
     frame_count = 0
     try:
         for time, frame in packet_frames if pcap is None else _read_with_progress(pcap):
-            pipeline.process(port, frame, time, time)
-            show(recorders[0].take(), selected_filters, as_json, show_all)
+            pipeline.process(options.port, frame, time, time)
+            show(recorders[0].take(), selected_filters, options.as_json, options.show_all)
             frame_count += 1
     except KeyboardInterrupt:
         print(f"softswitch: interrupted after {pluralize(frame_count, 'packet')}", file=sys.stderr)

@@ -270,13 +270,13 @@ class _FrontEnd:
         header_bytes = b.select(b.icmp_unsigned("<", headers, length), headers, length)
         payload_size = b.sub(length, header_bytes)
         old_header_bytes = b.sub(self.kernel_frame.length(), payload)
-        with b.if_then(b.icmp_unsigned(">", header_bytes, old_header_bytes)):
+        has_payload = b.icmp_unsigned("!=", payload_size, integer(64, 0))
+        # Without a payload, the frame grows at its end, where XDP has more room than in front.
+        is_longer = b.icmp_unsigned(">", header_bytes, old_header_bytes)
+        with b.if_then(b.and_(is_longer, has_payload)):
             self.kernel_frame.grow_front(b.sub(header_bytes, old_header_bytes))
-        must_move = b.and_(
-            b.icmp_unsigned("<", header_bytes, old_header_bytes),
-            b.icmp_unsigned("!=", payload_size, integer(64, 0)),
-        )
-        with b.if_then(must_move):
+        is_shorter = b.icmp_unsigned("<", header_bytes, old_header_bytes)
+        with b.if_then(b.and_(is_shorter, has_payload)):
             self.kernel_frame.move(target=header_bytes, source=old_header_bytes, size=payload_size)
         self._adjust_length(length)
         self.kernel_frame.store(data, header_bytes)

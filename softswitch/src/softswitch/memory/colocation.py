@@ -48,7 +48,12 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
                 merged_group = groups.get(array, {array}) | groups.get(other_array, {other_array})
                 groups.update(dict.fromkeys(merged_group, merged_group))
     # Each array refers to its whole group, which is returned once; counters come first.
-    return list(dict.fromkeys(tuple(sorted(group, reverse=True)) for group in groups.values()))
+    return list(
+        dict.fromkeys(
+            tuple(sorted(group, key=lambda array: (not array.is_counter, array.number)))
+            for group in groups.values()
+        )
+    )
 
 
 def fields_of(expression: object) -> Iterator[ir.FieldRef]:

@@ -18,7 +18,7 @@ from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.effort import seeds, steps
 from switch_harness.state import StateDrawer, cells
 
-SMALL = {"digests_logs", "jumps", "registers", "replication", "stacks", "value_sets"}
+SMALL = {"digests_logs", "header_unions", "jumps", "registers", "replication", "stacks", "value_sets"}
 """Programs that need less stack than the test below allows."""
 
 
@@ -35,7 +35,7 @@ def in_kernel(program: Program) -> Iterator[DirectPipeline]:
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
 def test_constructs(name: str, seed: int) -> None:
     """The first half runs as prepared, the second with random writes between the frames."""
-    compare(name, seed, 1500)
+    compare(name, seed, 800)
 
 
 @pytest.mark.parametrize("seed", seeds(1))

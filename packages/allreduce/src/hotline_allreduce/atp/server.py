@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
+from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, needs_no_room, share_cpu
@@ -88,8 +89,9 @@ class AtpServer(NamedTuple):
 
 
 def make_server(
-    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
-) -> AtpServer:
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], _journal_bytes: int = 0,
+    _tables: Sequence[TableOptimiser] = (),
+) -> AtpServer:  # fmt: skip
     share = make_share(KeySpace(1), ps, n_ps)
     header = one_record(PsHeader)
     header.ps, header.due = ps, NEVER

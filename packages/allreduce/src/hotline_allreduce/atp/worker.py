@@ -81,7 +81,7 @@ FRAME_BYTES, GROWTH_BYTES = 308, 1_500
 class AtpHeader(VectorHeader):
     """Scalars of the state; times in ns."""
 
-    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
+    OWN_FIELDS_FIRST = True  # `nativekit.records.dtype_of` has the reason
 
     first_missing: int  # index of the first chunk without its sum
     gap_end: int  # end of the last resent gap; no other is resent before `first_missing` reaches it

@@ -21,8 +21,8 @@ from hotline_allreduce.exact.subject import SUBJECT
 from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once
 from hotline_allreduce.simulation.subject import Subject
 from hotline_allreduce.switchml.model import subject as switchml
-from simulator.costs import Network
 from simulator.simulated_switch import switch_of
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 Floats = NDArray[np.float32]
@@ -94,11 +94,12 @@ def _add_in_order(vectors: list[Floats]) -> Floats:
 def _all_reduce(subject: Subject, vectors: list[Floats]) -> tuple[Floats, object]:
     """Return the sums, and the first worker's client."""
     workers, values = len(vectors), len(vectors[0])
-    simulated = SimulatedNetwork(
-        subject.design, subject.arm, switch_of(subject.design, SwitchHosts(workers, 1), [subject.arm]),
-        KeySpace(values), largest_batch=1, workers=workers, servers=1, network=Network(), hosts=IDEAL,
-        seed=_SEED,
+    system = SimulatedSystem(
+        design=subject.design, arm=subject.arm, space=KeySpace(values), workers=workers, servers=1,
+        hosts=IDEAL, seed=_SEED,
     )  # fmt: skip
+    switch = switch_of(subject.design, SwitchHosts(workers, 1), [subject.arm])
+    simulated = SimulatedNetwork(system, switch)
     all_reduce_once(subject, simulated, workers, vectors, _WINDOW, subject.chunk_size)
     client = simulated.clients[0]
     return np.asarray(cast(ExactClient, client).result, np.float32).copy(), client

@@ -25,6 +25,7 @@ from simulator.costs import Network
 from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 SHARDS, SAMPLES_A_SHARD, FEATURES = 32, 4, 3 * FLOATS_A_CHUNK
@@ -59,11 +60,11 @@ def train(workers: int, steps: int, network: Network | None = None) -> tuple[Flo
     shards_a_worker, rest = divmod(SHARDS, workers)
     if rest:
         raise ValueError(f"workers: expected a divisor of {SHARDS}, got {workers}")
-    simulated = SimulatedNetwork(
-        DESIGN, EXACT, switch_of(DESIGN, SwitchHosts(workers, 1), [EXACT]),
-        KeySpace(shards_a_worker * FEATURES), largest_batch=1, workers=workers, servers=1,
+    system = SimulatedSystem(
+        design=DESIGN, arm=EXACT, space=KeySpace(shards_a_worker * FEATURES), workers=workers, servers=1,
         network=network or Network(), hosts=IDEAL, seed=SEED,
     )  # fmt: skip
+    simulated = SimulatedNetwork(system, switch_of(DESIGN, SwitchHosts(workers, 1), [EXACT]))
     clients = cast(list[ExactClient], simulated.clients)
     models, finished_steps = [ShardedModel() for _ in clients], [-1] * workers
 

@@ -48,7 +48,7 @@ _EXPONENT_BIAS = 128  # from an exponent to the signed number on the wire
 
 
 class ExactHeader(ReducerHeader):
-    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
+    OWN_FIELDS_FIRST = True  # `nativekit.records.dtype_of` has the reason
 
     shards: int  # number of this worker's addends of each value
     stride: int  # distance of two shards' addends

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
+from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import (
@@ -55,7 +56,7 @@ _SETS_PER_JOB = 2
 
 
 class AdderHeader(PsHeader):
-    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
+    OWN_FIELDS_FIRST = True  # `nativekit.records.dtype_of` has the reason
 
     n_ps: int
     next_row: int
@@ -97,7 +98,10 @@ class Adder(NamedTuple):
     share: Share
 
 
-def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Adder:
+def make_adder(
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], _journal_bytes: int = 0,
+    _tables: Sequence[TableOptimiser] = (),
+) -> Adder:  # fmt: skip
     # Workers hold the parameters; no request asks a server for any.
     share = make_share(KeySpace(1), ps, n_ps)
     header = one_record(AdderHeader)

@@ -21,6 +21,7 @@ from simulator.drive import run_network
 from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of
 from simulator.state import HEAD_BYTES
+from simulator.system import SimulatedSystem
 from simulator.world import INBOX_FRAMES, SimulatedNetwork
 
 # An agent tells by the time passed whether it has sent or received frames, so 1 ns is the minimum.
@@ -72,10 +73,11 @@ def measure(
     switch = switch_of(design, SwitchHosts(workers, servers), [arm])
     fitting_share = subject.occupy(switch, occupied)
     window_packets = max(1, int(window_packets * fitting_share))
-    simulated = SimulatedNetwork(
-        design, arm, switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
-        network=network, hosts=hosts, seed=seed,
+    system = SimulatedSystem(
+        design=design, arm=arm, space=KeySpace(values), workers=workers, servers=servers, network=network,
+        hosts=hosts, seed=seed,
     )  # fmt: skip
+    simulated = SimulatedNetwork(system, switch)
     vectors = draw_vectors(workers, values, seed)
     end_ns = all_reduce_once(subject, simulated, workers, vectors, window_packets, values_per_packet)
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)

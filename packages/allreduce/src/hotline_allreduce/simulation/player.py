@@ -34,6 +34,7 @@ from simulator.loop import resume, wake_agent
 from simulator.simulated_switch import switch_of
 from simulator.snapshot import WorldSnapshot
 from simulator.state import ABSENT, OUTAGE_BEGINS
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork, push_event
 
 TESTBED_HOSTS = HostCosts(
@@ -54,18 +55,16 @@ class AllReduceTestbed:
         # Each schedule sets the faults of links; this outage only makes the world allocate an outage record.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
-        self.network = SimulatedNetwork(
-            design,
-            arm,
-            self._switch,
-            space,
-            largest_batch=1,
+        system = SimulatedSystem(
+            design=design,
+            arm=arm,
+            space=space,
             workers=workers,
             servers=TESTBED_SERVERS,
             network=network,
             hosts=TESTBED_HOSTS,
-            seed=1,
         )
+        self.network = SimulatedNetwork(system, self._switch)
         self.world = self.network.world
         self.world.header.events = 0  # without the event that begins this outage
         self._snapshot = WorldSnapshot(self.world)

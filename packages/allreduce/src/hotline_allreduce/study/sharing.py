@@ -21,6 +21,7 @@ from hotline_allreduce.simulation.subject import Subject
 from simulator.costs import Network
 from simulator.neighbours.pushes import Load, draw_keys, push_all
 from simulator.simulated_switch import SimulatedSwitch, switch_of
+from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
@@ -68,10 +69,11 @@ def share(
     switch = switch_of(subject.design, SwitchHosts(workers, servers, network.rack or 1, jobs=jobs), arms)
     if subject.design.name == ATP:
         subject.occupy(switch, 1 - slots / CELLS)
-    simulated = SimulatedNetwork(
-        subject.design, arms[0], switch, KeySpace(values), largest_batch=1, workers=workers, servers=servers,
+    system = SimulatedSystem(
+        design=subject.design, arm=arms[0], space=KeySpace(values), workers=workers, servers=servers,
         network=network, hosts=IDEAL, seed=_SEED, neighbours=arms[1:],
     )  # fmt: skip
+    simulated = SimulatedNetwork(system, switch)
     vectors = draw_vectors(jobs * workers, values, _SEED)
     end_ns = all_reduce_once(subject, simulated, workers, vectors, window, subject.chunk_size)
     return _sharing_result(_share_in_switch(subject, switch), values, end_ns.reshape(jobs, workers))

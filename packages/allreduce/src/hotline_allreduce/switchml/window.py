@@ -55,7 +55,7 @@ _SWITCH = 0  # as a peer: it has the first service address
 class ReducerHeader(VectorHeader):
     """Scalars of the state; times in ns. A slot's `call` is the number of its packet in the pass."""
 
-    OWN_FIELDS_FIRST = True  # numba confuses record types that begin with the same fields
+    OWN_FIELDS_FIRST = True  # `nativekit.records.dtype_of` has the reason
 
     first_slot: int  # the first of the job's slots in the switch
     first_packet: int  # number of the pass's first packet, counted across all-reduces

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from pydantic import Field
 from rich.console import Console
 
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
+from foundation.settings import Strict
 from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
+from hotline.cli.fields import fills
 
 if TYPE_CHECKING:
     from hotline_answers.prediction.compare import RunPrediction
@@ -20,18 +23,19 @@ if TYPE_CHECKING:
 _run_argument = click.argument("run", type=FOLDER)
 
 
+class FitSettings(Strict):
+    evaluations: int = Field(default=60, ge=1)
+    """Upper limit for the number of simulations."""
+    arms: tuple[str, ...] = ("baseline", "offload")
+    """Arms to fit, separated by commas."""
+
+
 @click.command("fit")
 @_run_argument
 @click.option("-o", "--output", type=FILE, help="TOML file to write.")
-@click.option(
-    "--evaluations",
-    type=click.IntRange(min=1),
-    default=60,
-    help="Upper limit for the number of simulations.",
-)
-@click.option("--arms", default="baseline,offload", help="Arms to fit, separated by commas.")
+@fills(FitSettings, "settings", arms={"is_list": True, "metavar": "ARM,..."})
 @json_option
-def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
+def fit(run: Path, output: Path | None, settings: FitSettings, as_json: bool) -> None:
     """Fit the costs of hosts to a run.
 
     A simulation with these costs reproduces RUN's latencies, CPU time and capacity. The costs are printed
@@ -42,7 +46,9 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 
     with one_line_errors():
         with progress_bar("simulating") as progress:
-            fit_result = run_interruptibly(lambda: fit_costs(run, arms.split(","), progress, evaluations))
+            fit_result = run_interruptibly(
+                lambda: fit_costs(run, settings.arms, progress, settings.evaluations)
+            )
         text = _to_toml(fit_result.hosts)
         if output is not None:
             write_text(output, text)

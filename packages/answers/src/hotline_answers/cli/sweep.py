@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from controller.dask_cluster import Parallelism
 from experiment.progress import named_progress_bar
 from foundation.concurrency import run_interruptibly
-from hotline.cli.common import PATH, into_option, one_line_errors, print_json, simulation_options
+from hotline.cli.common import PATH, into_option, one_line_errors, print_json
+from hotline.cli.options import simulation_options
 
 if TYPE_CHECKING:
     from hotline_answers.sweeps.plan import Sweep
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 @into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/sweeps"))
 @simulation_options
 def sweep(
-    names: tuple[str, ...], config: Path | None, vary: str | None, into: Path, scheduler: str | None,
-    processes: int, as_json: bool,
+    names: tuple[str, ...], config: Path | None, vary: str | None, into: Path, parallelism: Parallelism,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the points of sweeps in parallel.
 
@@ -48,7 +50,7 @@ def sweep(
         selected_sweeps = _select_sweeps(names, config, vary)
         points = list(points_of(selected_sweeps))
         with named_progress_bar("simulating") as progress:
-            results = run_points(points, into, scheduler, processes, progress)
+            results = run_points(points, into, parallelism.scheduler, parallelism.processes, progress)
         page = run_interruptibly(lambda: write_page(selected_sweeps, results, into))
     if as_json:
         print_json(_as_json(selected_sweeps, results))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.protocol.frames import FRAME_OVERHEAD
-from foundation.protocol.header import HEADER_BYTES, KEYS, SHAPES, VALUES, Op
+from foundation.protocol.header import HEADER_BYTES, KEYS, VALUES, lane_bytes
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import ArmResult, cores_of
 from hotline_answers.cluster_answer.cluster import Cluster
@@ -131,7 +131,7 @@ def _bytes_to_switch(counts: PackingCounts) -> float:
     """Return the bytes on the wire that workers send for a step; answers are smaller."""
     frame = FRAME_OVERHEAD + HEADER_BYTES + WIRE_OVERHEAD
     # Half of the keys are pulled, the others are pushed.
-    pull, push = SHAPES[Op.PULL, KEYS], SHAPES[Op.PUSH, KEYS | VALUES]
+    pull, push = lane_bytes(KEYS, dim=1), lane_bytes(KEYS | VALUES, dim=1)
     return frame * counts.rpcs + (pull + push) / 2 * counts.keys
 
 

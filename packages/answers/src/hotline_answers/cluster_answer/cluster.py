@@ -17,6 +17,7 @@ from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
+from foundation.logs.access.settings import LogBatch, LogColumns, LogSkipBad
 from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
@@ -38,30 +39,35 @@ MAX_RPCS = 90_000
 
 class Cluster(Strict):
     workers: int = Field(ge=1)
+    """Number of workers."""
     servers: int = Field(ge=1)
+    """Number of parameter servers."""
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
-    """Keys of a step of the built-in data, if there is no `data`."""
+    """Distinct keys of a worker's step, in the built-in data."""
     skew: float = Field(default=R1.hot_share, gt=0, lt=1)
-    """Share of all updates to the hottest 20,000 of 900,000 parameters, in the built-in data."""
+    """Share of the updates that the hottest 20,000 of 900,000 parameters take, in the built-in data."""
     data: Path | None = None
-    """Access log or libsvm training set; None means built-in data."""
-    columns: str | None = None
-    """Roles of the log's columns; None guesses them."""
-    batch: int = Field(default=SAMPLES_PER_STEP, ge=1)
-    """Rows of a mini-batch, in data without mini-batches."""
-    skip_bad: bool = False
+    """Your access log (docs/logs.md) or libsvm training set: a file, folder or pattern; None means built-in
+    data."""
+    columns: LogColumns = None
+    batch: LogBatch = SAMPLES_PER_STEP
+    skip_bad: LogSkipBad = False
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Offered rate of all workers, steps/s; None means half of the lower of both arms' capacities."""
+    """Steps/s of all workers together; None means half of the cluster's capacity."""
     top_k: int = Field(default=20_000, ge=1)
+    """Hot keys in the switch."""
     hosts: HostCosts | None = None
+    """Costs of the agents; None means those of our agents."""
     switch: DeviceName = "ideal"
+    """Kind of the dedicated switch; packages/tofino/README.md has the limits of chips."""
     racks: int | None = Field(default=None, ge=1)
-    """Racks of workers, whose switches only forward; None gives each worker a port of the switch. Servers
-    are at the switch with the hot set in either case."""
+    """Racks of workers, whose switches only forward; servers are at the switch with the hot set; None means
+    a port of the switch for each worker."""
     oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    """Bandwidth of a rack's workers together, as a multiple of its uplink's."""
+    """With racks: total bandwidth of a rack's workers divided by that of its uplink."""
     optimiser: Optimiser | None = None
-    """Optimiser of the servers, which collect gradients from the switch; None means plain sums."""
+    """Optimiser of the servers, such as adagrad; they collect gradients from the switch; None means none:
+    servers add what workers push."""
 
     @property
     def design(self) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from analysis.metrics import Subject, metrics_of_subject
 from analysis.record import Staleness
-from analysis.wording import texts
+from analysis.sentences.answers import device_speed
+from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
@@ -123,7 +124,7 @@ def differences(comparison: OffloadComparison) -> Iterator[str]:
                 (metric, comparison.differences[metric.name]) for metric in metrics if metric.better == better
             ]
             tones = {metric.tone(change.sign) for metric, change in changes} - {""}
-            yield from texts("cluster_changes", subject, better, list(tones), changes)
+            yield cluster_changes(subject, better, tones, changes)
 
 
 def _utilization(name: str, result: ArmResult) -> str:
@@ -188,8 +189,7 @@ def _data(cluster: Cluster, keys_per_step: float) -> str:
 
 def device(config: SimulationConfig, switch: Device) -> str:
     network = config.network
-    mpps = switch.network["switch_mpps"]
-    frame_time_and_rate = f"{network.switch_us:g} µs for a frame and {mpps:,.0f} million of them a second"
+    frame_time_and_rate = device_speed(network.switch_us, switch.network["switch_mpps"])
     bandwidth = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
         "This is simulated: every worker and every server has a core of its own, and the switch is "

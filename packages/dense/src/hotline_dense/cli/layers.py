@@ -8,22 +8,18 @@ from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.text import pluralize
 from hotline.cli.common import FILE, json_option, one_line_errors, print_json
+from hotline.cli.fields import fills
+from hotline_dense.hooks import TimingSettings
 
 
 @click.command()
 @click.argument("script", type=FILE)
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
 @click.option("-o", "--output", type=FILE, required=True, help="The table to write, .csv or .parquet.")
-@click.option("--steps", default=10, type=click.IntRange(1, 10_000), help="Number of timed steps.")
-@click.option(
-    "--warm-up",
-    default=3,
-    type=click.IntRange(0, 10_000),
-    help="Number of untimed steps before the timed steps.",
-)
+@fills(TimingSettings, "settings")
 @json_option
 def layers(
-    script: Path, arguments: tuple[str, ...], output: Path, steps: int, warm_up: int, as_json: bool
+    script: Path, arguments: tuple[str, ...], output: Path, settings: TimingSettings, as_json: bool
 ) -> None:
     """Time the layers of a PyTorch model.
 
@@ -37,7 +33,9 @@ def layers(
     with one_line_errors():
         check_suffix(output)
         with progress_bar("steps") as progress:
-            timings = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress, arguments))
+            timings = run_interruptibly(
+                lambda: layers_of_script(script, settings.steps, settings.warm_up, progress, arguments)
+            )
         write_layers(timings, output)
     assert timings.forward_us is not None
     totals = {

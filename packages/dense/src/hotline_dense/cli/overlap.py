@@ -11,7 +11,6 @@ import click
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
-    Number,
     T,
     into_option,
     json_option,
@@ -20,10 +19,13 @@ from hotline.cli.common import (
     print_json,
     print_plain_table,
 )
-from hotline_dense.cli.whatif import models_argument, step_ms_option
+from hotline.cli.fields import fills
+from hotline_dense.alpha_beta import AlphaBetaModel
+from hotline_dense.catalogue import ModelTimes, open_models
+from hotline_dense.cli.whatif import models_argument
 
 if TYPE_CHECKING:
-    from hotline_dense.alpha_beta import AlphaBetaModel, GradientSchedule
+    from hotline_dense.alpha_beta import GradientSchedule
     from hotline_dense.answers import StepTimes
     from hotline_dense.catalogue import DenseModel
     from hotline_dense.gaps import Gap
@@ -35,30 +37,11 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 
 @click.command()
 @models_argument
-@click.option(
-    "--alpha-ms",
-    default=1.37,
-    type=Number(0, 1e4),
-    help="α: start-up time of an all-reduce.",
-)
-@click.option(
-    "--beta-ns",
-    default=1.66,
-    type=Number(1e-6, 1e6),
-    help="β: time per byte of an all-reduce, if no other all-reduce is running.",
-)
-@click.option(
-    "--sharing",
-    default=0.5,
-    type=Number(0, 10),
-    help="With k concurrent all-reduces a byte takes 1 + SHARING·(k - 1) times as long; "
-    "1 is a link shared fairly.",
-)
-@click.option(
-    "--max-concurrent",
-    default=2,
-    type=click.IntRange(1, 8),
-    help="Maximum number of concurrent all-reduces.",
+@fills(
+    AlphaBetaModel,
+    "network",
+    alpha_us={"names": ("--alpha-ms",), "scale": 1e3},
+    max_at_once={"names": ("--max-concurrent",)},
 )
 @click.option(
     "--scheduler",
@@ -68,7 +51,7 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
     help="Compare only this scheduler; may be repeated. [default: all]",
 )
 @click.option("--tensors", is_flag=True, help="Count a module's weight and bias as two layers.")
-@step_ms_option
+@fills(ModelTimes, "times")
 @click.option(
     "--gaps",
     "show_gaps",
@@ -81,25 +64,20 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 @into_option("Folder for a page with timelines, and its figures.")
 @json_option
 def overlap(
-    models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, max_concurrent: int,
-    scheduler_names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, packets: bool,
-    into: Path | None, as_json: bool,
+    models: tuple[str, ...], network: AlphaBetaModel, scheduler_names: tuple[str, ...], tensors: bool,
+    times: ModelTimes, show_gaps: bool, packets: bool, into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare step times under schedulers of all-reduces.
 
     MODEL is a table of layers or a name, as for `hotline dense whatif`. The defaults are those of Shi et al.
     (INFOCOM 2021): their five models and their network, 8 nodes at 10 Gbit/s.
     """
-    from hotline_dense.alpha_beta import AlphaBetaModel
     from hotline_dense.answers import step_times
-    from hotline_dense.catalogue import open_models
     from hotline_dense.packets import compare_with_model
     from hotline_dense.page import write_overlap
     from hotline_dense.schedulers import SCHEDULERS
 
-    network = AlphaBetaModel(
-        alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, max_at_once=max_concurrent
-    )
+    step_ms = times.step_ms
     if show_gaps:
         if models or scheduler_names or tensors or step_ms or packets or into:
             raise click.UsageError(
@@ -120,12 +98,12 @@ def overlap(
 
         names = [model.name for model in loaded_models]
         schedules = dict(zip(names, _map_models("models", loaded_models, make_schedules), strict=True))
-        times = [step_times(model, network, schedules[model.name]) for model in loaded_models]
+        all_times = [step_times(model, network, schedules[model.name]) for model in loaded_models]
         comparisons = _map_models("rings", loaded_models, compare_packets) if packets else []
         # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
         page = into and write_overlap(loaded_models, network, schedules, into)
     if as_json:
-        results = [each.model_dump() for each in times]
+        results = [each.model_dump() for each in all_times]
         # Without --packets there are no comparisons.
         for result, model_comparisons in zip(results, comparisons, strict=False):
             result["packets_ms"] = {each.schedule.scheduler: each.packets_ms for each in model_comparisons}
@@ -133,7 +111,7 @@ def overlap(
         print_json(results)
         return
     click.echo("; ".join(f"{name}: {value}" for name, value in network.describe()))
-    _print(times)
+    _print(all_times)
     for model, model_comparisons in zip(loaded_models, comparisons, strict=False):
         _print_comparison(model, model_comparisons)
     if page:

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import Field
 
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
-    Number,
     into_option,
     json_option,
     number_cells,
@@ -17,110 +16,64 @@ from hotline.cli.common import (
     print_json,
     print_plain_table,
 )
+from hotline.cli.fields import fills
+from hotline_dense import DenseError
+from hotline_dense.catalogue import MEASURED_MODELS, ModelTimes, open_models
+from hotline_dense.fusion import MIB, PRESETS, Fusion
+from hotline_dense.network import DenseNetwork, read_utilisation
+from hotline_dense.whatif import PAPER_FUSION, TARGET
 
 if TYPE_CHECKING:
     from hotline_dense.answers import Requirements
     from hotline_dense.catalogue import DenseModel
-    from hotline_dense.fusion import Fusion
-    from hotline_dense.network import DenseNetwork
     from hotline_dense.packets import FormulaComparison
     from hotline_dense.whatif import ModelRow
 
 models_argument = click.argument("models", nargs=-1, metavar="[MODEL]...")
-step_ms_option = click.option(
-    "--step-ms",
-    type=Number(0.001, 1e6),
-    help="Time of a step on one worker, for a table without forward_us; scales all times of an estimate.",
-)
+
+
+def _share_or_curve(text: str) -> object:
+    try:
+        share = float(text)
+    except ValueError:
+        with one_line_errors():
+            return read_utilisation(Path(text))
+    if not 0 < share <= 1:
+        raise click.BadParameter(f"expected a share above 0 and up to 1, or a file, got {text}")
+    return share
+
+
+class WhatIfSettings(ModelTimes):
+    target: float = Field(default=TARGET, ge=0.01, le=0.999)
+    """Find the bandwidth and compression that reach this scaling factor."""
 
 
 @click.command()
 @models_argument
-@click.option(
-    "--workers",
-    default=64,
-    type=click.IntRange(2, 100_000),
-    help="Number of workers.",
-)
-@click.option(
-    "--gbit",
-    default=10.0,
-    type=Number(0.001, 100_000),
-    help="Bandwidth of each link, in Gbit/s.",
-)
-@click.option(
-    "--compression",
-    default=1.0,
-    type=Number(1, 10_000),
-    help="Compression ratio.",
-)
-@click.option(
-    "--aggregation",
-    default="ring",
-    type=click.Choice(["ring", "tree", "servers", "switch"]),
-    help="Where gradients are summed.",
-)
-@click.option(
-    "--servers",
-    type=click.IntRange(1, 100_000),
-    help="Number of parameter servers. [default: as many as workers]",
-)
-@click.option(
-    "--per-machine",
-    default=1,
-    type=click.IntRange(1, 100_000),
-    help="Workers (GPUs) of a machine, which share its network card of --gbit.",
-)
-@click.option(
-    "--sums-locally",
-    is_flag=True,
-    help="With --per-machine: the workers of a machine add up their gradients before the machine sends them.",
-)
+@fills(DenseNetwork, "network", utilisation={"type": _share_or_curve, "metavar": "SHARE|FILE"})
 @click.option(
     "--fusion",
-    type=click.Choice(["horovod-0.20", "horovod-0.21", "pytorch-ddp-2", "dear", "layers", "whole"]),
+    "preset",
+    type=click.Choice(list(PRESETS)),
     help="When a buffer is sent: the default of other software, each layer by itself, or all at the end. "
-    "[default: horovod-0.20, which is 5 ms and 64 MiB]",
+    "[default: horovod-0.20, which is 5 ms and 64 MiB; or by the next three options]",
 )
-@click.option(
-    "--cycle-ms", type=Number(0, 1e6), help="Instead of --fusion: send after this many ms of backward, ..."
+@fills(
+    Fusion,
+    "fusion",
+    cycle_us={"names": ("--cycle-ms",), "scale": 1e3},
+    max_bytes={"names": ("--buffer-mib",), "scale": MIB},
+    first_bytes={"names": ("--first-buffer-mib",), "scale": MIB},
 )
-@click.option("--buffer-mib", type=Number(0, 1e6), help="... or as soon as this many MiB are ready.")
-@click.option(
-    "--first-buffer-mib",
-    type=Number(0, 1e6),
-    help="With --buffer-mib: MiB of the first buffer, of the last layers. PyTorch's DistributedDataParallel "
-    "has 1, and then 25.",
-)
-@click.option(
-    "--utilisation",
-    metavar="SHARE|FILE",
-    default="1",
-    help="Achieved share of a link's bandwidth. FILE is a CSV with the columns gbit,utilisation.",
-)
-@click.option(
-    "--startup-us",
-    default=0.0,
-    type=Number(0, 1e6),
-    help="Start-up time of each step of a collective.",
-)
-@click.option(
-    "--target",
-    default=0.9,
-    type=Number(0.01, 0.999),
-    help="Find the bandwidth and compression that reach this scaling factor.",
-)
-@step_ms_option
+@fills(WhatIfSettings, "settings")
 @click.option(
     "--packets", is_flag=True, help="Compare with a simulation of all frames in rings of 4, 8 and 16 workers."
 )
 @into_option("Folder for a page with a map, and its figures.")
 @json_option
 def whatif(
-    models: tuple[str, ...], per_machine: int, sums_locally: bool, aggregation: str, servers: int | None,
-    fusion: str | None, cycle_ms: float | None, buffer_mib: float | None, first_buffer_mib: float | None,
-    utilisation: str, target: float, step_ms: float | None, packets: bool, into: Path | None, as_json: bool,
-    **network_settings: object,
+    models: tuple[str, ...], network: DenseNetwork, preset: str | None, fusion: Fusion,
+    settings: WhatIfSettings, packets: bool, into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute how much a better network would speed up dense training.
 
@@ -131,23 +84,25 @@ def whatif(
     default is the three models of Zhang et al. (NetAI 2020), whose table is then printed, too.
     """
     from hotline_dense.answers import requirements_of
-    from hotline_dense.catalogue import MEASURED_MODELS, open_models
     from hotline_dense.page import write_whatif
 
-    if packets and aggregation != "ring":
-        raise click.UsageError(f"--packets simulates rings: leave out --aggregation {aggregation}")
-    if packets and utilisation != "1":
+    if packets and network.aggregation != "ring":
+        raise click.UsageError(f"--packets simulates rings: leave out --aggregation {network.aggregation}")
+    if packets and network.utilisation != 1:
         raise click.UsageError("--packets uses links fully: leave out --utilisation")
-    if packets and per_machine > 1:
+    if packets and network.per_machine > 1:
         raise click.UsageError(
-            f"--packets gives each worker a network card: leave out --per-machine {per_machine}"
+            f"--packets gives each worker a network card: leave out --per-machine {network.per_machine}"
         )
-    if sums_locally and per_machine == 1:
+    if network.sums_locally and network.per_machine == 1:
         raise click.UsageError("--sums-locally needs --per-machine with at least 2 workers, got 1")
-    fusion_rule = _make_fusion(fusion, cycle_ms, buffer_mib, first_buffer_mib)
+    fusion_rule = _select_fusion(preset, fusion)
+    target, step_ms = settings.target, settings.step_ms
     with one_line_errors():
-        cards = {"per_machine": per_machine, "sums_locally": sums_locally}
-        network = _make_network(aggregation, servers, utilisation, {**network_settings, **cards})
+        if network.servers is not None and network.aggregation != "servers":
+            raise DenseError(
+                f"--servers {network.servers}: expected --aggregation servers, got {network.aggregation}"
+            )
         loaded_models = open_models(models or MEASURED_MODELS, step_ms and step_ms * 1e3)
         requirements = run_interruptibly(lambda: requirements_of(loaded_models, network, fusion_rule, target))
         comparisons = _compare_packets(loaded_models, network, fusion_rule) if packets else []
@@ -159,8 +114,8 @@ def whatif(
         return
     if not models:
         _print_paper_table()
-    settings = [*network.describe(), ("buffers", fusion_rule.describe())]
-    click.echo("; ".join(f"{name}: {value}" for name, value in settings))
+    described = [*network.describe(), ("buffers", fusion_rule.describe())]
+    click.echo("; ".join(f"{name}: {value}" for name, value in described))
     _print(requirements)
     if comparisons:
         _print_comparisons(comparisons)
@@ -168,45 +123,18 @@ def whatif(
         click.echo(f"report: {page}")
 
 
-def _make_network(
-    aggregation: str, servers: int | None, utilisation: str, settings: Mapping[str, object]
-) -> DenseNetwork:
-    from hotline_dense import DenseError
-    from hotline_dense.network import DenseNetwork, read_utilisation
-
-    try:
-        link_share: object = float(utilisation)
-    except ValueError:
-        link_share = read_utilisation(Path(utilisation))
-    if isinstance(link_share, float) and not 0 < link_share <= 1:
-        raise DenseError(f"--utilisation {utilisation}: expected a share above 0 and up to 1, or a file")
-    if servers is not None and aggregation != "servers":
-        raise DenseError(f"--servers {servers}: expected --aggregation servers, got {aggregation}")
-    return DenseNetwork.model_validate(
-        {**settings, "aggregation": aggregation, "servers": servers, "utilisation": link_share}
-    )
-
-
-def _make_fusion(
-    preset: str | None, cycle_ms: float | None, buffer_mib: float | None, first_buffer_mib: float | None
-) -> Fusion:
-    from hotline_dense.fusion import MIB, PRESETS, Fusion
-
-    if first_buffer_mib is not None and buffer_mib is None:
-        raise click.UsageError(f"--first-buffer-mib ({first_buffer_mib:g}) needs --buffer-mib")
-    if cycle_ms is None and buffer_mib is None:
-        return PRESETS[preset or "horovod-0.20"]
+def _select_fusion(preset: str | None, fusion: Fusion) -> Fusion:
+    if fusion.first_bytes is not None and fusion.max_bytes is None:
+        raise click.UsageError(f"--first-buffer-mib ({fusion.first_bytes / MIB:g}) needs --buffer-mib")
+    if fusion == Fusion():
+        return PAPER_FUSION if preset is None else PRESETS[preset]
     if preset is not None:
         raise click.UsageError("--cycle-ms and --buffer-mib replace --fusion: leave it out")
-    return Fusion(
-        cycle_us=None if cycle_ms is None else cycle_ms * 1e3,
-        max_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
-        first_bytes=None if first_buffer_mib is None else round(first_buffer_mib * MIB),
-    )
+    return fusion
 
 
 def _print_paper_table() -> None:
-    from hotline_dense.whatif import CLAIMED_COMPRESSION, SETUPS, SMALL_SETUP, TARGET, bottleneck_rows
+    from hotline_dense.whatif import CLAIMED_COMPRESSION, SETUPS, SMALL_SETUP, bottleneck_rows
 
     click.echo(
         "Scaling factors of 64 workers in a ring, from the logs and fusion rule of Zhang et al. (NetAI 2020)"

@@ -143,7 +143,7 @@ def _table_entries(config: Config, callers: int) -> Iterator[InitialRow]:
             job=BASELINE.job,
             worker=caller + 1,
             epoch=EPOCH,
-            row=caller,
+            caller=caller,
             mac=worker.mac,
             addr=worker.address,
             udp_port=_FIRST_PORT + caller,

@@ -8,14 +8,15 @@ import click
 from hotline.cli.common import (
     FILE,
     PATH,
-    Number,
     json_option,
-    log_options,
     number_cells,
     one_line_errors,
     print_notes,
     print_plain_table,
 )
+from hotline.cli.fields import fills
+from hotline.cli.options import LOG
+from hotline_policies.settings import MissRatioSettings
 
 if TYPE_CHECKING:
     from hotline_policies.miss_ratio.result import MissRatio
@@ -23,13 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("miss-ratio")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...")
-@click.option(
-    "--sample",
-    type=Number(0, 1, min_open=True),
-    help="Share of the keys to sample (SHARDS), for large logs; prints the estimated error. "
-    "[default: all keys]",
-)
-@log_options
+@fills(MissRatioSettings, "settings", **LOG)
 @click.option(
     "-o", "--output", type=FILE, help="File of the curves to write: .csv, .json, .pdf, .png or .svg."
 )
@@ -39,8 +34,8 @@ if TYPE_CHECKING:
 )
 @json_option
 def miss_ratio(
-    files: tuple[Path, ...], sample: float | None, columns: str | None, batch: int, skip_bad: bool,
-    output: Path | None, torchrec: Path | None, hugectr: Path | None, as_json: bool,
+    files: tuple[Path, ...], settings: MissRatioSettings, output: Path | None, torchrec: Path | None,
+    hugectr: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute the miss ratio of LRU caches of all sizes.
 
@@ -53,7 +48,7 @@ def miss_ratio(
     with one_line_errors():
         if output is not None:
             check_suffix(output)
-        ratios = miss_ratio_of(files, sample=sample, columns=columns, batch=batch, skip_bad=skip_bad)
+        ratios = miss_ratio_of(files, **dict(settings))
         if output is not None:
             write(ratios, output)
         if torchrec is not None:

@@ -8,14 +8,15 @@ from pydantic import Field
 
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
+from experiment.config import config_of
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
-from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.logs.access.source import LogFiles, paths_of
 from foundation.logs.access.steps import read_steps
 from hotline_policies.miss_ratio.curve import MissRatioCurve, MissRatios, miss_ratios
 from hotline_policies.miss_ratio.output import figure_of
 from hotline_policies.miss_ratio.top_k import TopKShares, top_k_shares
+from hotline_policies.settings import MissRatioSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,17 +39,19 @@ class MissRatio(MissRatios):
         return fragment(None, [table(self)])
 
 
-def miss_ratio(
-    files: LogFiles, *, sample: float | None = None, columns: str | None = None,
-    batch: int = SAMPLES_PER_STEP, skip_bad: bool = False,
-) -> MissRatio:  # fmt: skip
-    """Return the miss ratios of logs, as `hotline policies miss-ratio` does; raises `DataError`."""
-    options = read_options(columns, batch, skip_bad)
+def miss_ratio(files: LogFiles, **settings: object) -> MissRatio:
+    """Return the miss ratios of logs, as `hotline policies miss-ratio` does: `miss_ratio("log.csv")`.
+
+    The settings are those of `hotline_policies.settings.MissRatioSettings`. Raises `ConfigError` and
+    `DataError`.
+    """
+    chosen = config_of(MissRatioSettings, settings)
+    options = chosen.read_options
     with TemporaryDirectory() as scratch:
         with progress_bar("reading") as progress:
             steps = run_interruptibly(lambda: read_steps(paths_of(files), options, Path(scratch), progress))
         with progress_bar("accesses") as progress:
-            ratios = run_interruptibly(lambda: miss_ratios(steps, sample, progress))
+            ratios = run_interruptibly(lambda: miss_ratios(steps, chosen.sample, progress))
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
 
 

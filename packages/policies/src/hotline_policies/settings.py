@@ -1,0 +1,71 @@
+"""The settings of studies of cache policies and of miss ratios, and of a log that is generated for one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from controller.hotset.choice import MAX_KEYS
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.logs.access.settings import LogBatch, LogColumns, LogSettings, LogSkipBad
+from foundation.logs.training import TRAIN_SHARE
+from foundation.settings import Strict
+
+DEFAULT_PERIOD_S = 10.0
+MIN_PERIODS = 20
+_MIN_STEPS = 2
+"""Steps of the shortest default period. The keys of a step are distinct, so a set that is cleared after each
+step could never hit."""
+WRITES_PER_S = 749_000.0
+"""Table writes/s for a hot set over gRPC, measured at an otherwise idle softswitch in the kernel
+(docs/performance.md)."""
+
+
+class GeneratedLog(Strict):
+    built_in: Literal["r1", "r2"] | None = None
+    """Generate a log with the skew of Pan et al. (2020) instead of reading files."""
+    steps: int = Field(default=4000, ge=4)
+    """With --built-in: steps of all workers together."""
+    half_life: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """With --built-in: steps after which half of the ranks have another key."""
+    shift: bool = False
+    """With --built-in: half of the hot keys change at three quarters of the log."""
+
+
+class StudySettings(Strict):
+    sizes: tuple[Annotated[int, Field(ge=1, le=MAX_KEYS)], ...] = (
+        100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+    )  # fmt: skip
+    """Numbers of keys in the switch."""
+    policies: tuple[str, ...] = ()
+    train_share: float = Field(default=TRAIN_SHARE, gt=0, lt=1)
+    """Fixed sets are chosen from this first share of the steps; all policies are scored on the rest."""
+    rate: float = Field(default=250.0, gt=0, allow_inf_nan=False)
+    """Steps/s of all workers, to compute moves/s and the steps of a period."""
+    period_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds after which sets are chosen again, and hashed slots are cleared; None means 10, or a twentieth
+    of a short log."""
+    writes_per_s: float = Field(default=WRITES_PER_S, gt=0, allow_inf_nan=False)
+    """Table writes/s of the control plane; the default is the rate of softswitch."""
+    servers: int = Field(default=2, ge=1, le=1000)
+    """Number of parameter servers."""
+    samples_per_step: LogBatch = SAMPLES_PER_STEP
+    columns: LogColumns = None
+    skip_bad: LogSkipBad = False
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """Options of reading the log; raises `DataError`."""
+        return read_options(self.columns, self.samples_per_step, self.skip_bad)
+
+    def period(self, steps: int) -> int:
+        if self.period_s is not None:
+            return max(1, round(self.period_s * self.rate))
+        return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
+
+
+class MissRatioSettings(LogSettings):
+    sample: float | None = Field(default=None, gt=0, le=1)
+    """Share of the keys to sample (SHARDS), for large logs; prints the estimated error; None means all
+    keys."""

@@ -1,0 +1,117 @@
+"""Follow the hot set of a job with Scapy's agents in a small Mininet network, and account for its updates.
+
+`python -m tests.mininet.following_scapy FOLDER PORT`: two workers push skewed keys to two servers in blocks.
+Each period of the controller is in the middle of a block. The popular keys change after half of the steps.
+The last line is JSON: the periods, and the accounting of the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from controller.hotset.follower import Follower, Period
+from controller.hotset.selection import SwapRule
+from experiment.config import Config
+from experiment.folder import create_run_folder
+from experiment.liveness import Liveness
+from experiment.progress import Reporter
+from foundation.designs.hotset import OFFLOAD
+from foundation.logs.collector import run_collector
+from foundation.protocol.addressing import switch_interfaces
+from hosts.keys import KeySpace
+from hosts.warm import warm
+from hosts.workload.trace import Trace
+from topologies import accounting
+from topologies.agents import CommandTarget
+from topologies.experiment import new_record
+from topologies.fleet import COLLECTOR, RunContext, provision
+from topologies.network import network
+from topologies.placement import place
+from topologies.run_lock import hold_run_lock
+from topologies.running_cluster import agent_cluster
+from topologies.session import RealSession
+
+KEYS, KEYS_A_STEP, HOT = 400, 30, 60
+BLOCKS, STEPS = 4, 10
+"""Number of blocks, and of each worker's steps in a block."""
+_WORKERS, _SERVERS = 2, 2
+_JOB = OFFLOAD.job
+_PERIOD_NS, _AHEAD_NS, _PATIENCE_S = 150_000_000, 500_000_000, 120.0
+
+
+def workload() -> Trace:
+    """Return a trace in whose second half the popular keys are other ones."""
+    chance, steps = np.random.default_rng(1), BLOCKS * STEPS
+    share = 1.0 / np.arange(1, KEYS + 1)
+    batches = []
+    for _ in range(_WORKERS):
+        for step in range(steps):
+            keys = chance.choice(KEYS, KEYS_A_STEP, replace=False, p=share / share.sum())
+            batches.append(np.sort(keys if step < steps // 2 else KEYS - 1 - keys))
+    starts = np.arange(len(batches) + 1) * KEYS_A_STEP
+    return Trace("scapy", _WORKERS, steps, KeySpace(KEYS), starts, np.concatenate(batches).astype(np.uint32))
+
+
+async def run_block(workers: list[CommandTarget], block: int) -> None:
+    command = {
+        "cmd": "run", "job": _JOB, "first_step": block * STEPS, "steps": STEPS, "period_ns": _PERIOD_NS,
+        "round": 0, "load": 0.5, "discard_ns": 0, "discard_steps": 0,
+        "start_ns": time.monotonic_ns() + _AHEAD_NS,
+    }  # fmt: skip
+    await asyncio.gather(*(worker.call(command, _PATIENCE_S) for worker in workers))
+
+
+async def follow(session: RealSession) -> list[Period]:
+    """Return the periods, each of which moves keys while the workers push."""
+    periods = []
+    async with session.controller() as controller:
+        following = Follower(controller, {_JOB: SwapRule(HOT)})
+        for block in range(BLOCKS):
+            running = asyncio.create_task(run_block(list(session.workers), block))
+            await asyncio.sleep((_AHEAD_NS + _PERIOD_NS * STEPS // 2) / 1e9)  # half of the block's steps
+            periods += await following.period()
+            await running
+    return periods
+
+
+async def run(config: Config, folder: Path) -> dict[str, Any]:
+    placement = place(config.placement, config.servers, config.workers)
+    trace, record = workload(), new_record(config, placement)
+    trace.save(folder / "trace")
+    with network(config, placement, folder / "logs") as net:
+        await provision(net.address, config)
+        context = RunContext(
+            config, folder, record, Reporter(Console(quiet=True)), placement, net, Liveness()
+        )
+        async with (
+            run_collector(folder / "parts", COLLECTOR) as collector,
+            agent_cluster(context, trace, None) as cluster,
+        ):
+            periods = await follow(cluster.session)
+            account = await accounting.account(cluster.session, trace.space, collector)
+    return {"periods": [asdict(period) for period in periods], "accounting": account.model_dump()}
+
+
+def main(folder: str, port: str) -> None:
+    config = Config(
+        workers=_WORKERS, servers=_SERVERS, runs=Path(folder), p4runtime_port=int(port), codec="scapy",
+        arms=("baseline", "offload"),
+    )  # fmt: skip
+    warm()
+    with hold_run_lock(switch_interfaces(config.workers, config.servers)) as lock:
+        run_folder = create_run_folder(config.runs, config.target)
+        lock.set_folder(run_folder)
+        print(json.dumps(asyncio.run(run(config, run_folder))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
