@@ -105,7 +105,7 @@ def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Wo
     return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
 
 
-def push(lanes: int, keys: Keys, egress: int, job: int = _JOB) -> bytes:
+def push(lanes: int, keys: Keys, egress: int, job: int = _JOB, dim: int = 1) -> bytes:
     live = (1 << len(keys)) - 1
     header = Header(
         op=Op.PUSH,
@@ -113,10 +113,11 @@ def push(lanes: int, keys: Keys, egress: int, job: int = _JOB) -> bytes:
         job=job,
         worker=_WORKER,
         count=len(keys),
+        dim=dim,
         iteration=egress,
         live=live,
     )
-    values = np.ones(len(keys), ">u4")
+    values = np.ones(len(keys) * dim, ">u4")
     datagram = layout(lanes).pack(*header) + keys.astype(">u8").tobytes() + values.tobytes()
     host, service = addressing.worker(_WORKER), addressing.service(1)
     source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(job))

@@ -7,18 +7,15 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import HotParam, KeyState, TableRow
+from controller.tables import SLOTS, HotParam, KeyState, TableRow
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import LANES, dtype, offset_of
+from foundation.protocol.header import LANES, dtype, lanes_of_dim, offset_of
 from foundation.protocol.packing import pack_hashed
 from hosts.workload.generator import R1, calibrate
 from switch_bench.workload import INGRESS
 from tools.bench import hotline
 
-_PUSH = np.dtype(
-    [("outer", "u1", FRAME_OVERHEAD), ("rpc", dtype()), ("keys", ">u8", LANES), ("values", ">u4", LANES)]
-)
 SEQ_AT = FRAME_OVERHEAD + offset_of("seq")
 _SEED = 1
 N = TypeVar("N", bound=np.generic)
@@ -30,25 +27,25 @@ class Pushes(NamedTuple):
     frames: NDArray[np.uint8]
     """[n, bytes]"""
     ranks: NDArray[np.int64]
-    """[n, LANES]"""
+    """[n, lanes]"""
 
 
-def hot_rows(jobs: int) -> list[TableRow]:
+def hot_rows(jobs: int, dim: int = 1) -> list[TableRow]:
     """Return the rows that admit the pushes, and each job's hot set, with slots by falling popularity."""
     rows: list[TableRow] = [*hotline.network_rows()]
-    keys = _keys()[: R1.hot]
-    used_slots = [0] * LANES
+    keys, lanes = _keys()[: _hot_keys(dim)], lanes_of_dim(dim)
+    used_slots = [0] * lanes
     for job in range(1, jobs + 1):
         rows += hotline.job_rows(job) if job > 1 else ()
-        for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
-            rows.append(HotParam(job, key, lane, used_slots[lane], KeyState.HOT))
+        for key, lane in zip(keys.tolist(), lanes_of(keys, lanes).tolist(), strict=True):
+            rows.append(HotParam(job, key, lane, used_slots[lane], KeyState.HOT, dim))
             used_slots[lane] += 1
     return rows
 
 
-def hot_pushes(jobs: int, count: int) -> Pushes:
-    """Return pushes of the jobs in turn, whose lanes are all filled with hot keys."""
-    return _pushes(jobs, count, first_rank=0, egress=INGRESS)
+def hot_pushes(jobs: int, count: int, dim: int = 1) -> Pushes:
+    """Return pushes of the jobs in turn, whose lanes are all filled with hot keys; rows have `dim` values."""
+    return _pushes(jobs, count, first_rank=0, egress=INGRESS, dim=dim)
 
 
 def repeated_pushes(jobs: int, count: int) -> Pushes:
@@ -63,12 +60,21 @@ def cold_pushes(jobs: int, count: int) -> Pushes:
     return _pushes(jobs, count, first_rank=R1.hot, egress=hotline.PS_PORT)
 
 
-def _pushes(jobs: int, count: int, first_rank: int, egress: int) -> Pushes:
-    keys, per_job = _keys(), -(-count // jobs)  # rounded up
+def _pushes(jobs: int, count: int, first_rank: int, egress: int, dim: int = 1) -> Pushes:
+    keys, lanes, per_job = _keys(), lanes_of_dim(dim), -(-count // jobs)  # rounded up
+    push = np.dtype(
+        [
+            ("outer", "u1", FRAME_OVERHEAD),
+            ("rpc", dtype()),
+            ("keys", ">u8", lanes),
+            ("values", ">u4", lanes * dim),
+        ]
+    )
     frames, ranks = [], []
     for job in range(1, jobs + 1):
-        hot_ranks = _ranks(per_job, _SEED + job)
-        template = np.frombuffer(hotline.push(LANES, np.arange(LANES, dtype=np.uint64), egress, job), _PUSH)
+        hot_ranks = _ranks(per_job, _SEED + job, dim)
+        first_keys = np.arange(lanes, dtype=np.uint64)
+        template = np.frombuffer(hotline.push(LANES, first_keys, egress, job, dim), push)
         pushes = np.repeat(template, per_job)
         pushes["rpc"]["epoch"] = 1  # the number of the run, as in `hotline.py`
         pushes["keys"] = keys[first_rank + hot_ranks]
@@ -86,15 +92,22 @@ def _keys() -> NDArray[np.uint64]:
     return np.random.default_rng(_SEED).permutation(R1.parameters).astype(np.uint64)
 
 
-def _ranks(count: int, seed: int) -> NDArray[np.int64]:
-    """Return the ranks of the hot keys of full RPCs, step by step: [count, LANES]."""
+def _hot_keys(dim: int) -> int:
+    """Return the number of hot keys: R1's, or half as many as the switch has room for."""
+    return min(R1.hot, SLOTS * lanes_of_dim(dim) // 2)
+
+
+def _ranks(count: int, seed: int, dim: int) -> NDArray[np.int64]:
+    """Return the ranks of the hot keys of full RPCs, step by step: [count, lanes]."""
     law, draws = calibrate(R1)
-    rng, keys = np.random.default_rng(seed), _keys()
+    rng, keys, lanes = np.random.default_rng(seed), _keys(), lanes_of_dim(dim)
     rpcs: list[NDArray[np.int64]] = []
     while sum(map(len, rpcs)) < count:
         ranks = np.unique(law.ranks(rng.random(draws)))
-        ranks = ranks[ranks < R1.hot]
-        position = pack_hashed(np.zeros(len(ranks), np.uint16), lanes_of(keys[ranks])).position
+        ranks = ranks[ranks < _hot_keys(dim)]
+        position = pack_hashed(np.zeros(len(ranks), np.uint16), lanes_of(keys[ranks], lanes)).position[
+            :, :lanes
+        ]
         is_full = (position < len(ranks)).all(axis=1)  # a lane without a key has a larger position
         rpcs.append(ranks[position[is_full]])
     return np.concatenate(rpcs)[:count]

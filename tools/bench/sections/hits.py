@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from controller.tables import TableRow
-from foundation.protocol.header import WINDOW
+from foundation.protocol.header import WINDOW, lanes_of_dim
 from hosts.workload.generator import R1
 from simulator.simulated_switch import RowWriter
 from softswitch.compiled import CompiledPipeline
@@ -28,6 +28,7 @@ from tools.bench import counters, hotline, pushes, timed
 
 _LOG = logging.getLogger("bench")
 _JOBS = (1, 4)
+_DIMS = (1, 16, 64)
 _SAME, _HIT, _COLD = "the same 32 keys", "hit", "cold"
 _CALLS_PER_PACKET = 80  # fewer packets than the scale has calls, because evicting caches takes long
 _ROUNDS = 5
@@ -40,7 +41,8 @@ def hits(stage: Stage) -> list[Result]:
     if missing:
         _LOG.info("no counters of cache and TLB misses: %s", missing)
     with pinned({stage.cores.softswitch}):
-        return [result for jobs in _JOBS for result in _measure(stage, jobs, not missing)]
+        results = [result for jobs in _JOBS for result in _measure(stage, jobs, not missing)]
+        return results + [result for dim in _DIMS for result in _measure_rows(stage, dim)]
 
 
 def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
@@ -77,6 +79,28 @@ def _measure(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
         yield Result("hits", f"32 lanes, {what}, {name}, caches warm", "a packet", {SOFTSWITCH: counts})
 
 
+def _measure_rows(stage: Stage, dim: int) -> Iterator[Result]:
+    """Measure the median time of a value in full pushes of hot rows."""
+    stage.announce(f"hits, rows of {dim}")
+    packets = stage.scale.calls // _CALLS_PER_PACKET // WINDOW * WINDOW
+    workload = pushes.hot_pushes(1, packets, dim)
+    samples: dict[bool, dict[str, list[float]]] = {False: {}, True: {}}
+    with _targets(stage, 1, dim) as targets:
+        del targets[C_LOOP]
+        first_by_target = dict.fromkeys(targets, 0)
+        for evict in [False, True] * _ROUNDS * stage.scale.rounds:
+            for target in stage.order.sample(list(targets), len(targets)):
+                times_ns = targets[target](workload, first_by_target[target], evict)
+                first_by_target[target] += packets
+                value_ns = float(np.median(times_ns)) / (lanes_of_dim(dim) * dim)
+                samples[evict].setdefault(target, []).append(value_ns)
+    for evict, by_target in samples.items():
+        caches = "caches evicted" if evict else "caches warm"
+        yield Result(
+            "hits", f"{lanes_of_dim(dim)} rows of {dim}, hit, 1 job, {caches}", "ns a value", by_target
+        )
+
+
 def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> dict[str, list[float]]:
     return {
         target: [hit_ns / cold_ns for hit_ns, cold_ns in zip(hit[target], cold[target], strict=True)]
@@ -86,9 +110,9 @@ def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> 
 
 
 @contextmanager
-def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
+def _targets(stage: Stage, jobs: int, dim: int = 1) -> Iterator[dict[str, timed.Run]]:
     config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
-    rows = pushes.hot_rows(jobs)
+    rows = pushes.hot_rows(jobs, dim)
     with ExitStack() as stack:
         pipeline = CompiledPipeline(config.program)
         install(config, pipeline, rows)
