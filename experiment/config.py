@@ -145,6 +145,8 @@ class Config(RunSettings):
     data: Path | None = None
     columns: str | None = None
     skip_bad: bool = False
+    format: str | None = None
+    separator: str | None = None
     script: str | None = None
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     pcap: bool = False
@@ -175,7 +177,7 @@ class Config(RunSettings):
 
     @property
     def read_options(self) -> ReadOptions:
-        return read_options(self.columns, self.samples_per_step, self.skip_bad)
+        return read_options(self.columns, self.samples_per_step, self.skip_bad, self.format, self.separator)
 
     @property
     def every_arm(self) -> tuple[Arm, ...]:

@@ -47,25 +47,8 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     with reporter.phase("compile"):
         await in_thread(warm, config.design)
     begin_s = time.monotonic()
-    record = RunRecord(
-        target="simulated",
-        recorded_design=RecordedDesign.of(design(config.design)),
-        config=config.model_dump(mode="json"),
-        machine=dict(describe_machine()),
-        versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
-        placement={},
-        seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
-        jobs={arm.name: arm.job for arm in config.every_arm},
-    )
-    with reporter.phase("workload", 1.0) as phase:
-        trace = data or generate_trace(config, phase.update)
-    training = choose_training(config, trace)
-    parameters = trace.space.size if config.data is not None else config.workload.parameters
-    record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
-    with reporter.phase("network"):
-        session = open_session(config, run, record, reporter, trace, training)
-    await prepare(design(config.design), session, trace)
-    await _calibrate(session)
+    session = await _open_calibrated(config, data, run, reporter)
+    record = session.record
     record.offered_rate.update(config.offered)
     if config.max_load is not None:
         limit = config.max_load * min_capacity(record.capacity)
@@ -90,6 +73,32 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     record.phases_s = reporter.durations
     record.write(run)
     return record
+
+
+async def _open_calibrated(
+    config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter
+) -> SimulatedSession:
+    """Return a session whose arms have their hot sets, and whose record has their capacities."""
+    record = RunRecord(
+        target="simulated",
+        recorded_design=RecordedDesign.of(design(config.design)),
+        config=config.model_dump(mode="json"),
+        machine=dict(describe_machine()),
+        versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        placement={},
+        seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
+        jobs={arm.name: arm.job for arm in config.every_arm},
+    )
+    with reporter.phase("workload", 1.0) as phase:
+        trace = data or generate_trace(config, phase.update)
+    training = choose_training(config, trace)
+    parameters = trace.space.size if config.data is not None else config.workload.parameters
+    record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
+    with reporter.phase("network"):
+        session = open_session(config, run, record, reporter, trace, training)
+    await prepare(design(config.design), session, trace)
+    await _calibrate(session)
+    return session
 
 
 async def _calibrate(session: SimulatedSession) -> None:
@@ -120,6 +129,26 @@ def quiet_reporter() -> Reporter:
     return Reporter(Console(quiet=True))
 
 
+def simulated_capacities(
+    config: SimulationConfig, data: Trace | None, reporter: Reporter, hot_set: Path
+) -> dict[str, float]:
+    """Return the capacity of each measured arm in steps/s, without a measurement at a load."""
+    with _run_folder(config, hot_set) as run:
+        return dict(asyncio.run(_open_calibrated(config, data, run, reporter)).record.capacity)
+
+
+@contextmanager
+def _run_folder(config: SimulationConfig, hot_set: Path | None, scratch: str | None = None) -> Iterator[Path]:
+    check_design(config.design, RunKind.SIMULATED, hosts_of(config))
+    with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
+        run = Path(folder)
+        (run / "parts").mkdir()
+        if hot_set is not None:
+            with atomic_path(run / HOT_SET_FILE) as partial:
+                shutil.copyfile(hot_set, partial)
+        yield run
+
+
 @contextmanager
 def temporary_run(
     config: SimulationConfig,
@@ -128,12 +157,6 @@ def temporary_run(
     scratch: str | None = None,
     hot_set: Path | None = None,
 ) -> Iterator[TemporaryRun]:
-    check_design(config.design, RunKind.SIMULATED, hosts_of(config))
-    with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
-        run = Path(folder)
-        (run / "parts").mkdir()
-        if hot_set is not None:
-            with atomic_path(run / HOT_SET_FILE) as partial:
-                shutil.copyfile(hot_set, partial)
+    with _run_folder(config, hot_set, scratch) as run:
         record = asyncio.run(simulate(config, data, run, reporter))
         yield TemporaryRun(run, record, summarise(run, record))

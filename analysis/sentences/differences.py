@@ -184,7 +184,7 @@ def cluster_changes(
         [tone] = tones
         what = verb(subject, better, tone)
     else:
-        what = "gain and lose" if tones else "neither gain nor lose, as far as these runs show"
+        what = "gain and lose" if tones else "show no significant change"
     amounts = ", ".join(
         f"{change_with_interval(change)}{' for' if is_of_operations else ''} {metric.noun}"
         for metric, change in compared

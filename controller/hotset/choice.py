@@ -7,8 +7,6 @@ the top 20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
 from __future__ import annotations
 
 import logging
-import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +21,7 @@ from controller.errors import HotSetError, RuleError
 from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RuleName, RunningRule, start_rule
 from controller.tables import SLOTS
 from foundation.logs.counts import PART_ROWS, Counts
-from foundation.logs.parts import atomic_path, partial_path
+from foundation.logs.parts import atomic_path
 from foundation.logs.update_log import PARQUET_MAGIC, read_head, reading
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY
@@ -169,33 +167,6 @@ def _reduce_on_cluster(
 
 def _reduce_part(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T]) -> T:
     return reduce(counts.of_part(part))
-
-
-def check_output(path: Path, logs: Sequence[Path]) -> None:
-    try:
-        for target in (path, partial_path(path)):
-            target_stat = _stat_if_exists(target)
-            if target_stat and not stat.S_ISREG(target_stat.st_mode):
-                raise HotSetError(f"{target}: not a regular file; nothing can be written there")
-            for log_path in logs:
-                if (
-                    target_stat
-                    and (log_stat := _stat_if_exists(log_path))
-                    and os.path.samestat(target_stat, log_stat)
-                ):
-                    raise HotSetError(
-                        f"{path}: writing it would overwrite the log {log_path}; choose another name"
-                    )
-    except OSError as error:
-        raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def _stat_if_exists(path: Path) -> os.stat_result | None:
-    # From Python 3.14 on, Path.exists() is False for a path that is too long, too.
-    try:
-        return path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def write(hot_set: pl.DataFrame, path: Path) -> None:

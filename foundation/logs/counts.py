@@ -35,6 +35,14 @@ def has_columns_of_updates(path: Path) -> bool:
         return False
 
 
+def counts_description(path: Path) -> str:
+    """Return which columns of an update log are counted, and which are left out."""
+    log = _CountedLog.open(path, None)
+    left_out = [name for name in log.log.names if name not in log.columns]
+    suffix = f"; left out: {shortened(one_line(', '.join(left_out)))}" if left_out else ""
+    return f"update log; counted by {', '.join(log.columns)}{suffix}"
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The update counts in logs; only their totals have been read."""

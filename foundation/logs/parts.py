@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -72,6 +73,39 @@ def read_text(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {reason_of(error)}") from error
+
+
+def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
+    """Raise `DataError` if a file cannot be written, or if that would overwrite one of `inputs`."""
+    try:
+        if not stat.S_ISDIR(path.parent.stat().st_mode):
+            raise DataError(f"{path}: cannot be written: Not a directory")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise DataError(f"{path}: cannot be written: no permission to write into {path.parent}")
+        for target in (path, partial_path(path)):
+            target_stat = _stat_if_exists(target)
+            if target_stat and not stat.S_ISREG(target_stat.st_mode):
+                raise DataError(f"{target}: not a regular file; nothing can be written there")
+            for file in inputs:
+                if target_stat and _is_at_path(target_stat, file):
+                    raise DataError(f"{path}: writing it would overwrite the log {file}; choose another name")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _is_at_path(file_stat: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(file_stat, path.stat())
+    except OSError:
+        return False  # an input that is not there is an error when it is read
+
+
+def _stat_if_exists(path: Path) -> os.stat_result | None:
+    # From Python 3.14 on, Path.exists() is False for a path that is too long, too.
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def write_text(path: Path, text: str) -> None:

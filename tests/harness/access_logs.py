@@ -22,12 +22,14 @@ _MOVIELENS = "recbole/dataset_example/ml-100k/ml-100k.inter"
 
 
 def read(
-    folder: Path, *paths: Path, columns: str | None = None, batch: int = 1, skip_bad: bool = False
-) -> Steps:
+    folder: Path, *paths: Path, columns: str | None = None, batch: int = 1, skip_bad: bool = False,
+    format: str | None = None, separator: str | None = None,
+) -> Steps:  # fmt: skip
     """Read a log into a new folder in `folder`."""
     scratch = folder / f"arrays-{len(list(folder.iterdir()))}"
     scratch.mkdir()
-    return read_steps(paths, read_options(columns, batch, skip_bad), scratch, lambda done, total: None)
+    options = read_options(columns, batch, skip_bad, format, separator)
+    return read_steps(paths, options, scratch, lambda done, total: None)
 
 
 def keys_by_step(steps: Steps) -> list[list[int]]:

@@ -26,7 +26,7 @@ def test_a_noisy_job_costs_no_hits_of_a_job_with_a_quota(tmp_path: Path) -> None
     ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert ran.returncode == 0, ran.stderr
     beside, with_quota, alone = json.loads(ran.stdout.splitlines()[-1])
-    assert beside["updates"] == with_quota["updates"] == alone["updates"] == 2 * STEPS * KEYS_A_STEP
+    assert beside["updates"] == with_quota["updates"] == alone["updates"] == STEPS * KEYS_A_STEP
     # Steps and hot set are the same, so are the updates that the switch has added.
     assert with_quota["keys"] == alone["keys"] > 0.95 * QUOTA
     assert with_quota["in_switch"] == pytest.approx(alone["in_switch"], rel=0.01)

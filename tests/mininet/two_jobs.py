@@ -1,7 +1,7 @@
 """Run a noisy job beside a quiet one in a small Mininet network.
 
-`python -m tests.mininet.two_jobs FOLDER PORT`: two workers push a few hot keys, and two others push keys that
-are all equally hot, ten times as often. Both hot sets follow their updates. The last line is JSON, with
+`python -m tests.mininet.two_jobs FOLDER PORT`: a worker pushes a few hot keys, and another one pushes keys
+that are all equally hot, ten times as often. Both hot sets follow their updates. The last line is JSON, with
 periods of the quiet job: beside the noisy job, with a quota beside it, and with it alone.
 """
 
@@ -50,16 +50,16 @@ AHEAD_NS, PATIENCE_S = 500_000_000, 120.0
 
 
 def workload() -> Trace:
-    """Return a trace of two workers with skewed keys, and of two with keys that are all equally hot."""
+    """Return a trace of a worker with skewed keys, and of one with keys that are all equally hot."""
     chance, steps = np.random.default_rng(1), STEPS * TIMES
     skewed = 1.0 / np.arange(1, KEYS + 1)
     batches = [
         np.sort(chance.choice(KEYS, KEYS_A_STEP, replace=False, p=share))
         for share in (skewed / skewed.sum(), None)
-        for _ in range(2 * steps)
+        for _ in range(steps)
     ]
     starts = np.arange(len(batches) + 1) * KEYS_A_STEP
-    return Trace("two jobs", 4, steps, KeySpace(KEYS), starts, np.concatenate(batches).astype(np.uint32))
+    return Trace("two jobs", 2, steps, KeySpace(KEYS), starts, np.concatenate(batches).astype(np.uint32))
 
 
 def shrink_lanes() -> None:
@@ -78,7 +78,7 @@ async def run_block(workers: Sequence[CommandTarget], arm: Arm, times: int) -> N
 
 async def measure(session: RealSession, quiet: Arm, noisy: Arm) -> list[Period]:
     """Return the quiet job's periods: beside the noisy job, with a quota beside it, and with it alone."""
-    ours, others = session.workers[:2], session.workers[2:]
+    ours, others = session.workers[:1], session.workers[1:]
 
     async def both() -> None:
         await asyncio.gather(run_block(ours, quiet, 1), run_block(others, noisy, TIMES))
@@ -113,7 +113,7 @@ async def run(config: Config, folder: Path) -> list[Period]:
 
 def main(folder: str, port: str) -> None:
     config = Config(
-        workers=4, servers=2, runs=Path(folder), p4runtime_port=int(port),
+        workers=2, servers=2, runs=Path(folder), p4runtime_port=int(port),
         arms=("baseline", "offload", "offload-proxy"),
     )  # fmt: skip
     warm()

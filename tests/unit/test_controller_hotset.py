@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from controller.errors import HotSetError
 from controller.hotset import choice as hotset
 from foundation.errors import DataError
+from foundation.logs.parts import check_output
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import NO_KEY
 from tests.harness.snapshots import exactly
@@ -138,11 +139,11 @@ def test_a_non_regular_file_is_refused(tmp_path: Path) -> None:
 def test_the_output_may_not_destroy_anything(tmp_path: Path) -> None:
     log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
     (tmp_path / "link").symlink_to(log)
-    with pytest.raises(HotSetError, match=r"would overwrite the log .*a\.csv"):
-        hotset.check_output(tmp_path / "link", [log])
-    with pytest.raises(HotSetError, match="/dev/null: not a regular file"):
-        hotset.check_output(Path("/dev/null"), [log])
-    hotset.check_output(tmp_path / "new", [log])
+    with pytest.raises(DataError, match=r"would overwrite the log .*a\.csv"):
+        check_output(tmp_path / "link", [log])
+    with pytest.raises(DataError, match="/dev/null: not a regular file"):
+        check_output(Path("/dev/null"), [log])
+    check_output(tmp_path / "new", [log])
 
 
 def test_a_hot_set_survives_its_file(tmp_path: Path) -> None:
@@ -228,13 +229,13 @@ def test_the_output_is_checked_before_the_logs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "hot.parquet"
     (tmp_path / "hot.parquet.partial").mkdir()
     text = f"{path}.partial: not a regular file; nothing can be written there"
-    with pytest.raises(HotSetError, match=exactly(text)):
-        hotset.check_output(path, [log])
+    with pytest.raises(DataError, match=exactly(text)):
+        check_output(path, [log])
     long = tmp_path / ("x" * 300)
-    with pytest.raises(HotSetError, match=exactly(f"{long}: cannot be written: File name too long")):
-        hotset.check_output(long, [log])
+    with pytest.raises(DataError, match=exactly(f"{long}: cannot be written: File name too long")):
+        check_output(long, [log])
     # A missing log is an error when it is read.
-    hotset.check_output(tmp_path / "new", [tmp_path / "gone.csv"])
+    check_output(tmp_path / "new", [tmp_path / "gone.csv"])
 
 
 def test_logs_are_named_together_where_it_may_be_any(tmp_path: Path) -> None:

@@ -54,6 +54,21 @@ def test_hotline_takes_the_arguments(page: Path, words: list[str]) -> None:
     parse(hotline, words)
 
 
+FILE = re.compile(r"[\w./-]+\.(csv|gz|inter|ipynb|parquet|py|svm|toml|txt)")
+FIRST = [(page, shown[0]) for page in SHOWN if (shown := commands(page, "./hotline"))]
+
+
+@pytest.mark.parametrize(("page", "words"), FIRST, ids=label)
+def test_the_first_command_of_a_page_can_be_typed_as_it_stands(page: Path, words: list[str]) -> None:
+    """A file that it reads is in the checkout, or in `runs`, where earlier commands write."""
+    outputs = {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"}
+    for word in words:
+        if FILE.fullmatch(word) and word not in outputs and not word.startswith("runs/"):
+            assert (ROOT / word).is_file(), f"{page}: {word}"
+    unknown = [word for word in words if re.fullmatch(r"[A-Z]{3,}(\.\.\.)?", word)]
+    assert set(unknown) <= PLACEHOLDERS, page
+
+
 @pytest.mark.parametrize(("page", "words"), MAKE, ids=label)
 def test_make_takes_the_target_and_variables(page: Path, words: list[str]) -> None:
     assert words[0] in TARGETS

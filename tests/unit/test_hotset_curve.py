@@ -32,7 +32,7 @@ def curve(*arguments: object) -> Result:
 def test_what_it_shows(log: Path) -> None:
     result = curve(log)
     assert result.exit_code == 0
-    assert [line.rstrip() for line in result.output.splitlines()] == [
+    assert [line.rstrip() for line in result.stdout.splitlines()] == [
         f"{log}: 100 updates of 13 keys",
         "keys are scored on the updates that they are chosen from, because counts of updates have no order: "
         "later ones may differ",
@@ -97,8 +97,8 @@ def test_a_training_set_and_a_compressed_log(tmp_path: Path) -> None:
     assert curve(data).stdout.startswith(f"{data}: 3 updates of 3 keys\n")
     packed = tmp_path / "log.csv.gz"
     packed.write_bytes(gzip.compress(b"key,updates\n1,2\n3,4\n"))
-    assert curve(packed).output.startswith(f"{packed}: 6 updates of 2 keys\n")
-    assert curve(packed, packed).output.startswith(f"{packed}, {packed}: 12 updates of 2 keys\n")
+    assert curve(packed).stdout.startswith(f"{packed}: 6 updates of 2 keys\n")
+    assert curve(packed, packed).stdout.startswith(f"{packed}, {packed}: 12 updates of 2 keys\n")
 
 
 def test_one_job(log: Path) -> None:
@@ -123,3 +123,14 @@ def test_refusals(log: Path, tmp_path: Path) -> None:
     assert "would overwrite the log" in curve(data, "-o", data).output
     assert (log.read_bytes(), data.read_text()) == (before, "key,updates\n1,2\n")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log.csv", "log.parquet"]
+
+
+def test_a_note_says_what_is_counted(tmp_path: Path) -> None:
+    pl.DataFrame({"job": 1, "ps": 0, "key": [5, 6], "updates": [2, 3]}).write_parquet(
+        tmp_path / "log.parquet"
+    )
+    found = curve(tmp_path / "log.parquet")
+    assert (
+        found.stderr
+        == f"{tmp_path / 'log.parquet'}: update log; counted by key, updates; left out: job, ps\n"
+    )

@@ -37,19 +37,27 @@ class BadRows:
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.count = 0
+        self.first: str | None = None
+        """The first problem that was skipped."""
         self._bad_rows: list[tuple[int, str]] = []
 
     def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
-        self._bad_rows.append((number, f"{path}, {unit} {number}: {one_line(problem)}; expected {expected}"))
+        self._bad_rows.append(
+            (number, f"{path}, {unit} {number}: {one_line(problem)}; expected {one_line(expected)}")
+        )
 
     @property
     def problems(self) -> list[str]:
         return [text for _, text in sorted(self._bad_rows)]
 
-    def settle(self) -> None:
-        """Count the rows since the last call; raise `DataError` for the first unless they are skipped."""
+    def settle(self, description: str) -> None:
+        """Count the rows since the last call; raise `DataError` for the first unless they are skipped.
+
+        `description` is that of the log, which the error repeats.
+        """
         if self._bad_rows and not self.skip:
-            raise DataError(self.problems[0])
+            raise DataError(f"{self.problems[0]}; read as {description}")
+        self.first = self.first or (self.problems[0] if self._bad_rows else None)
         self.count += len(self._bad_rows)
         self._bad_rows.clear()
 
@@ -97,12 +105,21 @@ class ReadOptions:
     columns: AccessColumns = field(default_factory=AccessColumns)
     batch: int = SAMPLES_PER_STEP  # rows of a mini-batch, for logs without mini-batches
     skip_bad: bool = False
+    format: str | None = None
+    """Format of the files (`registry.FORMATS`); None means the one that explains their first lines best."""
+    separator: str | None = None
+    """What separates the values of a line; None means the text that explains the first lines best."""
 
 
 def read_options(
-    columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False
+    columns: str | None = None,
+    batch: int = SAMPLES_PER_STEP,
+    skip_bad: bool = False,
+    format: str | None = None,
+    separator: str | None = None,
 ) -> ReadOptions:
-    return ReadOptions(AccessColumns() if columns is None else parse_columns(columns), batch, skip_bad)
+    requested = AccessColumns() if columns is None else parse_columns(columns)
+    return ReadOptions(requested, batch, skip_bad, format, separator)
 
 
 class AccessLog(Protocol):

@@ -1,39 +1,90 @@
-"""Formats of access logs; a file is read by the first one whose `open` function accepts the file's head."""
+"""Formats of access logs; a text is read as the format that explains most of its first lines, and best."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessLog, ReadOptions
-from foundation.logs.access.formats.delimited import open_criteo, open_delimited, open_recbole
-from foundation.logs.access.formats.libsvm import open_libsvm, open_unknown
+from foundation.logs.access.dialect import FORMATS, MIN_SCORE, TEXT_FORMATS, Candidate, Examine, head_of
+from foundation.logs.access.formats.delimited import (
+    examine_column,
+    examine_criteo,
+    examine_recbole,
+    examine_tables,
+)
+from foundation.logs.access.formats.json_lines import examine_json
+from foundation.logs.access.formats.libffm import examine_libffm
+from foundation.logs.access.formats.libsvm import examine_libsvm
+from foundation.logs.access.formats.lists import examine_lists
 from foundation.logs.access.formats.oracle_general import open_oracle_general
 from foundation.logs.access.formats.parquet import open_parquet
+from foundation.logs.access.formats.web_log import examine_web_log
 from foundation.logs.access.source import read_head
 from foundation.logs.update_log import CONTROL_CHARACTERS, PARQUET_MAGIC
+from foundation.text import pluralize
 
 Open = Callable[[Path, bytes, ReadOptions], AccessLog | None]
 """Returns the log, or None if a file's decompressed head is of another format. Raises `DataError`."""
-# In the order in which they are tried: `open_unknown` takes what no other format does.
-BINARY_FORMATS: tuple[Open, ...] = (open_parquet, open_oracle_general)
-TEXT_FORMATS: tuple[Open, ...] = (open_criteo, open_recbole, open_libsvm, open_delimited, open_unknown)
+BINARY: dict[str, Open] = {"parquet": open_parquet, "oracle-general": open_oracle_general}
+TEXT: dict[str, Examine] = {
+    "criteo": examine_criteo,
+    "recbole": examine_recbole,
+    "json": examine_json,
+    "libffm": examine_libffm,
+    "libsvm": examine_libsvm,
+    "web": examine_web_log,
+    "table": examine_tables,
+    "lists": examine_lists,
+    "column": examine_column,
+}
 EXPECTED = (
-    "expected a log in CSV, TSV, Parquet, Criteo's TSV, RecBole's atomic files or libCacheSim's "
-    "oracleGeneral, or a libsvm training set"
+    "expected a log in CSV, TSV, JSON lines, Parquet, Criteo's TSV, RecBole's atomic files or libCacheSim's "
+    "oracleGeneral, lists of keys, a web server's log, or a libsvm or libffm training set"
 )
 
 
 def open_log(path: Path, options: ReadOptions) -> AccessLog:
+    if options.format is not None and options.format not in FORMATS:
+        raise DataError(f"--format {options.format}: expected one of {', '.join(FORMATS)}")
     head = read_head(path)
     if not head.strip():
         raise DataError(f"{path}: is empty; {EXPECTED}")
     is_binary = head.startswith(PARQUET_MAGIC) or CONTROL_CHARACTERS.search(head) is not None
-    for open_format in BINARY_FORMATS if is_binary else TEXT_FORMATS:
-        if (log := open_format(path, head, options)) is not None:
+    if options.format in BINARY or (options.format is None and is_binary):
+        return _open_binary(path, head, options)
+    return _open_text(path, head, options)
+
+
+def _open_binary(path: Path, head: bytes, options: ReadOptions) -> AccessLog:
+    names = BINARY if options.format is None else (options.format,)
+    for name in names:
+        if (log := BINARY[name](path, head, options)) is not None:
             return log
-    problem = "is of no known format"
-    if is_binary:
-        problem = "is neither text nor Parquet, which begins with PAR1, nor oracleGeneral"
+    problem = "is neither text nor Parquet, which begins with PAR1, nor oracleGeneral"
+    if options.format is not None:
+        problem = f"is not of the format {options.format} (--format)"
     raise DataError(f"{path}: {problem}; {EXPECTED}")
+
+
+def _open_text(path: Path, data: bytes, options: ReadOptions) -> AccessLog:
+    head = head_of(path, data, options)
+    names: Sequence[str] = TEXT_FORMATS if options.separator is None else ("table", "lists")
+    if options.format is not None:
+        names = (options.format,)
+    candidates = [candidate for name in names for candidate in TEXT[name](head)]
+    best = max(candidates, key=lambda candidate: candidate.score, default=None)
+    is_requested = options.format is not None or options.separator is not None
+    if best is None or (best.score < MIN_SCORE and not (is_requested and best.explained)):
+        raise DataError(f"{path}: {_problem(candidates, len(head.lines), is_requested)}; {EXPECTED}")
+    return best.open()
+
+
+def _problem(candidates: Sequence[Candidate], lines: int, is_requested: bool) -> str:
+    of_lines = f"of its first {pluralize(lines, 'line')}"
+    closest = max(candidates, key=lambda candidate: candidate.explained, default=None)
+    if closest is None or not closest.explained:
+        return f"is of no known format: none {of_lines} fits one"
+    flags = "" if is_requested else " (--format and --separator choose one)"
+    return f"is of no known format: {closest.explained:,} {of_lines} fit {closest.format}, most of all{flags}"

@@ -1,11 +1,9 @@
-"""Convert rows of a table to a block of accesses: each key of a row is one access.
-
-A column's values are of a `Kind`; values that cannot be converted become null.
-"""
+"""Convert rows of a table to blocks of accesses: each key of a row is one access."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,97 +11,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.access.block import (
-    INTEGER_EXPECTED,
-    KEY_EXPECTED,
-    AccessBlock,
-    AccessTables,
-    Keys,
-    key_in_table,
+from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, Keys, key_in_table
+from foundation.logs.access.columns import AccessColumns, join_names
+from foundation.logs.access.kinds import (
+    INTEGER,
+    OPERATION,
+    TEXT,
+    TEXT_KEY,
+    WEIGHT,
+    Kind,
+    kind_of_keys,
+    kind_of_times,
+    separator_of_lists,
 )
-from foundation.logs.access.columns import AccessColumns
-from foundation.logs.columns import TRANSFERS
-from foundation.protocol.header import NO_KEY
 from foundation.text import one_line
 
 _SIGN = np.uint64(1 << 63)  # bit of a 64-bit float
-_DATETIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.fZ", "%Y-%m-%d")
-_TEXT_SEED = 0x686F746C696E65  # "hotline" in ASCII; another seed would change the keys of texts
 _MAX_LISTED_KEYS = 4  # number of key columns up to which a description lists all of them
 ReportBadRow = Callable[[int, str, str], None]  # row, problem, expected
-
-
-class Kind(NamedTuple):
-    expected: str
-    convert: Callable[[pl.Series], pl.Series]
-
-
-def _to_integers(values: pl.Series) -> pl.Series:
-    """Return values as UInt64; a float that is not a whole number becomes null."""
-    if values.dtype.is_float():
-        values = values.set(values != values.floor(), None)
-    return values.cast(pl.UInt64, strict=False)
-
-
-def _to_integer_keys(values: pl.Series) -> pl.Series:
-    integers = _to_integers(values)
-    return integers.set(integers == NO_KEY, None)
-
-
-def _hash_text_keys(values: pl.Series) -> pl.Series:
-    texts = values.cast(pl.String)
-    hashed = texts.hash(_TEXT_SEED)
-    return pl.select(pl.when(texts.is_not_null()).then(hashed)).to_series()
-
-
-def _parse_hexadecimal(values: pl.Series) -> pl.Series:
-    return values.str.to_integer(base=16, dtype=pl.UInt64, strict=False)
-
-
-def _to_numbers(values: pl.Series) -> pl.Series:
-    numbers = values.cast(pl.Float64, strict=False)
-    return numbers.set(~numbers.is_finite(), None)
-
-
-def _to_microseconds(values: pl.Series) -> pl.Series:
-    if values.dtype == pl.String:
-        parsed = [
-            pl.lit(values).str.to_datetime(pattern, time_unit="us", strict=False) for pattern in _DATETIMES
-        ]
-        values = pl.select(pl.coalesce(parsed)).to_series()
-    return values.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
-
-
-def _to_pull_flags(values: pl.Series) -> pl.Series:
-    is_transfer = values.is_in(list(TRANSFERS))
-    return pl.select(pl.when(is_transfer).then(values == "pull")).to_series()
-
-
-INTEGER = Kind(INTEGER_EXPECTED, _to_integers)
-INTEGER_KEY = Kind(KEY_EXPECTED, _to_integer_keys)
-TEXT_KEY = Kind("a text", _hash_text_keys)
-HEX_KEY = Kind("a hexadecimal number of up to 64 bits", _parse_hexadecimal)
-NUMBER = Kind("a number", _to_numbers)
-DATETIME = Kind("a date and time", _to_microseconds)
-TEXT = Kind("a name", lambda values: values.cast(pl.String))
-OPERATION = Kind(" or ".join(TRANSFERS), _to_pull_flags)
-
-
-def kind_of_keys(sample: pl.Series) -> Kind:
-    if sample.dtype.is_numeric():
-        return INTEGER_KEY
-    texts = sample.drop_nulls().str.strip_chars().str.strip_prefix("+")
-    non_integers = texts.str.contains(r"^\d+$").not_().sum()
-    # If at least half are integers, the others are errors.
-    return INTEGER_KEY if 2 * non_integers <= len(texts) else TEXT_KEY
-
-
-def kind_of_times(sample: pl.Series) -> Kind:
-    if sample.dtype.is_temporal():
-        return DATETIME
-    if sample.dtype != pl.String:
-        return NUMBER
-    return DATETIME if DATETIME.convert(sample).count() > NUMBER.convert(sample).count() else NUMBER
+_ACCESSES_AT_ONCE = 1 << 22
+"""Accesses of a block up to which rows with weights are repeated at a time."""
 
 
 def sortable(values: NDArray[np.generic]) -> NDArray[np.uint64]:
@@ -115,12 +42,14 @@ def sortable(values: NDArray[np.generic]) -> NDArray[np.uint64]:
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     columns: AccessColumns
     kinds: dict[str, Kind]
     separators: dict[str, str] = field(default_factory=dict)
     """Separator of keys within a field, by column: such a field is a list."""
+    left_out: tuple[str, ...] = ()
+    """Columns without a role."""
 
     @property
     def is_sparse(self) -> bool:
@@ -131,18 +60,28 @@ class Layout:
 def layout_of(
     columns: AccessColumns,
     sample: pl.DataFrame,
-    separators: dict[str, str],
+    separators: dict[str, str] | None = None,
     key_kinds: dict[str, Kind] | None = None,
 ) -> Layout:
+    """Return the layout of rows like those of `sample`; other cells with lists of keys are looked for."""
+    separators = dict(separators or {})
     kinds: dict[str, Kind] = {}
     for name in columns.key:
-        values = _split(sample[name], separators[name]) if name in separators else sample[name]
+        values = sample[name]
+        if name in columns.text:
+            kinds[name] = TEXT_KEY
+            continue
+        if name not in separators and name not in (key_kinds or {}) and values.dtype == pl.String:
+            cells = values.drop_nulls().str.strip_chars().to_list()
+            if (separator := separator_of_lists(cells)) is not None:
+                separators[name] = separator
+        values = _split(values, separators[name]) if name in separators else values
         kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flatten(values))
+    of_role = {"iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT, "weight": WEIGHT}
     for role, name in columns.others.items():
-        kinds[name] = {"iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT}.get(
-            role
-        ) or kind_of_times(sample[name])
-    return Layout(columns, kinds, separators)
+        kinds[name] = of_role.get(role) or kind_of_times(sample[name])
+    left_out = tuple(name for name in sample.columns if name not in columns.names)
+    return Layout(columns, kinds, separators, left_out)
 
 
 class TableLog:
@@ -153,15 +92,32 @@ class TableLog:
 
     @property
     def description(self) -> str:
-        keys, other_columns = self.layout.columns.key, self.layout.columns.others
+        layout = self.layout
+        keys, texts = (
+            list(layout.columns.key),
+            [name for name in layout.columns.key if layout.kinds[name] == TEXT_KEY],
+        )
         key_names = ", ".join(keys) if len(keys) <= _MAX_LISTED_KEYS else f"{keys[0]} to {keys[-1]}"
-        suffix = f", {len(keys)} tables" if len(keys) > 1 else ""
-        roles = (f"{role} in {name}" for role, name in other_columns.items())
-        return f"{self.format}; {one_line(', '.join([f'keys in {key_names}{suffix}', *roles]))}"
+        parts = [f"text keys in {key_names}" if keys == texts else f"keys in {key_names}"]
+        if len(keys) > 1:
+            parts.append(f"{len(keys)} tables")
+        if texts and keys != texts:
+            parts.append(f"text in {', '.join(texts)}")
+        parts += [f"{role} in {name}" for role, name in layout.columns.others.items()]
+        parts += [f"cells of {name} divided at {text!r}" for name, text in layout.separators.items()]
+        left_out = f"; left out: {join_names(layout.left_out)}" if layout.left_out else ""
+        return f"{self.format}; {one_line(', '.join(parts))}{left_out}"
 
     @property
     def has_batches(self) -> bool:
         return self.layout.columns.iteration is not None
+
+
+def text_columns_of(log: AccessLog) -> dict[str, bool]:
+    """Return whether each key column of a table is read as texts; an empty dict for a log of another kind."""
+    if not isinstance(log, TableLog):
+        return {}
+    return {name: log.layout.kinds[name] == TEXT_KEY for name in log.layout.columns.key}
 
 
 class _ColumnCells(NamedTuple):
@@ -172,33 +128,88 @@ class _ColumnCells(NamedTuple):
     values: pl.Series
 
 
-def to_block(
-    frame: pl.DataFrame, layout: Layout, tables: AccessTables, report: ReportBadRow, first_row: int
-) -> AccessBlock:
-    cells = {name: _cells_of(frame[name], layout, name) for name in layout.columns.names}
-    is_bad = np.zeros(frame.height, np.bool_)
+class RowConverter:
+    """Converts the rows of a log in their order, which it numbers."""
+
+    def __init__(self, layout: Layout, tables: AccessTables, first_row: int) -> None:
+        self._layout, self._tables, self._row = layout, tables, first_row
+
+    def blocks(self, frame: pl.DataFrame, report: ReportBadRow | None = None) -> Iterator[AccessBlock] | None:
+        """Return the blocks of a frame; without `report`, None if a row is bad."""
+        layout = self._layout
+        cells = {name: _cells_of(frame[name], layout, name) for name in layout.columns.names}
+        if any(column.values.null_count() for column in cells.values()):
+            if report is None:
+                return None
+            cells = _without_bad_rows(cells, frame.height, layout, report)
+        return self._assemble(cells, frame.height)
+
+    def _assemble(self, cells: Mapping[str, _ColumnCells], height: int) -> Iterator[AccessBlock]:
+        block = _assemble_block(cells, height, self._row, self._layout, self._tables)
+        if self._layout.columns.weight is None:
+            self._row += height
+            yield block
+            return
+        weights = np.zeros(height, np.int64)
+        column = cells[self._layout.columns.weight]
+        weights[column.rows] = column.values.to_numpy()
+        yield from _repeat_rows(block, weights, self._row)
+        self._row += int(weights.sum())
+
+
+def _without_bad_rows(
+    cells: Mapping[str, _ColumnCells], height: int, layout: Layout, report: ReportBadRow
+) -> dict[str, _ColumnCells]:
+    is_bad = np.zeros(height, np.bool_)
     for name, cells_of_column in cells.items():
         bad_positions = np.flatnonzero(cells_of_column.values.is_null().to_numpy())
         rows, first_positions = np.unique(cells_of_column.rows[bad_positions], return_index=True)
         for row, index in zip(rows.tolist(), bad_positions[first_positions].tolist(), strict=True):
             if not is_bad[row]:
-                report(
-                    row,
-                    f"column {name} is {_format_value(cells_of_column.raw[index])}",
-                    layout.kinds[name].expected,
-                )
+                value = _format_value(cells_of_column.raw[index])
+                report(row, f"column {name} is {value}", _expected(layout.kinds[name], name))
         is_bad[rows] = True
-    if is_bad.any():
-        cells = {name: _drop_bad_rows(cells_of_column, is_bad) for name, cells_of_column in cells.items()}
-    return _assemble_block(cells, frame.height, first_row, layout, tables)
+    return {name: _drop_bad_rows(cells_of_column, is_bad) for name, cells_of_column in cells.items()}
 
 
-def has_bad_rows(frame: pl.DataFrame, layout: Layout) -> bool:
-    return any(_cells_of(frame[name], layout, name).values.null_count() for name in layout.columns.names)
+_EFFECTS = {
+    "--text": "reads its values as texts",
+    "--ignore": "leaves the column out",
+}
+
+
+def _expected(kind: Kind, name: str) -> str:
+    effect = _EFFECTS.get(kind.flag)
+    return kind.expected if effect is None else f"{kind.expected} ({kind.flag} {shlex.quote(name)} {effect})"
+
+
+def _repeat_rows(block: AccessBlock, weights: NDArray[np.int64], first_row: int) -> Iterator[AccessBlock]:
+    """Yield a block's rows as often as their weights, each time as another row."""
+    rows = block.group.astype(np.int64) - first_row
+    lengths = np.bincount(rows, minlength=len(weights))
+    starts = np.cumsum(lengths) - lengths
+    begin, next_row = 0, first_row
+    while begin < len(weights):
+        # At least one row, whose weight is at most `MAX_WEIGHT`.
+        sizes = np.cumsum(weights[begin:] * lengths[begin:])
+        end = begin + max(1, int(np.searchsorted(sizes, _ACCESSES_AT_ONCE, side="right")))
+        repeated = np.repeat(np.arange(begin, end), weights[begin:end])
+        access_counts = lengths[repeated]
+        offsets = np.repeat(starts[repeated] - (np.cumsum(access_counts) - access_counts), access_counts)
+        index = offsets + np.arange(len(offsets))
+        new_rows = np.repeat(np.arange(next_row, next_row + len(repeated), dtype=np.uint64), access_counts)
+        yield AccessBlock(
+            keys=block.keys[index],
+            tables=None if block.tables is None else block.tables[index],
+            order=None if block.order is None else block.order[index],
+            group=new_rows,
+            pulls=None if block.pulls is None else block.pulls[index],
+        )
+        begin, next_row = end, next_row + len(repeated)
 
 
 def _cells_of(values: pl.Series, layout: Layout, name: str) -> _ColumnCells:
-    if name in layout.separators:
+    if name in layout.separators and values.dtype == pl.String:
         values = _split(values, layout.separators[name])
     if values.dtype == pl.List:
         lengths = values.list.len().fill_null(0).to_numpy()
@@ -217,7 +228,8 @@ def _flatten(values: pl.Series) -> pl.Series:
 
 
 def _split(values: pl.Series, separator: str) -> pl.Series:
-    return values.fill_null("").str.split(separator).list.eval(pl.element().filter(pl.element() != ""))
+    parts = values.fill_null("").str.split(separator)
+    return parts.list.eval(pl.element().str.strip_chars().filter(pl.element() != ""))
 
 
 def _drop_bad_rows(cells: _ColumnCells, is_bad: NDArray[np.bool_]) -> _ColumnCells:

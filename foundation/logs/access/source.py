@@ -1,9 +1,11 @@
-"""Open the files of a log: expand folders and patterns, decompress gzip, Zstandard and zlib, read lines."""
+"""Open the files of a log: expand folders and patterns, decompress them, read lines."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -21,10 +23,11 @@ BLOCK_BYTES = 8 << 20
 HEAD_BYTES = 1 << 16
 _COMPRESSED_BYTES = 1 << 16  # read at a time
 _ZSTANDARD_BUFFER_BYTES = 1 << 20
-_MAGIC_BYTES = 4
+_MAGIC_BYTES = 6
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_XZ, _BZIP2, _ZIP = b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
-_READ_ERRORS = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+_READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 _PATTERN = re.compile(r"[*?\[]")
 _METADATA_FILE = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
 
@@ -114,6 +117,13 @@ class Stream:
         self._text: io.TextIOWrapper | None = None
         if magic.startswith(GZIP):
             self._decompressed = cast(BinaryIO, gzip.GzipFile(fileobj=self._file))
+        elif magic.startswith(_XZ):
+            self._decompressed = cast(BinaryIO, lzma.open(self._file))  # noqa: SIM115  # closed by `close`
+        elif magic.startswith(_BZIP2):
+            self._decompressed = cast(BinaryIO, bz2.BZ2File(self._file))
+        elif magic.startswith(_ZIP):
+            self._file.close()
+            raise DataError(f"{path}: is a zip archive; expected a file of it, unpacked")
         elif magic.startswith(ZSTD):
             self._decompressed = cast(
                 BinaryIO, io.BufferedReader(_ZstandardFile(self._file), _ZSTANDARD_BUFFER_BYTES)
@@ -177,14 +187,17 @@ class StreamedLog:
             yield self._stream
 
 
-def line_blocks(stream: Stream) -> Iterator[bytes]:
-    """Yield blocks of whole lines; a line break within quotes does not end a line."""
+def line_blocks(stream: Stream, has_quotes: bool = True, ends_with_return: bool = False) -> Iterator[bytes]:
+    """Yield blocks of whole lines; with `has_quotes`, a line break within quotes does not end a line.
+
+    With `ends_with_return`, lines end with a carriage return, and in the blocks with a line feed.
+    """
     remainder = b""
     while data := stream.read(BLOCK_BYTES):
-        remainder += data
+        remainder += data.replace(b"\r", b"\n") if ends_with_return else data
         end = remainder.rfind(b"\n")
         # After an odd number of quotes, `end` is within quotes: go back to the last line that has ended.
-        if remainder.count(b'"', 0, end + 1) % 2:
+        if has_quotes and remainder.count(b'"', 0, end + 1) % 2:
             end = remainder.rfind(b"\n", 0, remainder.rfind(b'"', 0, end + 1))
         if end >= 0:
             yield remainder[: end + 1]

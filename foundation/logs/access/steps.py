@@ -19,6 +19,7 @@ from foundation.errors import DataError, reason_of
 from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, BadRows, Keys, ReadOptions
 from foundation.logs.access.dictionary import SOURCES, Dictionary
 from foundation.logs.access.registry import open_log
+from foundation.logs.access.rows import text_columns_of
 from foundation.logs.access.source import expand
 from foundation.text import pluralize
 from nativekit.compile import cached_entry_point, int64
@@ -27,6 +28,8 @@ from nativekit.records import Ints
 Accesses = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 """Callback with the work done and the total, in bytes."""
+_MIN_UNIQUE = 1000
+"""Accesses from which on a note says that each has another key."""
 PULL = 1 << 31
 """Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
@@ -93,6 +96,10 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
             )
     name = ", ".join(path.name for path in paths)
     notes = [f"{name}: {first_log.description}"]
+    _check_same_kinds(files, logs)
+    for file, log in zip(files, logs, strict=True):
+        if all(log.description not in note for note in notes):
+            notes.append(f"{file}: {log.description}")
     if not first_log.has_batches:
         notes.append(f"mini-batches of {pluralize(options.batch, 'row')} (--batch), because the log has none")
     rows_of_step = 1 if first_log.has_batches else options.batch
@@ -111,8 +118,11 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         if not writer.length:
             raise DataError(f"{name}: no access in it; expected at least one")
         if reader.bad.count:
-            notes.append(f"{pluralize(reader.bad.count, 'bad row')} skipped")
+            share = f" ({reader.bad.count / (reader.bad.count + writer.rows):.1%})"
+            skipped = f"{pluralize(reader.bad.count, 'bad row')}{'' if first_log.has_batches else share}"
+            notes.append(f"{skipped} skipped; the first: {reader.bad.first}")
         keys, table_of, length = _canonicalize(writer, reader.dictionary)
+        notes += _notes_on_unique_keys(reader, table_of)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
     return Steps(
@@ -127,6 +137,30 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
     )
 
 
+def _check_same_kinds(files: Sequence[Path], logs: Sequence[AccessLog]) -> None:
+    """Raise `DataError` if a key column is read as texts in one file, and as integers in another."""
+    first_file: dict[tuple[str, bool], Path] = {}
+    for file, log in zip(files, logs, strict=True):
+        for name, is_text in text_columns_of(log).items():
+            first_file.setdefault((name, is_text), file)
+            if (other := first_file.get((name, not is_text))) is not None:
+                kinds = ("texts", "numbers") if is_text else ("numbers", "texts")
+                raise DataError(
+                    f"{file}: column {name} has {kinds[0]}, and {kinds[1]} in {other}; expected one kind "
+                    f"(--text {name} reads its values as texts)"
+                )
+
+
+def _notes_on_unique_keys(reader: _LogReader, table_of: NDArray[np.uint16]) -> Iterator[str]:
+    """Yield a note on each table whose accesses have a key each, as a column that numbers rows has."""
+    tables = reader.tables.names or [""]
+    keys = np.bincount(table_of, minlength=len(tables))
+    for name, table_keys, accesses in zip(tables, keys.tolist(), reader.table_accesses, strict=False):
+        if table_keys == accesses >= _MIN_UNIQUE:
+            table = f"in table {name} " if name else ""
+            yield f"{table}each of {accesses:,} accesses has another key: do they number rows? (--ignore)"
+
+
 class _LogReader:
     def __init__(
         self, files: Sequence[Path], logs: Sequence[AccessLog], options: ReadOptions, progress: Progress
@@ -135,6 +169,8 @@ class _LogReader:
         self.dictionary = Dictionary()
         self.tables = AccessTables()
         self.has_pulls = False
+        self.table_accesses = np.zeros(1, np.int64)
+        """Accesses of each table so far, before repeated keys of a mini-batch are dropped."""
         self._sizes = [file.stat().st_size for file in files]
         self._logs = logs
         self._progress = progress
@@ -143,9 +179,10 @@ class _LogReader:
         first_row, bytes_done, total, length = 0, 0, sum(self._sizes), 0
         for log, size in zip(self._logs, self._sizes, strict=True):
             for block in log.blocks(self.tables, self.bad, first_row):
-                self.bad.settle()
+                self.bad.settle(log.description)
                 accesses = self.dictionary.encode(block.keys, block.tables)
                 length += len(accesses)
+                self._count(block)
                 if length > MAX_ACCESSES:
                     raise DataError(f"expected at most {MAX_ACCESSES:,} accesses, got more")
                 if block.pulls is not None:
@@ -155,10 +192,18 @@ class _LogReader:
                     last_row = int(block.group[-1])
                 yield block, accesses
                 self._progress(bytes_done + log.position, total)
-            self.bad.settle()
+            self.bad.settle(log.description)
             if length and not log.has_batches:
                 first_row = last_row + 1
             bytes_done += size
+
+    def _count(self, block: AccessBlock) -> None:
+        if block.tables is None:
+            self.table_accesses[0] += len(block.keys)
+            return
+        counts = np.bincount(block.tables, minlength=len(self.table_accesses))
+        counts[: len(self.table_accesses)] += self.table_accesses
+        self.table_accesses = counts
 
 
 class _Writer:
@@ -167,7 +212,7 @@ class _Writer:
         self._accesses_file, self._starts_file = self.accesses_path.open("wb"), self.starts_path.open("wb")
         self._rows_of_step = rows_of_step
         self._last_key: tuple[int, int] | None = None  # order and group
-        self._row_count = 0
+        self.rows = 0
         self.length = 0
 
     def add(
@@ -191,11 +236,11 @@ class _Writer:
             decreases = (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (group[1:] < group[:-1]))
             if decreases.any() or (last_key is not None and first_key < last_key):
                 raise _OutOfOrderError
-        row = np.cumsum(is_new) + self._row_count - 1
+        row = np.cumsum(is_new) + self.rows - 1
         starts = np.flatnonzero(is_new & (row % self._rows_of_step == 0)) + self.length
         accesses.tofile(self._accesses_file)
         starts.astype(np.int64).tofile(self._starts_file)
-        self._row_count = int(row[-1]) + 1
+        self.rows = int(row[-1]) + 1
         self.length += len(accesses)
         self._last_key = int(order[-1]), int(group[-1])
 

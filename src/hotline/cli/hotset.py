@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.hotset import choice as hotsets
-from controller.hotset.choice import check_output
 from foundation.concurrency import run_interruptibly
+from foundation.logs.parts import check_output
 from foundation.protocol.header import LANES
 from foundation.text import pluralize
 from hotline.cli.common import (
@@ -53,7 +53,7 @@ def build(logs: tuple[Path, ...], output: Path, settings: hotsets.ChoiceSettings
     key (one update a row). Other columns are ignored. Another rule than top-k may choose fewer keys.
     """
     with one_line_errors():
-        hotsets.check_output(output, logs)
+        check_output(output, logs)
         hot_set = run_interruptibly(lambda: hotsets.build(logs, **dict(settings)))
         hotsets.write(hot_set, output)
     if as_json:

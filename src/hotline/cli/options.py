@@ -15,6 +15,9 @@ ADDRESS: dict[str, Any] = {"names": ("--switch",), "metavar": "HOST:PORT"}
 CLUSTER: dict[str, Any] = {"metavar": "ADDRESS"}
 LOG: dict[str, Any] = {
     "columns": {"metavar": "ROLE=NAME,..."},
+    "text": {"metavar": "COLUMN"},
+    "ignore": {"metavar": "COLUMN"},
+    "weight": {"metavar": "COLUMN"},
     "batch": {"names": ("--batch", "--samples-per-step")},
 }
 RULE: dict[str, Any] = {"metavar": "NAME"}

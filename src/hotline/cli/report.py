@@ -74,10 +74,12 @@ def print_run(run: Run, as_json: bool) -> None:
 
 
 def _make_cluster_report(folder: Path, page: Path, as_json: bool) -> None:
+    from foundation.logs.parts import check_output
     from hotline.runs import report_of_cluster
 
     if not folder.is_dir():
         raise HotlineError(f"--logs {folder}: expected a folder with rpc.csv or rpc.parquet, got no folder")
+    check_output(page)
     with progress_bar("figures") as progress:
         findings = report_of_cluster(folder, page, progress)
     if as_json:

@@ -20,11 +20,16 @@ from experiment.config import config_of
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.settings import LogSettings
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
-from foundation.logs.counts import Counts, has_columns_of_counts, has_columns_of_updates
+from foundation.logs.counts import (
+    Counts,
+    counts_description,
+    has_columns_of_counts,
+    has_columns_of_updates,
+)
 from foundation.logs.training import SplitUpdates, split_updates
 from foundation.settings import JobId
 from foundation.text import pluralize
@@ -142,8 +147,8 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
     job, top_k, jobs, scheduler = chosen.job, chosen.top_k, chosen.jobs, chosen.scheduler
     paths, options = paths_of(files), chosen.read_options
     name, log_files = ", ".join(map(str, paths)), expand(paths)
-    # Files are read as an access log if columns are named, or bad rows may be skipped.
-    has_default_options = options.columns == AccessColumns() and not options.skip_bad
+    # Files are read as an access log if an option of access logs is given.
+    has_default_options = options == ReadOptions(batch=chosen.batch)
     has_counts, has_updates = (
         list(map(has_columns, log_files)) for has_columns in (has_columns_of_counts, has_columns_of_updates)
     )
@@ -153,8 +158,9 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
         with progress_bar("parts of the keys") as progress:
             counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
         chosen_top_k = top_k or counted.recommended_top_k
+        notes = tuple(f"{file}: {counts_description(file)}" for file in log_files)
         return ShareCurve(
-            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), (), is_buildable=True
+            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), notes, is_buildable=True
         )
 
     def read() -> tuple[Steps, SplitUpdates]:

@@ -1,4 +1,4 @@
-"""CSV, TSV and other delimited text, also Criteo's TSV and RecBole's atomic files.
+"""CSV, TSV and other delimited text, also a value a line, Criteo's TSV and RecBole's atomic files.
 
 Without a header, columns are named by their number; Criteo's TSV has none: a label, 13 counts and 26
 hexadecimal categories, which may be empty. The header of
@@ -12,37 +12,48 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
-from foundation.logs.access.columns import AccessColumns, looks_like_key, resolve
-from foundation.logs.access.rows import (
-    HEX_KEY,
-    INTEGER_KEY,
-    TEXT,
-    TEXT_KEY,
-    Layout,
-    TableLog,
-    has_bad_rows,
-    layout_of,
-    to_block,
+from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.dialect import (
+    COMMA,
+    NUMBER,
+    SEPARATORS,
+    SPECIFIC,
+    TAB,
+    WHOLE_LINE,
+    Candidate,
+    Head,
+    Separator,
+    separator_of,
 )
-from foundation.logs.access.source import StreamedLog, line_blocks
+from foundation.logs.access.formats.text_table import SPACES, Report, TextTableLog
+from foundation.logs.access.guess import is_known_name
+from foundation.logs.access.kinds import HEX_KEY, INTEGER_KEY, TEXT, TEXT_KEY
+from foundation.logs.access.resolve import resolve
+from foundation.logs.access.rows import layout_of
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS
 from foundation.text import pluralize
 
-_DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "text with vertical bars"}
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
-_SPACES = " \t\r\f\v"
-_LONE_RETURN = re.compile(r"\r(?!\n)")
-_SAMPLE_LINES = 1000
-_CUT_HEAD_BYTES = 1 << 15
-"""Size above which a head may be the beginning of a longer file, so that its last line may be cut off."""
+_RAW_SEPARATOR = b"\x1f"  # stands for a separator that Polars does not know
+_BLANKS = re.compile(rb"[ \t]+")
+_SPARE_BLANKS = re.compile(rb"  |\t|^ | \r?$", re.MULTILINE)
+_DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d.*")
+_HINT = "(--separator, if another text is between values; --skip-bad leaves such lines out)"
+_NUMERIC_SHARE = 0.9  # of a column's values, from which on a text above them is its name
+_MIN_TABLE_QUALITY, _MAX_TABLE_QUALITY, _COLUMN_QUALITY = 0.6, 0.95, 0.7
+_FEATURE = re.compile(r"\d+:\S+")  # of a libsvm sample, which is no cell of a table
+_FEATURE_QUALITY = 0.3
+_NUMBERS = re.compile(r"[\d.]+(\s+[\d.]+)+")  # several cells between spaces, rather than one
+_VALUE = re.compile(r"[^\s{[<]\S*")  # of a column: neither a sentence nor the beginning of a structure
+_MARK = ["*"]  # a line between parts of a trace of LIRS, with a value a line
 CRITEO_COUNTS, CRITEO_CATEGORIES = 13, 26
 CRITEO_NAMES = (
     "label",
@@ -55,222 +66,287 @@ _RECBOLE_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 _RECBOLE_TIME_NAMES = ("timestamp", "time", "ts")
 
 
-def delimiter_of(line: str) -> str | None:
-    counts = {delimiter: line.count(delimiter) for delimiter in _DELIMITERS}
-    delimiter = max(_DELIMITERS, key=lambda delimiter: counts[delimiter])
-    return delimiter if counts[delimiter] else None
-
-
-def head_lines(head: bytes) -> list[str]:
-    text = head.decode("utf-8-sig", "replace")
-    lines = re.split(r"\r?\n", _LONE_RETURN.sub(" ", text))
-    if len(lines) > 1 and not text.endswith("\n") and len(head) > _CUT_HEAD_BYTES:
-        lines.pop()
-    return [line for line in lines if line.strip()][:_SAMPLE_LINES]
-
-
 @dataclass
-class DelimitedLog(StreamedLog, TableLog):
-    delimiter: str
+class DelimitedLog(TextTableLog):
+    separator: Separator
     names: tuple[str, ...]
-    has_header: bool
-    layout: Layout
-    format: str
 
-    def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
-        line, row = 1, first_row
-        with self.open() as stream:
-            for data in line_blocks(stream):
-                block, rows = self._read_block(data, line, tables, bad, row)
-                line += data.count(b"\n")
-                row += rows
-                yield block
-
-    def _read_block(
-        self, data: bytes, line: int, tables: AccessTables, bad: BadRows, row: int
-    ) -> tuple[AccessBlock, int]:
-        has_header = self.has_header and line == 1
-        frame = self._parse(data, has_header)
-        if frame is not None and not has_bad_rows(frame, self.layout):
-            return to_block(frame, self.layout, tables, _reject_bad_row, row), frame.height
-        # Parse again with the module csv, which knows the line of each row.
-        frame, lines = self._parse_slowly(data, line, has_header, bad)
-
-        def report(row_index: int, problem: str, expected: str) -> None:
-            bad.add(self.path, "line", lines[row_index], problem, expected)
-
-        return to_block(frame, self.layout, tables, report, row), frame.height
+    @property
+    def has_quotes(self) -> bool:
+        return self.separator.has_quotes
 
     def _parse(self, data: bytes, has_header: bool) -> pl.DataFrame | None:
         """Return the columns as texts; None if a row has another number of values than the header."""
+        separator = self.separator.text.encode()
+        if len(separator) != 1 or self.separator.is_blank:
+            if _RAW_SEPARATOR in data:
+                return None
+            if self.separator.is_blank:
+                if _SPARE_BLANKS.search(data):
+                    data = b"\n".join(_BLANKS.sub(b" ", line.strip()) for line in data.split(b"\n"))
+            elif separator:
+                data, separator = data.replace(separator, _RAW_SEPARATOR), _RAW_SEPARATOR
+            else:
+                separator = _RAW_SEPARATOR
         try:
             frame = pl.read_csv(
                 io.BytesIO(data),
                 has_header=False,
                 skip_rows=int(has_header),
                 new_columns=list(self.names),
-                separator=self.delimiter,
+                separator=separator.decode(),
+                quote_char='"' if self.separator.has_quotes else None,
                 infer_schema=False,
                 encoding="utf8",
             )
         except pl.exceptions.NoDataError:
-            return self._to_frame([])
+            return self._to_frame([], self.names)
         except UNREADABLE:
             return None
         if frame.width != len(self.names):
             return None
         # Polars fills up short rows; without quotes, the number of delimiters shows them.
-        if b'"' not in data:
+        if not self.separator.has_quotes or b'"' not in data:
             expected = (frame.height + has_header) * (len(self.names) - 1)
-            if data.count(self.delimiter.encode()) != expected:
+            if data.count(separator) != expected:
                 return None
         kinds = self.layout.kinds
         # Numbers are not stripped here: with spaces they count as bad, and `_parse_slowly` converts them.
-        texts = [name for name in self.layout.columns.names if kinds[name] in (TEXT, TEXT_KEY)]
+        is_text = {name: kinds[name] in (TEXT, TEXT_KEY) for name in self.layout.columns.names}
+        texts = [
+            name for name, each_is_text in is_text.items() if each_is_text or name in self.layout.separators
+        ]
         return frame.select(self.layout.columns.names).with_columns(
-            pl.col(texts).str.strip_chars(_SPACES).replace("", None)
+            pl.col(texts).str.strip_chars(SPACES).replace("", None)
         )
 
-    def _parse_slowly(
-        self, data: bytes, line: int, has_header: bool, bad: BadRows
-    ) -> tuple[pl.DataFrame, list[int]]:
-        """Return the columns of rows that have as many values as the header, and the line of each row."""
-        text = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace")
+    def _parse_slowly(self, text: str, has_header: bool) -> tuple[pl.DataFrame, list[int], list[Report]]:
         # As in `_parse`, only \n and \r\n end a line; a lone \r or a form feed does not.
-        lines_of_text = io.StringIO(_LONE_RETURN.sub(" ", text), newline="\n")
-        reader = csv.reader(lines_of_text, delimiter=self.delimiter)
-        rows, lines = [], []
+        rows: list[Sequence[str]] = []
+        lines: list[int] = []
+        reports: list[Report] = []
+        for line, values in self._rows(text):
+            if has_header:
+                has_header = False
+            elif values == _MARK and len(self.names) == 1:
+                continue
+            elif len(values) != len(self.names):
+                expected = f"{len(self.names)}, one for each column {_HINT}"
+                reports.append((line, pluralize(len(values), "value"), expected))
+            else:
+                rows.append(values)
+                lines.append(line)
+        return self._to_frame(rows, self.names), lines, reports
+
+    def _rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
+        """Yield the last line of each row that is not empty, from 0, and the row's values."""
+        lines = io.StringIO(text, newline="\n")
+        if not self.separator.has_quotes:
+            for number, line in enumerate(lines):
+                if line.strip():
+                    yield number, self.separator.split_line(line.rstrip("\r\n"))
+            return
+        reader = csv.reader(lines, delimiter=self.separator.text)
         try:
             for values in reader:
-                if has_header and values:
-                    has_header = False
-                    continue
-                if not values:
-                    continue
-                if len(values) != len(self.names):
-                    problem, expected = (
-                        pluralize(len(values), "value"),
-                        f"{len(self.names)}, one for each column",
-                    )
-                    bad.add(self.path, "line", line + reader.line_num - 1, problem, expected)
-                    continue
-                rows.append(values)
-                lines.append(line + reader.line_num - 1)
+                if values:
+                    yield reader.line_num - 1, values
         except csv.Error as error:
-            raise DataError(f"{self.path}, line {line + reader.line_num - 1}: {error}") from None
-        return self._to_frame(rows), lines
-
-    def _to_frame(self, rows: Sequence[Sequence[str]]) -> pl.DataFrame:
-        columns = [(name, self.names.index(name)) for name in self.layout.columns.names]
-        return pl.DataFrame(
-            {
-                name: [row[field_index].strip(_SPACES) or None for row in rows]
-                for name, field_index in columns
-            },
-            schema=dict.fromkeys((name for name, _ in columns), pl.String),
-        )
+            raise DataError(f"{self.path}, near row {values}: {error}") from None
 
 
-def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
-    lines = head_lines(head)
-    if not lines:
+def examine_tables(head: Head) -> Iterator[Candidate]:
+    """Yield a candidate for each separator: how many rows have as many values as most have."""
+    separators = SEPARATORS if head.options.separator is None else (separator_of(head.options.separator),)
+    for separator in separators:
+        found = [_examine_table(head, separator)]
+        if separator.has_quotes and any('"' in line for line in head.lines):
+            found.append(_examine_table(head, separator.without_quotes()))
+        yield from sorted((each for each in found if each is not None), key=lambda each: -each.score)[:1]
+
+
+def _examine_table(head: Head, separator: Separator) -> Candidate | None:
+    try:
+        rows = separator.split(head.lines)
+    except csv.Error:
         return None
-    delimiter = delimiter_of(lines[0])
-    if delimiter is None and not options.columns.key and not _is_column_of_keys(lines[0]):
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    fitting = [row for row in rows if len(row) == width]
+    if width < 2 and head.options.separator is None:
         return None
-    first_row = next(csv.reader(lines[:1], delimiter=delimiter or ","))
-    has_header = not any(_NUMBER.fullmatch(value) for value in first_row)
-    names = (
-        tuple(name.strip() for name in first_row)
-        if has_header
-        else tuple(map(str, range(1, len(first_row) + 1)))
+    others = [each.text for each in SEPARATORS if each.text != separator.text and not each.is_blank]
+    cells = [cell for row in fitting for cell in row]
+    single = sum(
+        not any(other in cell for other in others) and _NUMBERS.fullmatch(cell) is None for cell in cells
     )
-    _check_names(path, names)
-    columns = options.columns
-    if not has_header and not columns.key and len(names) == 1:
-        columns = AccessColumns(key=names)
-    location = f"{path}, line 1"
+    quality = _MIN_TABLE_QUALITY + (_MAX_TABLE_QUALITY - _MIN_TABLE_QUALITY) * single / max(len(cells), 1)
+    if 10 * sum(_FEATURE.fullmatch(cell) is not None for cell in cells) > len(cells):
+        quality *= _FEATURE_QUALITY
+    return Candidate("table", len(fitting), len(rows), quality, partial(_open_table, head, separator, width))
+
+
+def examine_column(head: Head) -> Iterator[Candidate]:
+    is_requested = head.options.format == "column"
+    single = [line for line in head.lines if is_requested or _VALUE.fullmatch(line.strip())]
+    divided = sum(any(each.text in line for each in SEPARATORS) for line in single)
+    quality = _COLUMN_QUALITY * (1 - 0.5 * divided / max(len(single), 1))
+    separator = WHOLE_LINE if is_requested or any("," in line for line in head.lines) else COMMA
+    yield Candidate("column", len(single), len(head.lines), quality, partial(_open_table, head, separator, 1))
+
+
+def _open_table(head: Head, separator: Separator, width: int) -> DelimitedLog:
+    path, requested = head.path, head.options.columns
+    rows = separator.split(head.lines)
+    comment_names = _names_in_comment(head, separator, width)
+    has_header = comment_names is None and _has_header(rows, requested)
+    if has_header and not _is_pandas_header(rows[0]):
+        names = _header_names(path, rows[0])
+    elif comment_names is not None:
+        names = _header_names(path, comment_names)
+    else:
+        names = tuple(map(str, range(1, width + 1)))
+    sample = sample_of(rows[int(has_header) :], names)
+    is_named = comment_names is not None or (has_header and not _is_pandas_header(rows[0]))
+    location = f"{path}, line {head.comment_lines + 1}"
     columns = resolve(
-        columns,
-        names,
-        lists=(),
-        location=location if has_header else f"{location}, which is no header",
+        requested, sample, (), location if is_named else f"{location}, which is no header", is_named
     )
-    sample = sample_of(lines[int(has_header) :], names, delimiter or ",")
-    format = _DELIMITERS[delimiter or ","] + ("" if has_header else " without a header")
+    format = separator.title if separator.text or not has_header else "a column of text"
+    if width == 1 and separator.text == COMMA.text and not is_named:
+        format = WHOLE_LINE.title
+    elif not is_named:
+        format += " without a header"
     is_update_log = set(UPDATE_COLUMNS) <= set(columns.names)
     key_kinds = {"key": INTEGER_KEY} if is_update_log else {}
     return DelimitedLog(
         path,
-        delimiter=delimiter or ",",
-        names=names,
-        has_header=has_header,
-        layout=layout_of(columns, sample, separators={}, key_kinds=key_kinds),
+        layout=layout_of(columns, sample, key_kinds=key_kinds),
         format=format,
+        has_header=has_header,
+        comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
+        separator=separator,
+        names=names,
     )
 
 
-def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.DataFrame:
-    rows = [row for row in csv.reader(lines, delimiter=delimiter) if len(row) == len(names)]
+def _names_in_comment(head: Head, separator: Separator, width: int) -> list[str] | None:
+    if head.last_comment is None:
+        return None
+    if len(head.names) == width:
+        return list(head.names)
+    names = separator.split_line(head.last_comment.lstrip("#% ").rstrip("\r"))
+    is_header = len(names) == width and any(is_known_name(name) for name in names)
+    return names if is_header else None
+
+
+def _has_header(rows: Sequence[Sequence[str]], requested: AccessColumns) -> bool:
+    first, others = rows[0], rows[1:]
+    if _is_pandas_header(first):
+        return True
+    if any(NUMBER.fullmatch(value) for value in first):
+        return False
+    if any(map(is_known_name, first)):
+        return True
+    for index, name in enumerate(first):
+        values = [row[index] for row in others if len(row) == len(first) and row[index].strip()]
+        typed = sum(
+            NUMBER.fullmatch(value) is not None or _DATE.fullmatch(value) is not None for value in values
+        )
+        if values and typed >= _NUMERIC_SHARE * len(values):
+            return _DATE.fullmatch(name) is None
+        if name in values:
+            return False
+    numbers_columns = requested.names and all(map(str.isdecimal, requested.names))
+    return len(first) > 1 and not numbers_columns
+
+
+def _is_pandas_header(values: Sequence[str]) -> bool:
+    """Return whether a header is that of a frame without names, after the column of the index."""
+    return not values[0].strip() and list(values[1:]) == list(map(str, range(len(values) - 1)))
+
+
+def _header_names(path: Path, values: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a header; a column without one is named by its number."""
+    names = tuple(value.strip() or str(number) for number, value in enumerate(values, 1))
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{path}, line 1: expected the column {name!r} once, got it twice")
+    return names
+
+
+def sample_of(rows: Sequence[Sequence[str]], names: Sequence[str]) -> pl.DataFrame:
+    rows = [row for row in rows if len(row) == len(names)]
     return pl.DataFrame(
         {name: [row[field_index].strip() or None for row in rows] for field_index, name in enumerate(names)},
         schema=dict.fromkeys(names, pl.String),
     )
 
 
-def _reject_bad_row(row_index: int, problem: str, expected: str) -> None:
-    raise AssertionError(f"row {row_index}: {problem}, although the rows had been checked")
+def examine_criteo(head: Head) -> Iterator[Candidate]:
+    rows = [line.split("\t") for line in head.lines]
+    fitting = [row for row in rows if _is_criteo(row)]
+    categories = [cell for row in fitting for cell in row[-CRITEO_CATEGORIES:]]
+    if fitting:
+        hexadecimal = sum(_CRITEO_CATEGORY.fullmatch(cell) is not None for cell in categories)
+        quality = SPECIFIC * hexadecimal / len(categories)
+        yield Candidate("criteo", len(fitting), len(rows), quality, partial(_open_criteo, head, rows))
 
 
-def _is_column_of_keys(line: str) -> bool:
-    return line.strip().isdecimal() or looks_like_key(line.strip())
+def _is_criteo(fields: Sequence[str]) -> bool:
+    has_label = len(fields) == len(CRITEO_NAMES) and fields[0] in ("0", "1")
+    return has_label and all(map(_CRITEO_COUNT.fullmatch, fields[1 : CRITEO_COUNTS + 1]))
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{path}, line 1: expected the column {name!r} once, got it twice")
-
-
-def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
-    lines = head_lines(head)
-    fields = lines[0].split("\t") if lines else []
-    if len(fields) != len(CRITEO_NAMES) or fields[0] not in ("0", "1"):
-        return None
-    counts, categories = fields[1 : CRITEO_COUNTS + 1], fields[-CRITEO_CATEGORIES:]
-    if not all(map(_CRITEO_COUNT.fullmatch, counts)) or not all(map(_CRITEO_CATEGORY.fullmatch, categories)):
-        return None
-    requested = (
-        options.columns if options.columns.key else AccessColumns(key=CRITEO_NAMES[-CRITEO_CATEGORIES:])
-    )
-    columns = resolve(requested, CRITEO_NAMES, lists=(), location=str(path))
+def _open_criteo(head: Head, rows: Sequence[Sequence[str]]) -> DelimitedLog:
+    requested, sample = head.options.columns, sample_of(rows, CRITEO_NAMES)
+    if not requested.key:
+        ignored = requested.ignore
+        keys = tuple(name for name in CRITEO_NAMES[-CRITEO_CATEGORIES:] if name not in ignored)
+        requested = AccessColumns(key=keys, ignore=ignored, text=requested.text, **requested.others)
+    columns = resolve(requested, sample, lists=(), location=str(head.path))
     kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
-    layout = layout_of(columns, sample_of(lines, CRITEO_NAMES, "\t"), separators={}, key_kinds=kinds)
     return DelimitedLog(
-        path, delimiter="\t", names=CRITEO_NAMES, has_header=False, layout=layout, format="Criteo's TSV"
+        head.path,
+        layout=layout_of(columns, sample, key_kinds=kinds),
+        format="Criteo's TSV",
+        has_header=False,
+        comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
+        separator=TAB,
+        names=CRITEO_NAMES,
     )
 
 
-def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
-    lines = head_lines(head)
-    fields = [_RECBOLE_FIELD.fullmatch(name) for name in lines[0].split("\t")] if lines else []
-    if not any(fields):
-        return None
-    types: dict[str, str] = {}
-    for name, field in zip(lines[0].split("\t"), fields, strict=True):
+def examine_recbole(head: Head) -> Iterator[Candidate]:
+    if any(map(_RECBOLE_FIELD.fullmatch, head.lines[0].split("\t"))):
+        rows = [line.split("\t") for line in head.lines]
+        yield Candidate("recbole", len(rows), len(rows), SPECIFIC, partial(_open_recbole, head, rows))
+
+
+def _open_recbole(head: Head, rows: Sequence[Sequence[str]]) -> DelimitedLog:
+    path, types = head.path, dict[str, str]()
+    for name in rows[0]:
+        field = _RECBOLE_FIELD.fullmatch(name.rstrip("\r"))
         if field is None or field[1] in types:
             kinds = "token, token_seq, float or float_seq"
             raise DataError(f"{path}, line 1: column {name!r}; expected NAME:TYPE once, of type {kinds}")
         types[field[1]] = field[2]
-    names = tuple(types)
-    requested = options.columns
-    tokens = tuple(name for name in names if types[name].startswith("token"))
-    time = next((name for name in _RECBOLE_TIME_NAMES if name in types), None)
+    names, requested, sample = tuple(types), head.options.columns, sample_of(rows[1:], tuple(types))
+    tokens = tuple(name for name in names if types[name].startswith("token") and name not in requested.ignore)
+    times = [name for name in _RECBOLE_TIME_NAMES if name in types and name not in requested.ignore]
     if not requested.key and requested.table is None and requested.iteration is None:
-        requested = AccessColumns(key=tokens, time=requested.time or time)
-    columns = resolve(requested, names, lists=(), location=f"{path}, line 1")
+        others = {"time": next(iter(times), None), **requested.others}
+        requested = AccessColumns(key=tokens, text=requested.text, ignore=requested.ignore, **others)
+    columns = resolve(requested, sample, lists=(), location=f"{path}, line 1")
     separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
-    layout = layout_of(columns, sample_of(lines[1:], names, "\t"), separators)
     return DelimitedLog(
-        path, delimiter="\t", names=names, has_header=True, layout=layout, format="RecBole's atomic file"
+        path,
+        layout=layout_of(columns, sample, separators),
+        format="RecBole's atomic file",
+        has_header=True,
+        comment_lines=head.comment_lines,
+        ends_with_return=head.ends_with_return,
+        separator=TAB,
+        names=names,
     )

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
-from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
+from foundation.errors import DataError
+from foundation.logs.access.block import AccessBlock, AccessTables, BadRows
 from foundation.logs.access.columns import AccessColumns
-from foundation.logs.access.formats.delimited import delimiter_of, head_lines
+from foundation.logs.access.dialect import SPECIFIC, Candidate, Head
 from foundation.logs.access.source import StreamedLog
-from foundation.logs.libsvm import LABELS, read_samples
+from foundation.logs.libsvm import read_samples
 
-_SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[^\s:,;|]+:\S*)*\s*")
+_SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[-+]?\d+:[^\s:]*)*\s*")
 _SAMPLES_AT_ONCE = 1 << 14
 
 
@@ -37,13 +38,16 @@ class LibsvmLog(StreamedLog):
                 row += len(part)
 
 
-def open_libsvm(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
-    line = next((text for head_line in head_lines(head) if (text := head_line.partition("#")[0]).strip()), "")
-    is_sample = _SAMPLE.fullmatch(line) and (":" in line or line.strip() in LABELS)
-    return LibsvmLog(path) if is_sample and options.columns == AccessColumns() else None
+def examine_libsvm(head: Head) -> Iterator[Candidate]:
+    lines = [text for line in head.lines if (text := line.partition("#")[0]).strip()]
+    samples = [line for line in lines if _SAMPLE.fullmatch(line) is not None]
+    if any(":" in line for line in samples):
+        yield Candidate("libsvm", len(samples), len(lines), SPECIFIC, partial(_open_libsvm, head))
 
 
-def open_unknown(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
-    """Return a libsvm log for text without delimiters, so that the parser reports its first bad line."""
-    lines = head_lines(head)
-    return None if not lines or delimiter_of(lines[0]) else LibsvmLog(path)
+def _open_libsvm(head: Head) -> LibsvmLog:
+    if head.options.columns != AccessColumns():
+        raise DataError(
+            f"{head.path}: --columns {head.options.columns}; expected none, as libsvm has no named columns"
+        )
+    return LibsvmLog(head.path)

@@ -12,8 +12,9 @@ import polars as pl
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
-from foundation.logs.access.columns import AccessColumns, resolve
-from foundation.logs.access.rows import Layout, TableLog, layout_of, to_block
+from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.resolve import resolve
+from foundation.logs.access.rows import Layout, RowConverter, TableLog, layout_of
 from foundation.logs.access.source import open_stream
 from foundation.logs.update_log import PARQUET_MAGIC, reading
 from foundation.text import one_line
@@ -39,6 +40,7 @@ class ParquetLog(TableLog):
     def blocks(self, tables: AccessTables, bad: BadRows, first_row: int) -> Iterator[AccessBlock]:
         selection = self._frame.select(self.layout.columns.names)
         self._rows_read = 0
+        converter = RowConverter(self.layout, tables, first_row)
         with reading(self.path):
             for frame in selection.collect_batches(chunk_size=_ROWS_AT_ONCE):
                 begin = self._rows_read
@@ -48,7 +50,7 @@ class ParquetLog(TableLog):
                     bad.add(self.path, "row", begin + row_index + 1, problem, expected)
 
                 self._rows_read += frame.height
-                yield to_block(frame, self.layout, tables, report, first_row + begin)
+                yield from converter.blocks(frame, report) or ()
 
 
 def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | None:
@@ -64,9 +66,9 @@ def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | 
     if key_columns and not requested.key:
         requested, format = replace(requested, key=key_columns), "HugeCTR's Parquet"
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List) and kind.inner.is_integer()]
-    columns = resolve(requested, schema.names(), lists, str(path))
+    columns = resolve(requested, sample, lists, str(path))
     _check_types(path, columns, schema)
-    return ParquetLog(path, layout_of(columns, sample, {}), format, frame, rows)
+    return ParquetLog(path, layout_of(columns, sample), format, frame, rows)
 
 
 def _scan(path: Path) -> pl.LazyFrame:

@@ -38,7 +38,7 @@ class Answer(ClusterAnswer):
             is_trusted=True,  # a prediction has no lost updates, which make a run's answer doubtful
             sentences=tuple(map(plain, self.sentences)),
         )
-        return fragment(text, [table(self)])
+        return fragment(text, [effects_table(self), table(self)])
 
 
 def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
@@ -62,6 +62,19 @@ def table(cluster_answer: ClusterAnswer) -> ReportTable:
         _COLUMNS,
         [_make_row(size) for size in cluster_answer.sizes],
         cluster_answer.notes,
+    )
+
+
+def effects_table(cluster_answer: ClusterAnswer) -> ReportTable:
+    top_k, gain = cluster_answer.sides.top_k, cluster_answer.sides.gain
+    rows: list[Row] = []
+    for each in cluster_answer.effects:
+        cells = [f"× {effect.gain:.2f} with {effect.value}" for effect in each.effects]
+        rows.append((each.input, *map(plain, (each.value, *cells, *[""] * (2 - len(cells))))))
+    return ReportTable(
+        f"What the gain of {top_k:,} hot keys, × {gain:.2f} steps/s, hangs on: the same with another value",
+        ("input", "here", "gain", "gain"),
+        rows,
     )
 
 

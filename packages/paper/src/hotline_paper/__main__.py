@@ -13,8 +13,10 @@ import click
 
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
-from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
+from foundation.logs.access.settings import LogSettings
 from foundation.text import pluralize
+from hotline.cli.fields import fills
+from hotline.cli.options import LOG
 
 if TYPE_CHECKING:
     from hotline_paper.plan import Stage
@@ -61,12 +63,8 @@ def run_all(quick: bool, into: Path | None) -> None:
     type=click.Path(path_type=Path),
     help="Your access log or training set, marked on the map.",
 )
-@click.option("--columns", metavar="ROLE=NAME,...", help="Columns of the log. [default: guessed]")
-@click.option("--batch", type=click.IntRange(min=1), default=SAMPLES_PER_STEP, help="Rows of a mini-batch.")
-@click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
-def run_map(
-    quick: bool, into: Path | None, data: Path | None, columns: str | None, batch: int, skip_bad: bool
-) -> None:
+@fills(LogSettings, "settings", **LOG)
+def run_map(quick: bool, into: Path | None, data: Path | None, settings: LogSettings) -> None:
     """Draw the map of when offload pays, with your data on it."""
     from hotline_paper.costs import read_measured
     from hotline_paper.map import marker_of
@@ -78,7 +76,7 @@ def run_map(
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
     stages = map_stages(quick)
     with _one_line_errors():
-        options = read_options(columns, batch, skip_bad)
+        options = settings.read_options
         markers = [] if data is None else [run_interruptibly(lambda: marker_of(data, options, click.echo))]
         _run_with_progress(stages, folder)
         runs = {stage.name: read_measured(result_path(stage, folder)) for stage in stages}

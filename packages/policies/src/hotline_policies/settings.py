@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from controller.hotset.choice import MAX_KEYS
-from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
-from foundation.logs.access.settings import LogBatch, LogColumns, LogSettings, LogSkipBad
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions
+from foundation.logs.access.settings import LogBatch, LogFormatSettings, LogSettings
 from foundation.logs.training import TRAIN_SHARE
 from foundation.settings import Strict
 
@@ -33,7 +33,7 @@ class GeneratedLog(Strict):
     """With --built-in: half of the hot keys change at three quarters of the log."""
 
 
-class StudySettings(Strict):
+class StudySettings(LogFormatSettings):
     sizes: tuple[Annotated[int, Field(ge=1, le=MAX_KEYS)], ...] = (
         100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
     )  # fmt: skip
@@ -51,13 +51,11 @@ class StudySettings(Strict):
     servers: int = Field(default=2, ge=1, le=1000)
     """Number of parameter servers."""
     samples_per_step: LogBatch = SAMPLES_PER_STEP
-    columns: LogColumns = None
-    skip_bad: LogSkipBad = False
 
     @property
     def read_options(self) -> ReadOptions:
         """Options of reading the log; raises `DataError`."""
-        return read_options(self.columns, self.samples_per_step, self.skip_bad)
+        return self.read_options_of(self.samples_per_step)
 
     def period(self, steps: int) -> int:
         if self.period_s is not None:

@@ -84,13 +84,13 @@ def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("log.csv", f"{HEAD}1,1,2\n2,1,{2**64 - 1}\n", "line 3: column key is '1844.*5'; .* to 2.64 - 2"),
         (
             "log.csv",
-            "iteration,worker,key,op\n1,1,2,push\n1,1,2,get\n",
-            "line 3: column op is 'get'; expected pull or",
+            "iteration,worker,key,op\n1,1,2,push\n1,1,2,get\n1,1,3,fetch\n",
+            "line 4: column op is 'fetch'; expected pull or",
         ),
         ("log.csv", HEAD, "no access in it"),
         ("log.csv", f"{HEAD}1,1,2\n1,1,3\n", "one mini-batch"),
         ("log.svm", "1 1:1\n2 1:1\n", "line 2: label '2' is not binary"),
-        ("log.svm", "1\n0\n", "no access in it"),
+        ("log.csv", "item_id,user_id\n,\n", "no access in it"),
         ("log.svm", "", "is empty"),
     ],
 )

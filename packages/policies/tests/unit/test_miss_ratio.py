@@ -194,3 +194,32 @@ def test_torchrecs_sources_take_and_read_the_statistics(tmp_path: Path) -> None:
     for load_factor in (0.01, 0.1, 0.5, 1.0):
         found = scope[estimate.name](np.array(load_factor * curve.keys), counts, bins)
         assert found == pytest.approx(expected_miss_rate(written["stats"], load_factor), abs=1e-6)
+
+
+@pytest.mark.parametrize("option", ["-o", "--torchrec", "--hugectr"])
+def test_an_output_is_checked_before_the_log_is_read(tmp_path: Path, option: str) -> None:
+    (log := tmp_path / "log.csv").write_text("item_id\nx\n1\n1\n")
+    refused = invoke("policies", "miss-ratio", log, option, tmp_path / "missing" / "a.json")
+    assert (refused.exit_code, "cannot be written: No such file" in refused.output) == (1, True)
+    (linked := tmp_path / "linked.json").symlink_to(log)
+    refused = invoke("policies", "miss-ratio", log, option, linked)
+    assert (refused.exit_code, "would overwrite the log" in refused.output) == (1, True)
+    assert log.read_text() == "item_id\nx\n1\n1\n"
+
+
+def test_the_options_on_columns_add_up(tmp_path: Path) -> None:
+    (log := tmp_path / "log").write_text("1;B5;7;2\n2;B5;7;0\n3;C5;8;1\n")
+    arguments = ["policies", "miss-ratio", log, "--batch", 1, "--columns", "key=2", "--columns", "key=3"]
+    options = ["--columns", "time=1", "--text", 3, "--weight", 4, "--separator", ";", "--format", "table"]
+    done = invoke(*arguments, *options, "--json")
+    report = json.loads(done.stdout)
+    assert [(each["table"], each["accesses"], each["keys"]) for each in report["curves"]] == [
+        ("all", 6, 4), ("2", 3, 2), ("3", 3, 2),
+    ]  # fmt: skip
+    chosen = "text keys in 2, 3, 2 tables, time in 1, weight in 4"
+    assert done.stderr.splitlines()[0].endswith(chosen)
+    ignored = invoke(*arguments, "--ignore", 3, "--json")
+    assert (ignored.exit_code, "expected a column to have a role, or to be ignored" in ignored.output) == (
+        1,
+        True,
+    )

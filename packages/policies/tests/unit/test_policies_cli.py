@@ -209,9 +209,8 @@ def test_a_bad_log_leaves_nothing(tmp_path: Path) -> None:
     log.write_text("iteration,worker,key\n1,1,2\n1,1,minus\n")
     result = policies(log, "--into", tmp_path / "out")
     assert result.exit_code == 1
-    assert result.output == (
-        f"Error: {log}, line 3: column key is 'minus'; expected an integer from 0 to 2^64 - 2\n"
-    )
+    problem = f"Error: {log}, line 3: column key is 'minus'; expected an integer from 0 to 2^64 - 2 ("
+    assert result.output.startswith(problem) and result.output.count("\n") == 1
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from foundation.logs.parts import write_text
 from hotline_allreduce.atp.model.description import AtpDescription
 from hotline_allreduce.judge.description import Description
 from hotline_allreduce.judge.engine import SPRAYING, Judge, PacketFault, Schedule, Violation
@@ -88,7 +89,7 @@ def main(pages: Path | None) -> None:
             for violation, schedules in verdict.found.items():
                 judge = Judge(PROTOCOLS[protocol][0], COLUMNS[column])
                 name = f"{protocol}-{column}-{violation.name}".lower().replace(",", "").replace(" ", "-")
-                (pages / f"{name}.html").write_text(page_of(judge, violation, schedules[0]))
+                write_text(pages / f"{name}.html", page_of(judge, violation, schedules[0]))
 
 
 if __name__ == "__main__":

@@ -115,6 +115,9 @@ not_finite_edges = st.sampled_from([INFINITE, INFINITE | SIGN, 0x7FC00000, 0xFFC
 @example(words=[LARGEST | SIGN] * 256, exponent=0)
 @example(words=[TINY] * 256, exponent=0)
 @example(words=[SIGN, SIGN, SIGN], exponent=254)
+@example(words=[INFINITE, INFINITE | SIGN], exponent=0)
+@example(words=[INFINITE | SIGN, LARGEST], exponent=0)
+@example(words=[0x7FC00000, INFINITE], exponent=0)
 @example(words=[SIGN, 0], exponent=0)
 @example(words=[SIGN] * 256, exponent=0)
 def test_sums_are_exact_and_rounded_once(words: list[int], exponent: int) -> None:
@@ -152,6 +155,17 @@ def test_what_is_not_certain() -> None:
     )  # a unit in the last place is less than the unit
 
 
+@pytest.mark.parametrize("base", [ONE, ONE + 1], ids=["even", "odd"])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_sum_is_certain_if_and_only_if_no_midpoint_is_in_its_interval(base: int, side: int) -> None:
+    """Four addends: the interval is open, and ends 4 units of 2^-51 from the sum of what was sent."""
+    for distance in range(9):
+        words = [base, HALF_UNIT, word(side * distance * 2.0**-51), word(2.0**-60)]
+        assert check(words) == (distance >= 4)
+    opposite = [each ^ SIGN for each in (base, HALF_UNIT, word(4 * side * 2.0**-51), word(2.0**-60))]
+    assert check(opposite)
+
+
 @settings(max_examples=examples(300))
 @given(st.lists(finite | near, min_size=1, max_size=6), st.integers(0, 254))
 def test_a_truncated_value_is_less_than_a_unit_from_the_value(words: list[int], exponent: int) -> None:
@@ -163,6 +177,12 @@ def test_a_truncated_value_is_less_than_a_unit_from_the_value(words: list[int], 
         assert abs(sent) <= abs(exact) < abs(sent) + unit and (sent == exact) != is_cut(each, exponent, bits)
         lanes = (high_lane(each, exponent, bits) << bits) + low_lane(each, exponent, bits)
         assert lanes * unit == sent
+
+
+def test_a_value_is_cut_from_the_first_bit_below_the_unit_on() -> None:
+    """With 26 bits a lane, the last bit of 1 + 2^-23 is the unit if the chunk's exponent is 28 larger."""
+    assert [is_cut(ONE + 1, 127 + more, 26) for more in (27, 28, 29, 30, 80, 127)] == [False] * 2 + [True] * 4
+    assert not any(is_cut(ONE, 127 + more, 26) for more in range(52)) and is_cut(ONE, 127 + 52, 26)
 
 
 def test_lanes_of_all_addends_fit() -> None:

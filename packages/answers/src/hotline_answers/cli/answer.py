@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,16 +52,14 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
     the P4 program are simulated: every agent has a dedicated core, and the switch is a dedicated device. Only
     a part of a large cluster is simulated, and the rest is calculated.
     """
-    from experiment.progress import Reporter, RunConsole
     from hotline_answers.result import answer as answer_for
     from simulator.config import load_hosts
 
     if settings.oversubscription != 1 and settings.racks is None:
         raise click.UsageError(f"--oversubscription ({settings.oversubscription:g}) needs --racks")
-    with one_line_errors():
+    with one_line_errors(), _status("simulating the cluster"):
         hosts = None if hosts_file is None else load_hosts(hosts_file)
-        reporter = Reporter(RunConsole()) if sys.stderr.isatty() else None
-        result = answer_for(reporter, **{**dict(settings), "hosts": hosts})
+        result = answer_for(None, **{**dict(settings), "hosts": hosts})
     print_notes(result.notes)
     if as_json:
         click.echo(result.model_dump_json(indent=2))
@@ -68,14 +67,25 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
         _print(result)
 
 
+@contextmanager
+def _status(text: str) -> Iterator[None]:
+    """Show on a terminal that the command works, until it has its answer."""
+    console = Console(stderr=True)
+    with console.status(text) if console.is_terminal else nullcontext():
+        yield
+
+
 def _print(result: ClusterAnswer) -> None:
-    from hotline_answers.result import table
+    from hotline_answers.result import effects_table, table
 
     console = Console()
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
     console.print(Text(result.headline, style="bold"))
     for sentence in result.sentences:
         console.print(Padding(Text(f"• {sentence}"), _BULLET_PADDING))
+    effects = effects_table(result)
+    console.print(f"\n{effects.title}")
+    console.print(plain_table(effects.columns, [row for row in effects.texts()]))
     sizes = table(result)
     console.print(f"\n{sizes.title}")
     console.print(plain_table(sizes.columns, [number_cells(*row) for row in sizes.texts()]))

@@ -41,10 +41,12 @@ def fit(run: Path, output: Path | None, settings: FitSettings, as_json: bool) ->
     A simulation with these costs reproduces RUN's latencies, CPU time and capacity. The costs are printed
     as the table [hosts] of `hotline simulate`. Takes some minutes.
     """
-    from foundation.logs.parts import write_text
+    from foundation.logs.parts import check_output, write_text
     from hotline_answers.prediction.fit import fit as fit_costs
 
     with one_line_errors():
+        if output is not None:
+            check_output(output)
         with progress_bar("simulating") as progress:
             fit_result = run_interruptibly(
                 lambda: fit_costs(run, settings.arms, progress, settings.evaluations)

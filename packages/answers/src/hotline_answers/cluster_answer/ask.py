@@ -37,11 +37,12 @@ from hotline_answers.cluster_answer.hotset import (
     split_log,
     workload_for,
 )
+from hotline_answers.cluster_answer.sensitivity import InputEffect, input_effects
 from hotline_answers.cluster_answer.sentences import headline, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
-from simulator.experiment import temporary_run
+from simulator.experiment import simulated_capacities, temporary_run
 
 _MAX_CHECKS = 3  # further sizes that are simulated
 
@@ -62,6 +63,8 @@ class ClusterAnswer(Strict):
     calculated capacities are estimates."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]
+    effects: tuple[InputEffect, ...]
+    """Gains with other values of an input, those of the input that changes it most first."""
     ages: Staleness | None = None
 
 
@@ -132,8 +135,30 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         checks=checks,
         part_check=part_check,
         uplinks=uplinks,
+        effects=_effects(cluster, log, keys, comparison, counter, model, reporter),
         ages=ages,
     )
+
+
+def _effects(
+    cluster: Cluster, log: ReadLog | None, keys_per_step: float, comparison: OffloadComparison,
+    counter: PackingCounter, model: CapacityModel, reporter: Reporter,
+) -> tuple[InputEffect, ...]:  # fmt: skip
+    max_size = min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)
+    sizes = (max(comparison.top_k // 2, 1), min(2 * comparison.top_k, max_size))
+    memory = [
+        (size, model.capacity(counter.count(size)) / comparison.baseline.capacity)
+        for size in dict.fromkeys(sizes)
+        if size != comparison.top_k
+    ]
+
+    def simulate(config: SimulationConfig, log: ReadLog | None) -> float:
+        workload = workload_for(config, log, reporter)
+        baseline, offload = capacities(config, workload, config.top_k, reporter)
+        return offload / baseline
+
+    with reporter.phase("other inputs", 1.0):
+        return input_effects(cluster, log, keys_per_step, comparison.gain, comparison.top_k, memory, simulate)
 
 
 def _count_packets(
@@ -203,9 +228,7 @@ def capacities(
 ) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
     config = config.model_copy(update={"rounds": 1, "top_k": top_k})
-    with (
-        hot_set_file(workload, top_k) as hot_set,
-        temporary_run(config, workload.trace, reporter, hot_set=hot_set) as simulated,
-    ):
-        baseline, lead = (simulated.record.capacity[arm.name] for arm in baseline_and_lead(config.design))
+    with hot_set_file(workload, top_k) as hot_set:
+        capacity = simulated_capacities(config, workload.trace, reporter, hot_set)
+    baseline, lead = (capacity[arm.name] for arm in baseline_and_lead(config.design))
     return baseline / config.hosts.server_share, lead / config.hosts.server_share

@@ -17,7 +17,7 @@ from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
-from foundation.logs.access.settings import LogBatch, LogColumns, LogSkipBad
+from foundation.logs.access.settings import LogBatch, LogFormatSettings
 from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
@@ -37,7 +37,7 @@ MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
 
-class Cluster(Strict):
+class Cluster(LogFormatSettings):
     workers: int = Field(ge=1)
     """Number of workers."""
     servers: int = Field(ge=1)
@@ -49,9 +49,7 @@ class Cluster(Strict):
     data: Path | None = None
     """Your access log (docs/logs.md) or libsvm training set: a file, folder or pattern; None means built-in
     data."""
-    columns: LogColumns = None
     batch: LogBatch = SAMPLES_PER_STEP
-    skip_bad: LogSkipBad = False
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Steps/s of all workers together; None means half of the cluster's capacity."""
     top_k: int = Field(default=20_000, ge=1)
@@ -113,8 +111,10 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "rate": None if cluster.rate is None else part.share * cluster.rate,
         "max_load": MAX_LOAD,
         "data": cluster.data,
-        "columns": cluster.columns,
+        "columns": cluster.all_columns,
         "skip_bad": cluster.skip_bad,
+        "format": cluster.format,
+        "separator": cluster.separator,
         "samples_per_step": cluster.batch,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": _network(cluster, part),

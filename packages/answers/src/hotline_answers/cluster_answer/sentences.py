@@ -103,8 +103,10 @@ def _rate(cluster: Cluster, comparison: OffloadComparison) -> str:
             f"This cluster does not carry {requested_rate} {limiting_case}, though {other_case}; it carries"
         )
     else:
-        cases = f"neither {limiting_case} nor {other_case}"
-        capacity_text = f"This cluster does not carry {requested_rate}, {cases}; it carries"
+        capacity_text = (
+            f"{requested_rate} are too many for this cluster, with the hot set or without; "
+            f"{limiting_case} it carries"
+        )
     load = _percent(comparison.rate / limiting_arm.capacity)
     return (
         f"{capacity_text} {limiting_arm.capacity:,.0f}. {offered_rate}, {load} of that; {comparison_title}:"
@@ -165,9 +167,9 @@ def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
 
 
 def _checks(checks: Sequence[CalculationCheck]) -> str:
-    source = "Capacities of sizes that were not simulated are calculated from counts of packets"
+    source = "Capacities of the other sizes are calculated from counts of packets"
     if not checks:
-        return f"{source}; no other size was simulated to check them."
+        return f"{source}, without a check."
     check_texts = "; ".join(
         f"{each.calculated:,.0f} steps/s with {each.top_k:,} keys, {each.simulated:,.0f} simulated "
         f"({100 * each.error:+.0f} %)"
@@ -227,7 +229,7 @@ def _uplinks(uplinks: Sequence[UplinkGain]) -> str:
         and uplink.offload >= (1 - _TOLERANCE) * first_uplink.offload
     ]
     max_ratio = _ratio(uplinks_without_limit[-1])
-    summary = f"By calculation uplinks limit no capacity up to an oversubscription of {max_ratio}"
+    summary = f"By calculation capacities stay the same up to an oversubscription of {max_ratio}"
     # `uplinks` ascends by oversubscription, so uplinks that limit a capacity come last.
     limiting_uplinks = uplinks[len(uplinks_without_limit) :]
     if not limiting_uplinks:

@@ -10,8 +10,8 @@ from hotline_policies.cli.miss_ratio import miss_ratio
 from hotline_policies.cli.policies import compare
 
 _EXAMPLES = {
-    compare: "updates.parquet --sizes 1000,20000",
-    miss_ratio: "ml-100k.inter --batch 1 -o curve.png",
+    compare: "examples/clicks.csv --sizes 100,1000",
+    miss_ratio: "examples/clicks.csv --batch 1 -o curve.png",
 }
 
 

@@ -42,12 +42,15 @@ def miss_ratio(
     One curve is for a cache of all keys; each table has another curve, for a cache of its keys alone.
     docs/logs.md has the formats of logs.
     """
+    from foundation.logs.parts import check_output
     from hotline_policies.miss_ratio.output import check_suffix, write, write_hugectr, write_torchrec
     from hotline_policies.miss_ratio.result import miss_ratio as miss_ratio_of
 
     with one_line_errors():
         if output is not None:
             check_suffix(output)
+        for file in filter(None, (output, torchrec, hugectr)):
+            check_output(file, files)
         ratios = miss_ratio_of(files, **dict(settings))
         if output is not None:
             write(ratios, output)

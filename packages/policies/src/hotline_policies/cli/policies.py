@@ -49,8 +49,8 @@ _WIDTH = 120
     "settings",
     without=("policies",),
     sizes={"is_list": True, "metavar": "K,K,..."},
-    columns=LOG["columns"],
     samples_per_step=LOG["batch"],
+    **{field: options for field, options in LOG.items() if field != "batch"},
 )
 @into_option(
     "Folder of the results; those of the same log, settings and code are reused.", Path("runs/policies")
