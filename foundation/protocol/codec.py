@@ -20,9 +20,9 @@ class Message(NamedTuple):
 
     header: Header
     keys: Keys | None = None
-    """[count]"""
+    """Keys of the lanes, [count]."""
     values: Values | None = None
-    """[count · dim]: one row after the other."""
+    """The lanes' rows, one after the other, [count · dim]."""
 
 
 class Caller(NamedTuple):
