@@ -30,6 +30,7 @@ from foundation.protocol.addressing import switch_interfaces
 from hosts.keys import KeySpace
 from hosts.warm import warm
 from hosts.workload.trace import Trace
+from tests.mininet.test_following_scapy import BLOCKS, HOT, KEYS_A_STEP, STEPS
 from topologies import accounting
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
@@ -40,9 +41,7 @@ from topologies.run_lock import hold_run_lock
 from topologies.running_cluster import agent_cluster
 from topologies.session import RealSession
 
-KEYS, KEYS_A_STEP, HOT = 400, 30, 60
-BLOCKS, STEPS = 4, 10
-"""Number of blocks, and of each worker's steps in a block."""
+KEYS = 400
 _WORKERS, _SERVERS = 2, 2
 _JOB = OFFLOAD.job
 _PERIOD_NS, _AHEAD_NS, _PATIENCE_S = 150_000_000, 500_000_000, 120.0

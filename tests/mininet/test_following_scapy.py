@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.mininet.following_scapy import BLOCKS, HOT, KEYS_A_STEP, STEPS
-
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 TIMEOUT_S = 300
+KEYS_A_STEP, HOT = 30, 60
+BLOCKS, STEPS = 4, 10
+"""Number of blocks, and of each worker's steps in a block."""
 
 
 def test_keys_move_under_load_and_no_update_is_lost(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller.hotset import choice as hotset
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.extras import CHECKOUT, needs_setup
@@ -71,7 +70,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hotset, "check_output", interrupt)
+    monkeypatch.setattr("hotline.cli.hotset.check_output", interrupt)
     result = CliRunner().invoke(
         hotline, ["hotset", "build", "log", "--top-k", "1", "-o", str(tmp_path / "hot")]
     )

@@ -97,8 +97,9 @@ def test_policies(log: Path, tmp_path: Path) -> None:
 
 def test_an_answer(log: Path) -> None:
     found = hotline.answer(workers=2, servers=1, data=log, top_k=10)
-    rows = rows_of(found)
-    assert [row[0] for row in rows] == ["hot keys", *(f"{size.top_k:,}" for size in found.sizes)]
+    first_cells = [row[0] for row in rows_of(found)]
+    sizes = ["hot keys", *(f"{size.top_k:,}" for size in found.sizes)]
+    assert first_cells[0] == "input" and first_cells[-len(sizes) :] == sizes
     assert found.headline in found._repr_html_()
     (axis,) = found.plot().axes
     drawn = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axis.lines}

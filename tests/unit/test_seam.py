@@ -45,7 +45,7 @@ ROOMS = (
     *("hosts", "simulator", "src/hotline", "tools/bench", "topologies"),
 )
 SERVERS, NUMBERS = 2, 100
-USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}}
+USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}, "switchml": {"exact"}}
 """Designs made of parts of another one."""
 
 

@@ -24,6 +24,7 @@ from hotline.cli.common import PATH, Number, one_line_errors
 
 Model = TypeVar("Model", bound=BaseModel)
 _NONE_MEANS = "; None means "
+_MAX_CHOICES = 40  # characters of all choices that help shows in place of a value
 _CONSTRAINTS = (("ge", "min", False), ("gt", "min", True), ("le", "max", False), ("lt", "max", True))
 
 
@@ -49,13 +50,17 @@ class FieldOption(click.Option):
         info = model.model_fields[field]
         value = ValueType.of(info.annotation, info.metadata)
         self._is_whole = value.kind is int
+        self._listed: Sequence[str] = ()  # choices that the help lists, as they are too long for a metavar
         names = names or [f"--{field.replace('_', '-')}"]
+        kind = type or (_list_of(value.click_type(scale)) if is_list else value.click_type(scale))
+        if metavar is None and isinstance(kind, click.Choice) and len("|".join(kind.choices)) > _MAX_CHOICES:
+            metavar, self._listed = field.upper(), kind.choices
         default = {}
         if not info.is_required():
             default = {"default": _option_value(info.get_default(call_default_factory=True), scale, is_list)}
         super().__init__(
             [*names, field],
-            type=type or (_list_of(value.click_type(scale)) if is_list else value.click_type(scale)),
+            type=kind,
             is_flag=value.kind is bool,
             multiple=value.is_repeated and not is_list,
             required=info.is_required(),
@@ -67,7 +72,10 @@ class FieldOption(click.Option):
     @property
     def help(self) -> str:
         # Reading docstrings takes as long as importing a small module, so only a help text does it.
-        return _help(self.model, self.field)
+        text = _help(self.model, self.field)
+        sentences, _, default = text.partition(" [default: ")
+        listed = f" One of {', '.join(self._listed)}." if self._listed else ""
+        return sentences + listed + (f" [default: {default}" if default else "")
 
     @help.setter
     def help(self, _text: str | None) -> None:

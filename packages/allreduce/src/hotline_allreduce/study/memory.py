@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from foundation.designs import hotset, none
 from foundation.designs.interface import Design
+from foundation.protocol.header import QUAD
 from foundation.settings import Strict
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import packet as atp_packet
@@ -42,15 +43,15 @@ def memories() -> list[Memory]:
     checked_registers = {
         name: size for name, size in switchml_registers.items() if _TIMEOUT_REGISTER not in name
     }
-    lanes = sum(".values" in name for name in hotset_registers)  # each has a register of values
-    slots_per_lane = hotset_registers["HotlineIngress.aggregate_00.values"] // _VALUE_BYTES
+    banks = sum(name.endswith(".values_a") for name in hotset_registers)
+    slots_per_bank = hotset_registers["HotlineIngress.bank_00.values_a"] // _VALUE_BYTES
     entries = 2 * SLOTS  # the pool has two sets of slots
     return [
         _memory("switchml", _without_optional_registers(switchml_registers), "value_", entries, VALUES),
         _memory("switchml-checked", checked_registers, "value_", entries, VALUES),
         _memory("atp", _without_optional_registers(atp_registers), "value_", CELLS, atp_packet.VALUES),
         _memory("atp-checked", atp_registers, "value_", CELLS, atp_packet.VALUES),
-        _memory("offload", hotset_registers, "aggregate_", slots=lanes * slots_per_lane, values=1),
+        _memory("offload", hotset_registers, "bank_", slots=banks * slots_per_bank, values=QUAD),
         *(
             _memory(each.name, _register_bytes(each), value_prefix="", slots=0, values=0)
             for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)

@@ -119,7 +119,7 @@ def test_memory_is_that_of_the_compiled_programs() -> None:
     assert (published.slots, published.value_bytes) == (16_384, 16_384 * 256)
     assert published.other_bytes == 16_384 * (1 + 2) + 8_192 * 8
     assert checked.bytes - published.bytes == 16_384 * 4
-    assert (hot.slots, hot.value_bytes) == (32 * 4_096, 32 * 4_096 * 4)
+    assert (hot.slots, hot.values, hot.value_bytes) == (32 * 4_096, 4, 32 * 4_096 * 16)
     assert hot.other_bytes == 524_288 * 12
     assert [found[name].bytes for name in ("none", "psdense", "ring")] == [0, 0, 0]
 

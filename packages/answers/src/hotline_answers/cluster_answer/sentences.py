@@ -76,8 +76,9 @@ def sentences(
             "mini-batches, and scored on the rest."
         )
     yield device(config, DEVICES[cluster.switch])
-    if uplinks:
+    if config.network.rack is not None:
         yield _racks(cluster, config)
+    if uplinks:
         yield _uplinks(uplinks)
     yield _costs(cluster.hosts)
 

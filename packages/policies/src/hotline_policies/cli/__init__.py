@@ -11,7 +11,7 @@ from hotline_policies.cli.policies import compare
 
 _EXAMPLES = {
     compare: "examples/clicks.csv --sizes 100,1000",
-    miss_ratio: "examples/clicks.csv --batch 1 -o curve.png",
+    miss_ratio: "examples/clicks.csv -o curve.png",
 }
 
 
