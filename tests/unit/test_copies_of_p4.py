@@ -37,6 +37,7 @@ from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 from foundation.designs import hotset
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames, header
+from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from hosts.scapy.packets import Hotline
 from switch_bench.workload import MAX_RUN
@@ -114,6 +115,20 @@ def test_the_header_is_the_documented_one() -> None:
     bits = header.bits_of_fields()
     assert documented == [(name, header.offset_of(name), bits[name]) for name in bits]
     assert f"\n| {HEADER_BYTES} | 8 · count | keys |" in table
+
+
+def test_the_table_of_dims_is_the_documented_one() -> None:
+    """Lanes, bytes on the wire of a full push, bytes a value, and rows that fit into the switch, by dim."""
+    _, _, table = DESIGN.read_text().partition("| dim | lanes | bytes of a full push | a value |")
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) \| ([\d,]+) \|$", table, re.MULTILINE)
+    expected = []
+    for dim in header.DIMS:
+        lanes = header.lanes_of_dim(dim)
+        size = FRAME_OVERHEAD + HEADER_BYTES + lanes * header.lane_bytes(header.KEYS | header.VALUES, dim)
+        expected.append(
+            (f"{dim}", f"{lanes}", f"{size}", f"{size / (lanes * dim):.1f}", f"{lanes * SLOTS:,}")
+        )
+    assert rows == expected
 
 
 def test_scapys_fields_are_the_programs() -> None:
