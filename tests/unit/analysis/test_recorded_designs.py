@@ -34,7 +34,9 @@ profile_lanes = 10_000
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "mine.toml").write_text(f"{SETTINGS}runs = '{folder}'")
-    result = invoke("simulate", folder / "mine.toml")
+    with pytest.MonkeyPatch.context() as patch:  # the fixture that forgets designs is for single tests
+        patch.setattr(registry, "_external_designs", dict(registry._external_designs))
+        result = invoke("simulate", folder / "mine.toml")
     assert result.exit_code == 0, result.output
     return (folder / "latest").resolve()
 
