@@ -24,7 +24,7 @@ from softswitch.pipeline import Change, EntryWrite, Output
 from switch_harness.effort import steps
 from switch_harness.twins import Twins, twins
 from tests.harness import testnet
-from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, hot_set
+from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, dim_of, hot_set, lanes_for
 
 pytestmark = pytest.mark.bmv2
 
@@ -67,8 +67,9 @@ def pull_all(both: Twins, caller: int, keys: list[int]) -> None:
     for number, key in enumerate(keys):
         slot = number % 64
         _, turn, _ = testnet.cell(both.pipeline, testnet.OFFLOADED, caller, slot)
-        lanes = {lane_of(key): (key, 0)}
-        port, frame = testnet.request(Op.PULL, lanes, turn + 1 << WINDOW_BITS | slot, caller)
+        dim = dim_of(key)
+        lanes = {lane_of(key, lanes_for(dim)): (key, 0)}
+        port, frame = testnet.request(Op.PULL, lanes, turn + 1 << WINDOW_BITS | slot, caller, dim=dim)
         exchange(both, port, testnet.into(port, frame), f"pull of key {key}")
 
 
@@ -86,9 +87,9 @@ def test_bmv2_agrees(design: str) -> None:
                 entry = random.choice([entry for entry in entries if "hot_params" in entry.table])
                 lane = int(entry.table.split("lookup_")[1][:2])
                 state, slot = random.choice(STATES), random.randrange(SLOTS)
-                key = entry.key[1]
-                assert isinstance(key, int)
-                write(both, encoder, [testnet.hot_entry(Change.MODIFY, key, state, slot, lane)])
+                _, dim, key = entry.key
+                assert isinstance(key, int) and isinstance(dim, int)
+                write(both, encoder, [testnet.hot_entry(Change.MODIFY, key, state, slot, lane, dim=dim)])
         for caller in (CONTROLLER_CALLER, 1):
             pull_all(both, caller, list(range(KEYS)))
         ours, reference = both.counters()
