@@ -1,4 +1,4 @@
-"""What a protocol's description has: its nodes, its hosts, the packets that they send, and the right sums.
+"""Base of the descriptions of protocols: nodes, hosts, the packets that they send, and the right sums.
 
 Nodes and hosts are plain data: numbers, tuples, lists, sets, dicts, and dataclasses of them. A step of the
 search changes copies of them.

@@ -69,7 +69,7 @@ def published_rows() -> list[FairRow]:
 
 
 def equal_rows(bytes_in_flight: int) -> list[FairRow]:
-    """Return the designs that can have so many bytes in flight."""
+    """Return the designs whose window can hold this number of bytes."""
     rows = []
     for name, subject in _LARGEST.items():
         packet_bytes = _lane_bytes(subject)

@@ -79,7 +79,7 @@ def _first_octet(words: int) -> int:
 
 @compiled
 def write_head(rpc: Rpc, words: int, job: int, chunk: int, slot: int, set_: int, exponent: int) -> None:
-    """Write the header of a request with so many words, and the exponent, -128 to 127."""
+    """Write a request's header with the number of its words, and the exponent, -128 to 127."""
     packet = as_halfwords(rpc)
     packet.octets[0], packet.octets[1] = _first_octet(words), job & 0xFF
     write_word(rpc, _CHUNK_AT, chunk)

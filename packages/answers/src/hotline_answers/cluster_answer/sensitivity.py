@@ -1,4 +1,4 @@
-"""What an answer hangs on: its gain in capacity if one of its inputs were smaller or larger.
+"""Compute how an answer's gain in capacity changes if one of its inputs is smaller or larger.
 
 A part of the cluster is simulated with the input and with another value of it; the ratio of both gains times
 the answer's gain is the gain with that value. Sizes of the hot set are calculated (`capacity.py`).
@@ -124,7 +124,7 @@ def _variants(cluster: Cluster, log: ReadLog | None, keys_per_step: float) -> It
 
 
 def _shorten(log: ReadLog, steps: int) -> ReadLog:
-    """Return a log of which only so many scored mini-batches are left."""
+    """Return the log with at most the given number of scored mini-batches."""
     scored, steps = log.scored, min(log.scored.steps, steps)
     position = scored.position[: scored.key_start[steps]]
     short = replace(

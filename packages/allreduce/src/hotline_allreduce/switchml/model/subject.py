@@ -30,7 +30,7 @@ LARGE_PACKET_RANGE = replace(RANGE, name="switchml-1024", chunk_sizes=(MAX_VALUE
 
 
 def subject_of(arm: Arm, design: Design = DESIGN, values: int = VALUES) -> Subject:
-    """Return SwitchML with packets of so many values."""
+    """Return SwitchML with packets of the given number of values."""
 
     def set_up(client: VectorClient, window: int, chunk_size: int) -> None:
         assert isinstance(client, SwitchMLClient)
