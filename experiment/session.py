@@ -148,16 +148,16 @@ class Session(ABC):
         """Return the servers' use since their start, by arm; CPU time is the sum over all arms."""
 
     @abstractmethod
-    def program_use(self) -> ProgramUse | None:
+    async def program_use(self) -> ProgramUse | None:
         """Return the CPU time of the datapath's program in the kernel since the start; None if unknown."""
 
     @abstractmethod
-    def run_queues_ns(self) -> dict[str, int]:
+    async def run_queues_ns(self) -> dict[str, int]:
         """Return the time that each process has waited for a core since it started, in ns."""
 
     @abstractmethod
     def restarts(self) -> dict[str, int]: ...  # process -> number of restarts so far
 
     @abstractmethod
-    def read_machine(self) -> MachineCounters:
+    async def read_machine(self) -> MachineCounters:
         """Read the counters of CPU time that the run did not get."""

@@ -143,16 +143,16 @@ class SimulatedSession(Session):
             for name in names
         }
 
-    def program_use(self) -> ProgramUse | None:
+    async def program_use(self) -> ProgramUse | None:
         return None
 
-    def read_machine(self) -> MachineCounters:
+    async def read_machine(self) -> MachineCounters:
         return MachineCounters(at_ms=self.now_ns / 1e6)
 
     def restarts(self) -> dict[str, int]:
         return {}
 
-    def run_queues_ns(self) -> dict[str, int]:
+    async def run_queues_ns(self) -> dict[str, int]:
         totals = Counter[str]()
         for arm in self.arms.values():
             totals.update(arm.network.queued_ns())

@@ -17,13 +17,13 @@ from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
-from foundation.logs.collector import UpdateLogCollector
 from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.unreplayed import preserve_agent_files
 from hosts.worker import ledger, replay
 from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
+from topologies.testbed import UpdateCounter
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ Values = npt.NDArray[np.uint32]
 Arrays = dict[str, npt.NDArray[Any]]  # name -> array; their types differ
 
 
-async def account(session: RealSession, space: KeySpace, collector: UpdateLogCollector) -> Accounting:
+async def account(session: RealSession, space: KeySpace, collector: UpdateCounter) -> Accounting:
     """Have agents write all logs, and check that each push was applied once. No RPC may be outstanding."""
     return await session.retry_after_deaths(partial(_account_once, session, space, collector))
 
 
-async def _account_once(session: RealSession, space: KeySpace, collector: UpdateLogCollector) -> Accounting:
+async def _account_once(session: RealSession, space: KeySpace, collector: UpdateCounter) -> Accounting:
     sent_lanes = unknown_lanes = mismatched_values = lanes_at_servers = 0
     unreplayed_updates = UnreplayedUpdates(session)
     answers = await session.flush_workers([worker for worker in session.workers if worker.alive])
@@ -56,8 +56,14 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
         # In lockstep designs the workers hold the model, otherwise the servers and the switch.
         model_workers = session.workers if is_lockstep else []
         servers = [] if is_lockstep else session.servers
-        models = [await _read_dump(worker, "model", session) for worker in model_workers]
-        dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
+        for worker in model_workers:
+            await worker.call({"cmd": "model", "file": str(_dump_file(worker, session))})
+        await gather_or_cancel(
+            server.call({"cmd": "dump", "file": str(_dump_file(server, session))}) for server in servers
+        )
+        await session.network.fetch_files("*")
+        models = [_read_arrays(_dump_file(worker, session)) for worker in model_workers]
+        dumps = [_read_arrays(_dump_file(server, session)) for server in servers]
         async with session.controller() as controller:
             switch_values: dict[str, dict[int, int]] = {}
             if control.read_values is not None:
@@ -155,9 +161,11 @@ def values_at_switch(values: Mapping[int, int], space: KeySpace) -> Values:
     return switch_values
 
 
-async def _read_dump(agent: CommandTarget, command: str, session: RealSession) -> Arrays:
-    file = session.parts / f"{command}-{agent.name}.npz"
-    await agent.call({"cmd": command, "file": str(file)})
+def _dump_file(agent: CommandTarget, session: RealSession) -> Path:
+    return session.parts / f"dump-{agent.name}.npz"
+
+
+def _read_arrays(file: Path) -> Arrays:
     with np.load(file) as arrays:
         return {name: arrays[name] for name in arrays.files}
 

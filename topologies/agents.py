@@ -8,10 +8,10 @@ import logging
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 Message = dict[str, Any]  # JSON
 T = TypeVar("T")
 
-_MAX_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 _READY_TIMEOUT_S = 180.0
 """An agent without cached machine code compiles for 15 s of CPU time, on a machine that may be busy."""
 _RESTART_TIMEOUT_S = 300.0  # long, as a restarted PS reads its journal while the run continues
@@ -35,6 +35,50 @@ _GRACE_S = 0.5  # time to wait, after work has failed, for notice of the death t
 _TICK_S = 1.0  # interval at which a wait checks whether all processes are up
 
 
+class InputPipe(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def wait_closed(self) -> None: ...
+
+
+class ChildProcess(Protocol):
+    """What is used of `asyncio.subprocess.Process`; the process may be on another machine."""
+
+    @property
+    def stdin(self) -> InputPipe | None: ...
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+    async def wait(self) -> int: ...
+
+
+Launch: TypeAlias = Callable[[Sequence[str], Path], Awaitable[ChildProcess]]
+"""Starts a command whose standard error is appended to a file."""
+
+
+async def launch_here(command: Sequence[str], log_file: Path) -> ChildProcess:
+    with log_file.open("ab") as stderr:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            limit=MAX_LINE_BYTES,
+            start_new_session=True,
+        )
+
+
 class _PendingAnswer(NamedTuple):
     answer: asyncio.Future[Message | None]
     on_progress: Callable[[int], None]
@@ -43,7 +87,7 @@ class _PendingAnswer(NamedTuple):
 class _AgentProcess:
     """An agent's process, which answers commands in their order. Only this object reads its output."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: ChildProcess) -> None:
         self.process = process
         self.end_event = asyncio.Event()
         # Whether another process is started after the end of this one.
@@ -136,6 +180,7 @@ class Agent:
         log_dir: Path,
         restarts_after_death: bool = False,
         liveness: Liveness | None = None,
+        launch: Launch = launch_here,
     ) -> None:
         """Make an agent of `command --config FILE`, and write the file."""
         config_file = log_dir / f"{name}.json"
@@ -143,6 +188,7 @@ class Agent:
         self.name = name
         self.restarts = 0
         self._command = [*command, "--config", str(config_file)]
+        self._launch = launch
         self._restarts_after_death = restarts_after_death
         self._liveness = liveness or Liveness()
         self._is_watched = False
@@ -153,16 +199,7 @@ class Agent:
     async def start(self) -> Agent:
         """Start the process, without waiting until the agent is ready, and return the agent."""
         self._is_ready = False
-        with self._log_file.open("ab") as stderr:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                limit=_MAX_LINE_BYTES,
-                start_new_session=True,
-            )
-        self._agent_process = _AgentProcess(process)
+        self._agent_process = _AgentProcess(await self._launch(self._command, self._log_file))
         return self
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from analysis.record import RunRecord
 from controller.controller import Controller
@@ -26,14 +26,11 @@ from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
-from topologies.agents import Agent, Message, namespace_command
+from topologies.agents import Agent, Message
 from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
-
-if TYPE_CHECKING:  # imports Mininet
-    from topologies.network import RunningNetwork
-
+from topologies.testbed import Network
 
 COLLECTOR = Path("/run/hotline-collector")
 """Socket of the log collector. It is not in the run folder, whose file system may not support sockets."""
@@ -45,7 +42,7 @@ class RunContext(NamedTuple):
     record: RunRecord
     reporter: Reporter
     placement: Placement
-    network: RunningNetwork
+    network: Network
     liveness: Liveness
 
 
@@ -70,16 +67,15 @@ async def fleet(
     workers: list[Agent] = []
     servers: list[Agent] = []
     logs = context.run / "logs"
+    await context.network.publish_files(context.run / "trace")
     try:
         await start_servers(servers, context, trace.space, table_optimisers(context.config, training))
         for number, host in enumerate(context.network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             is_scapy = is_scapy_worker(context.config.codec, number)
             module = "hosts.scapy.worker_process" if is_scapy else "hosts.worker"
-            command = namespace_command(host.pid, module)
-            workers.append(
-                await Agent(f"worker-{number}", command, settings, logs, liveness=context.liveness).start()
-            )
+            agent = host.make_agent(f"worker-{number}", module, settings, logs, liveness=context.liveness)
+            workers.append(await agent.start())
         for agent in (*servers, *workers):
             await agent.ready()
         yield workers, servers
@@ -99,17 +95,11 @@ async def start_servers(
         )
         is_scapy = is_scapy_server(config.codec, number)
         module = "hosts.scapy.server_process" if is_scapy else "hosts.ps"
-        command = namespace_command(host.pid, module)
-        started_agents.append(
-            await Agent(
-                f"ps-{number - 1}",
-                command,
-                settings,
-                run / "logs",
-                restarts_after_death=is_durable,
-                liveness=context.liveness,
-            ).start()
-        )
+        agent = host.make_agent(
+            f"ps-{number - 1}", module, settings, run / "logs", restarts_after_death=is_durable,
+            liveness=context.liveness,
+        )  # fmt: skip
+        started_agents.append(await agent.start())
 
 
 def server_config(

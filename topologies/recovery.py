@@ -35,7 +35,7 @@ class RecoverableRun:
             log.warning("%s; it is started again", error)
 
     async def start_switch(self) -> int:
-        self._switch.restart()
+        await self._switch.restart()
         return EPOCH + self._switch.restarts  # each restarted switch has another epoch
 
     async def wait_for_switch_answer(self) -> None:

@@ -42,9 +42,9 @@ async def agent_cluster(
 
 async def _run_phases(session: RealSession, trace: Trace) -> None:
     await prepare(design(session.config.design), session, trace)
-    threads_before = session.switch_threads()
+    threads_before = await session.switch_threads()
     probed_capacities = await probe_capacities(session)
-    idle_threads = find_idle_threads(threads_before, session.switch_threads())
+    idle_threads = find_idle_threads(threads_before, await session.switch_threads())
     with isolate(session.placement.rest, idle_threads):
         await calibrate(session, probed_capacities)
         await measure(session, partial(check_capacity, session, "middle"))

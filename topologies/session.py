@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import polars as pl
 
@@ -29,12 +29,9 @@ from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, is_measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
-from topologies.disturbance import read_contention
 from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
-from topologies.placement import Placement, program_use_of
-
-if TYPE_CHECKING:  # imports Mininet
-    from topologies.network import RunningNetwork
+from topologies.placement import Placement
+from topologies.testbed import Network
 
 T = TypeVar("T")
 _BASE_TIMEOUT_S = 60.0
@@ -45,7 +42,7 @@ _FAULTS_TIMEOUT_FACTOR = 4  # steps take several times as long if frames are los
 
 @dataclass(slots=True, kw_only=True)
 class RealSession(Session):
-    network: RunningNetwork
+    network: Network
     workers: Sequence[CommandTarget]
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
@@ -92,6 +89,7 @@ class RealSession(Session):
     async def run_steps(
         self, planned: PlannedBlock, on_progress: OnProgress | None = None
     ) -> list[BlockResult]:
+        clocks_ns = await self.network.worker_clocks_ns()
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, object] = {
             "cmd": "run",
@@ -110,8 +108,10 @@ class RealSession(Session):
         if self.config.faults != Faults():
             timeout_s *= _FAULTS_TIMEOUT_FACTOR
         answers = await gather_or_cancel(
-            worker.call({**command, "start_ns": start_ns + offset_ns}, timeout_s, on_progress)
-            for worker, offset_ns in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
+            worker.call({**command, "start_ns": start_ns + clock_ns + offset_ns}, timeout_s, on_progress)
+            for worker, clock_ns, offset_ns in zip(
+                self.workers, clocks_ns, planned.offsets_ns or repeat(0), strict=False
+            )
         )
         return [BlockResult.model_validate(answer) for answer in answers]
 
@@ -128,6 +128,7 @@ class RealSession(Session):
             await self._load_jobs(
                 {arm.job: keys for arm in arms}, lambda moved_count, _: phase.update(len(keys) + moved_count)
             )
+        await self.network.publish_files(self.hot_set_file)
         for arm in (profile, *arms):
             await self._stop_exchanges(arm)
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set_file)}
@@ -163,6 +164,7 @@ class RealSession(Session):
 
     async def write_updates(self) -> None:
         await call_all(self.servers, {"cmd": "flush"})
+        await self.network.fetch_files("updates-*")
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:
@@ -213,16 +215,16 @@ class RealSession(Session):
         answers = await call_all(self.servers, {"cmd": "stats"})
         return {arm.name: _sum_server_use(answers, arm.job) for arm in self.config.every_arm}
 
-    def program_use(self) -> ProgramUse | None:
+    async def program_use(self) -> ProgramUse | None:
         if self.record.datapath != "kernel":
             return None
-        counters = self.network.switch.counters()
+        counters = await self.network.switch.counters()
         if counters is None:
             return None
-        return program_use_of(counters["ports"], self.config.workers, self.config.servers, self.placement)
+        return self.network.program_use(counters["ports"], self.placement)
 
-    def read_machine(self) -> MachineCounters:
-        return read_contention(cpus=self.cpus)
+    async def read_machine(self) -> MachineCounters:
+        return await self.network.read_contention(self.cpus)
 
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
         epoch = EPOCH + self.network.switch.restarts if self.config.recovery.replay_log else EPOCH
@@ -238,27 +240,29 @@ class RealSession(Session):
 
     async def new_operations(self) -> pl.DataFrame:
         await self.flush_workers(self.workers)
+        await self.network.fetch_files("operations-worker-*.parquet")
         files = set(self.parts.glob("operations-worker-*.parquet")) - self._read_parts
         self._read_parts |= files
         frames = [pl.read_parquet(file) for file in files]
         operations = pl.concat(frames) if frames else pl.DataFrame(schema=OPERATIONS)
         return operations.with_columns(is_measured(OPERATIONS_TIME, self.record.repeated_spans_us()))
 
-    def switch_threads(self) -> dict[int, int]:
-        switch_process = self.network.switch.switch_process
-        return {} if switch_process is None else read_cpu_ns_by_thread(switch_process.process.pid)
+    async def switch_threads(self) -> dict[int, int]:
+        switch = self.network.switch
+        pids = {} if switch.pid is None else {switch.name: switch.pid}
+        return (await self.network.read_processes(read_cpu_ns_by_thread, pids)).get(switch.name, {})
 
-    def run_queues_ns(self) -> dict[str, int]:
-        return {name: run_queue_ns(pid) for name, pid in self.pids().items()}
+    async def run_queues_ns(self) -> dict[str, int]:
+        return await self.network.read_processes(run_queue_ns, self.pids())
 
-    def peak_memory_mb(self) -> dict[str, float]:
-        return {name: peak_memory_mb(pid) for name, pid in self.pids().items()}
+    async def peak_memory_mb(self) -> dict[str, float]:
+        return await self.network.read_processes(peak_memory_mb, self.pids())
 
     def pids(self) -> dict[str, int]:
         pids = {each.name: each.pid for each in (*self.workers, *self.servers) if isinstance(each, Agent)}
         switch = self.network.switch
-        if switch.switch_process is not None:
-            pids[switch.name] = switch.switch_process.process.pid
+        if switch.pid is not None:
+            pids[switch.name] = switch.pid
         return pids
 
 

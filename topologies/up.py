@@ -34,7 +34,7 @@ from foundation.protocol import addressing
 from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
-from topologies.agents import Agent, namespace_command
+from topologies.agents import Agent
 from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import check_design, provision, publish, server_config, session_terms
 from topologies.lines import Message
@@ -141,10 +141,8 @@ class UpBackend:
                 number, self._config, self._folder, self._placement, KeySpace(tables.size), [self._arm],
                 tables.optimisers,
             )  # fmt: skip
-            command = namespace_command(host.pid, "hosts.ps")
-            self._servers.append(
-                await Agent(f"ps-{number - 1}", command, settings, self._folder / "logs").start()
-            )
+            agent = host.make_agent(f"ps-{number - 1}", "hosts.ps", settings, self._folder / "logs")
+            self._servers.append(await agent.start())
         await gather_or_cancel(each.ready() for each in self._servers)
 
     async def _quit_servers(self) -> None:
@@ -166,7 +164,7 @@ class UpBackend:
         switch = self._network.switch
         if switch.switch_process is not None:
             await in_thread(switch.switch_process.end, _STOP_TIMEOUT_S)
-        switch.restart()
+        await switch.restart()
         await switch.wait_until_listening()
         await self.prepare()
 

@@ -171,14 +171,14 @@ async def _run_block(
     session: Session, planned_block: PlannedBlock, use_before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     async with session.active(planned_block.arm):
-        program_before = session.program_use()
+        program_before = await session.program_use()
         restarts_before = sum(session.restarts().values())
-        run_queues_before, machine_before = session.run_queues_ns(), session.read_machine()
+        run_queues_before, machine_before = await session.run_queues_ns(), await session.read_machine()
         answers = await session.run_steps(planned_block)
-        run_queues, machine = session.run_queues_ns(), session.read_machine()
+        run_queues, machine = await session.run_queues_ns(), await session.read_machine()
         elapsed = machine.since(machine_before)
     use_after = await session.server_use()
-    program = session.program_use()
+    program = await session.program_use()
     # There is no result of an arm whose scripts have all ended.
     max_lateness_ns = max((answer.max_lateness_ns for answer in answers), default=0)
     block = Block(

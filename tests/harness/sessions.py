@@ -55,16 +55,16 @@ class IdleSession(Session):
     async def server_use(self) -> dict[str, ServerUse]:
         return {}
 
-    def program_use(self) -> ProgramUse | None:
+    async def program_use(self) -> ProgramUse | None:
         return None
 
-    def run_queues_ns(self) -> dict[str, int]:
+    async def run_queues_ns(self) -> dict[str, int]:
         return {}
 
     def restarts(self) -> dict[str, int]:
         return {}
 
-    def read_machine(self) -> MachineCounters:
+    async def read_machine(self) -> MachineCounters:
         return MachineCounters(self.now_ns / 1e6)
 
 

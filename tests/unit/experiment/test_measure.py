@@ -72,7 +72,7 @@ class PlayedSession(IdleSession):
     def budget_clock_s(self) -> float:
         return time.monotonic()
 
-    def read_machine(self) -> MachineCounters:
+    async def read_machine(self) -> MachineCounters:
         return self.read
 
     async def new_operations(self) -> pl.DataFrame:
@@ -85,7 +85,7 @@ class PlayedSession(IdleSession):
     async def server_use(self) -> dict[str, ServerUse]:
         return dict(self.use)
 
-    def program_use(self) -> ProgramUse | None:
+    async def program_use(self) -> ProgramUse | None:
         """Return a cost that each run raises, and that also grows between two runs."""
         if not self.in_the_kernel:
             return None
@@ -96,7 +96,7 @@ class PlayedSession(IdleSession):
         """Return one restart from before, and one more after the death."""
         return {"ps-0": 1, **({"s1": 1} if 0 < self.dies_in <= len(self.played) else {})}
 
-    def run_queues_ns(self) -> dict[str, int]:
+    async def run_queues_ns(self) -> dict[str, int]:
         of_worker, played = 5_000_000 * len(self.played), len(self.played)
         if self.dies_in == 0:
             return {"worker-1": of_worker}
