@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -82,8 +83,10 @@ VARIABLES = {
     "PCAP": "pcap",
     "CLI": "cli",
     "SEED": "seed",
+    "MACHINES": "machines",
 }
 FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
+_SCHEDULER = re.compile(r"(tcp|tls)://([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}", re.ASCII)
 _INPUT_REPR = Repr()
 """Formats values in messages; the `repr` of deeply nested tables fails."""
 _INPUT_REPR.maxstring = _INPUT_REPR.maxlong = _INPUT_REPR.maxother = 200
@@ -114,6 +117,17 @@ class PlacementConfig(Strict):
     @property
     def cpu_of_switch(self) -> int | None:
         return self.switch if isinstance(self.switch, int) else None
+
+
+class Wiring(Strict):
+    """How the machines of a run on several are chosen and connected; without `machines` it has no effect."""
+
+    underlay: Literal["vxlan", "direct"] = "vxlan"
+    vni: int = Field(default=0x486F00, ge=1, le=2**24 - 256)
+    udp_port: int = Field(default=4789, ge=1, le=65535)
+    plaintext: bool = False
+    pins: dict[str, str] | None = None
+    cables: dict[str, tuple[str, str]] | None = None
 
 
 class WorkloadShape(Strict):
@@ -173,6 +187,8 @@ class Config(RunSettings):
     runs: Path = Path("runs")
     faults: Faults = Faults()
     placement: PlacementConfig = PlacementConfig()
+    machines: str | None = None
+    wiring: Wiring = Wiring()
     workload: WorkloadShape = WorkloadShape()
 
     @property
@@ -334,7 +350,43 @@ class Config(RunSettings):
             raise ValueError("faults need datapath sockets, which injects them; datapath kernel has none")
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
+        if self.machines is not None:
+            self._check_machines(self.machines)
         return self
+
+    def _check_machines(self, machines: str) -> None:
+        if not _SCHEDULER.fullmatch(machines):
+            raise ValueError(
+                f"machines ({one_line(machines)}) must be the address of a dask scheduler, tls://HOST:PORT "
+                "or tcp://HOST:PORT"
+            )
+        refused = {
+            "target": (self.target != "softswitch", "the switch is softswitch there"),
+            "script": (self.script is not None, "scripts run on one machine"),
+            "codec": (self.codec != "fast", "agents are compiled there"),
+            "cli": (self.cli, "Mininet's command line is for its own network"),
+            "pcap": (self.pcap, "packets are captured on one machine"),
+            "placement": (self.placement != PlacementConfig(), "each machine places its own agents"),
+        }
+        for name, (is_refused, reason) in refused.items():
+            if is_refused:
+                raise ValueError(f"{name} and machines ({machines}): {reason}; leave {name} out")
+        hosts = {f"w{number}" for number in range(1, self.workers + 1)}
+        hosts |= {f"p{number}" for number in range(1, self.servers + 1)}
+        pins, cables = self.wiring.pins or {}, self.wiring.cables or {}
+        for setting, names, known in (("pins", pins, hosts | {"switch"}), ("cables", cables, hosts)):
+            if unknown := sorted(names.keys() - known):
+                raise ValueError(
+                    f"wiring.{setting}: expected hosts w1 to w{self.workers} and p1 to p{self.servers}, got "
+                    f"{unknown[0]}"
+                )
+        if self.wiring.underlay == "direct" and (missing := sorted(hosts - cables.keys())):
+            raise ValueError(
+                f'wiring.cables: expected an entry for each host with underlay "direct", found none for '
+                f"{missing[0]}"
+            )
+        if self.wiring.underlay == "vxlan" and cables:
+            raise ValueError('wiring.cables and underlay "vxlan": cables are for underlay "direct"')
 
     def _check_rule(self) -> None:
         if find_design(self.design).preparation is None:

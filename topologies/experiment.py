@@ -5,65 +5,64 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from analysis.record import COMPILED_CODEC, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, log_cleanup_errors
 from experiment.liveness import Liveness
-from experiment.machine import describe_machine
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import supervise_switch
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import DEFAULT, design
-from foundation.logs.collector import UpdateLogCollector, run_collector
 from foundation.logs.merge import merge_logs
-from foundation.protocol import addressing
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.warm import warm
 from hosts.workload.trace import Trace
 from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
-from topologies.capture import capture
 from topologies.disk import watch_disk
-from topologies.fleet import COLLECTOR, RunContext, provision
-from topologies.machine import describe_versions
-from topologies.mininet_api import CLI
-from topologies.network import network
-from topologies.placement import Placement, place
+from topologies.fleet import RunContext, provision
 from topologies.recovery import RecoverableRun
 from topologies.running_cluster import RunningCluster, agent_cluster
 from topologies.scripts.running_cluster import script_cluster
 from topologies.signals import STOP
+from topologies.testbed import TestbedKind, UpdateCounter
 
 log = logging.getLogger(__name__)
 
 _SIGNAL_WAIT_S = 0.05
 
 
-def new_record(config: Config, placement: Placement) -> RunRecord:
-    return RunRecord(
+def new_record(config: Config, kind: TestbedKind) -> RunRecord:
+    record = RunRecord(
         target=config.target,
         recorded_design=RecordedDesign.of(design(config.design)),
         config=config.model_dump(mode="json"),
-        machine=dict(describe_machine()),
-        versions=describe_versions(config.target),
-        placement=dict(placement.as_record()),
+        machine={},
+        versions={},
+        placement={},
         seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
         jobs={arm.name: arm.job for arm in config.every_arm},
     )
+    kind.describe(config, record)
+    return record
 
 
 async def run_experiment(
-    config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
+    config: Config,
+    kind: TestbedKind,
+    data: Trace | None,
+    run: Path,
+    reporter: Reporter,
+    publish: Callable[[], None],
 ) -> None:
     """Run an experiment; leave merged logs and `run.json` in any case; `publish` writes the report."""
-    placement = place(config.placement, config.servers, config.workers)
-    record, liveness = new_record(config, placement), Liveness()
+    record, liveness = new_record(config, kind), Liveness()
     with _write_results_at_end(run, record, reporter) as write_results:
         workload = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
@@ -74,31 +73,30 @@ async def run_experiment(
         if config.codec != COMPILED_CODEC and not config.is_lockstep:
             with reporter.phase("slowness"):
                 record.agents = await in_thread(measure_agent_costs, config)
-        with ExitStack() as stack:
-            with reporter.phase("network"):
-                testbed_network = stack.enter_context(network(config, placement, run / "logs"))
-                if config.pcap:
-                    interfaces = addressing.switch_interfaces(config.workers, config.servers)
-                    stack.enter_context(capture(interfaces, run / "pcap"))
-                await provision(testbed_network.address, config)
-                record.datapath = (testbed_network.switch.counters() or {}).get("datapath")
-            context = RunContext(config, run, record, reporter, placement, testbed_network, liveness)
-            async with (
-                run_collector(run / "parts", COLLECTOR) as collector,
-                agent_cluster(context, *workload) if workload else script_cluster(context) as cluster,
-            ):
+        async with kind.open(config, run, record, reporter) as testbed:
+            network = testbed.network
+            with reporter.phase("tables"):
+                await provision(network.address, config)
+                record.datapath = (await network.switch.counters() or {}).get("datapath")
+            context = RunContext(config, run, record, reporter, testbed.placement, network, liveness)
+            async with agent_cluster(context, *workload) if workload else script_cluster(context) as cluster:
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.wait_until_failed() for server in session.servers)
-                deaths = [supervise_switch(RecoverableRun(session)), watch_disk(run, liveness), *servers]
-                await supervise(_measure_and_account(cluster, collector), deaths)
+                deaths = [
+                    supervise_switch(RecoverableRun(session)),
+                    watch_disk(run, liveness),
+                    *(watch() for watch in testbed.watches),
+                    *servers,
+                ]
+                await supervise(_measure_and_account(cluster, testbed.collector), deaths)
                 if config.cli:
                     write_results()
                     publish()
                     # A signal that came in the meantime is handled only while the loop runs.
                     await asyncio.sleep(_SIGNAL_WAIT_S)
                     with STOP.leave_ctrl_c_to_command_line():
-                        CLI(testbed_network.mininet)
+                        testbed.open_command_line()
 
 
 async def _prepare_workload(
@@ -111,7 +109,7 @@ async def _prepare_workload(
     return trace, training
 
 
-async def _measure_and_account(cluster: RunningCluster, collector: UpdateLogCollector) -> None:
+async def _measure_and_account(cluster: RunningCluster, collector: UpdateCounter) -> None:
     session = cluster.session
     try:
         await supervise(cluster.traffic(), [worker.wait_until_failed() for worker in session.workers])
@@ -122,12 +120,12 @@ async def _measure_and_account(cluster: RunningCluster, collector: UpdateLogColl
         raise
     finally:
         with log_cleanup_errors():
-            session.record.switch = session.network.switch.counters()
-            session.record.memory_mb = session.peak_memory_mb()
+            session.record.switch = await session.network.switch.counters()
+            session.record.memory_mb = await session.peak_memory_mb()
     session.record.accounting = await account(session, cluster.space, collector)
 
 
-async def _account_for_survivors(cluster: RunningCluster, collector: UpdateLogCollector) -> None:
+async def _account_for_survivors(cluster: RunningCluster, collector: UpdateCounter) -> None:
     """Account for a run with a dead worker, whose unanswered pushes are unknown; not for lockstep designs."""
     session = cluster.session
     if session.config.is_lockstep:

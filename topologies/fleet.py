@@ -30,7 +30,7 @@ from topologies.agents import Agent, Message
 from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
-from topologies.testbed import Network
+from topologies.testbed import TestbedNetwork
 
 COLLECTOR = Path("/run/hotline-collector")
 """Socket of the log collector. It is not in the run folder, whose file system may not support sockets."""
@@ -42,7 +42,7 @@ class RunContext(NamedTuple):
     record: RunRecord
     reporter: Reporter
     placement: Placement
-    network: Network
+    network: TestbedNetwork
     liveness: Liveness
 
 

@@ -23,15 +23,13 @@ from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
 from foundation.errors import FULL_DISK, HotlineError
-from foundation.protocol.addressing import switch_interfaces
-from foundation.text import pluralize
 from hosts.unreplayed import preserve_agent_files
 from hosts.workload.trace import Trace
-from topologies import preflight
 from topologies.disk import is_full
-from topologies.run_lock import hold_run_lock, remove_killed_run
 from topologies.signals import INTERRUPTED, STOP, SignalActions
 from topologies.simulation import add_simulation, can_be_simulated
+from topologies.testbed import TestbedKind
+from topologies.testbed_kinds import testbed_kind
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +46,14 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         STOP.show = partial(console.print, markup=False, highlight=False)
     try:
         config = load_config(settings)
-        preflight.check(config)
+        kind = testbed_kind(config)
+        kind.check(config)
         # Invalid data must fail before anything is set up.
         data = read_data(config, reporter)
-        with hold_run_lock(switch_interfaces(config.workers, config.servers)) as run_lock:
-            if run_lock.removed_run:
-                processes = pluralize(run_lock.removed_run.processes, "process", "processes")
-                log.info("removed the remains of a killed run: %s", processes)
-            preflight.check_conflicts(config)
+        with kind.reserve(config) as reservation:
             run = create_run_folder(config.runs, config.target)
-            run_lock.set_folder(run)
-            return _run_and_report(config, data, run, reporter, predictor)
+            reservation.set_folder(run)
+            return _run_and_report(config, kind, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
         print(f"hotline: {error}", file=sys.stderr)
@@ -83,15 +78,21 @@ def configure_logging(console: Console) -> None:
 
 
 def _run_and_report(
-    config: Config, data: Trace | None, run: Path, reporter: Reporter, predictor: str | None = None
+    config: Config,
+    kind: TestbedKind,
+    data: Trace | None,
+    run: Path,
+    reporter: Reporter,
+    predictor: str | None = None,
 ) -> int:
     publish = partial(_publish, config, run, reporter, predictor)
-    actions = SignalActions(partial(_describe_results, run), clean_up=partial(_clean_up, config, run))
+    clean_up = partial(_clean_up, config, kind, run)
+    actions = SignalActions(partial(_describe_results, run), clean_up=clean_up)
     with STOP.on_signal(actions):
         try:
-            asyncio.run(_run_until_signal(config, data, run, reporter, publish, actions))
+            asyncio.run(_run_until_signal(config, kind, data, run, reporter, publish, actions))
         except asyncio.CancelledError:
-            _clean_up(config, run)
+            clean_up()
         except (HotlineError, OSError) as error:
             print(f"hotline: the run failed; {_describe_results(run)}", file=sys.stderr)
             with log_cleanup_errors():
@@ -115,14 +116,14 @@ def _run_and_report(
 
 
 async def _run_until_signal(
-    config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None],
-    actions: SignalActions,
+    config: Config, kind: TestbedKind, data: Trace | None, run: Path, reporter: Reporter,
+    publish: Callable[[], None], actions: SignalActions,
 ) -> None:  # fmt: skip
-    # Imports Mininet, whose presence the preflight has checked.
+    # This import takes a second.
     from topologies.experiment import run_experiment
 
     loop = asyncio.get_running_loop()
-    experiment_task = asyncio.ensure_future(run_experiment(config, data, run, reporter, publish))
+    experiment_task = asyncio.ensure_future(run_experiment(config, kind, data, run, reporter, publish))
 
     def cancel() -> None:
         loop.call_soon_threadsafe(experiment_task.cancel)
@@ -131,8 +132,8 @@ async def _run_until_signal(
         await experiment_task
 
 
-def _clean_up(config: Config, run: Path) -> None:
-    remove_killed_run(switch_interfaces(config.workers, config.servers))
+def _clean_up(config: Config, kind: TestbedKind, run: Path) -> None:
+    kind.remove_remains(config)
     with log_cleanup_errors():
         preserve_agent_files(run)
         shutil.rmtree(run / "trace", ignore_errors=True)

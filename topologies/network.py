@@ -5,27 +5,23 @@ Hosts have static neighbours; each target has a class of switches, all with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from analysis.record import ProgramUse
 from experiment.config import Config
-from experiment.session import MachineCounters
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from topologies import routes
 from topologies.agents import Agent, Message, namespace_command
-from topologies.disturbance import read_contention
 from topologies.mininet_api import Host, Mininet, Switch, lg, setLogLevel
 from topologies.neighbours import list_endpoints, neighbour_commands
-from topologies.placement import Placement, PortCounters, program_use_of
+from topologies.placement import Placement
 from topologies.signals import STOP
 from topologies.switches import TargetSwitch, switch_of
-
-T = TypeVar("T")
+from topologies.testbed import SingleMachine
 
 
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
@@ -96,8 +92,8 @@ class SwitchNode(Switch):  # type: ignore[misc]  # Mininet has no types
         super().stop(deleteIntfs)
 
 
-@dataclass(frozen=True, slots=True)
-class RunningNetwork:
+@dataclass(frozen=True)
+class RunningNetwork(SingleMachine):
     """The running network. `workers` and `servers` are in order of their numbers."""
 
     mininet: Mininet
@@ -108,24 +104,6 @@ class RunningNetwork:
     @property
     def address(self) -> str:
         return self.switch.address
-
-    async def publish_files(self, *paths: Path) -> None:
-        """Do nothing: agents see the runner's files."""
-
-    async def fetch_files(self, pattern: str) -> None:
-        """Do nothing: the runner sees the agents' files."""
-
-    async def worker_clocks_ns(self) -> Sequence[int]:
-        return [0] * len(self.workers)
-
-    async def read_contention(self, cpus: Iterable[int]) -> MachineCounters:
-        return read_contention(cpus=cpus)
-
-    async def read_processes(self, read: Callable[[int], T], pids: Mapping[str, int]) -> dict[str, T]:
-        return {name: read(pid) for name, pid in pids.items()}
-
-    def program_use(self, ports: Mapping[str, PortCounters], placement: Placement) -> ProgramUse:
-        return program_use_of(ports, len(self.workers), len(self.servers), placement)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from foundation.logs.merge import OPERATIONS_TIME, is_measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
 from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
 from topologies.placement import Placement
-from topologies.testbed import Network
+from topologies.testbed import TestbedNetwork
 
 T = TypeVar("T")
 _BASE_TIMEOUT_S = 60.0
@@ -42,7 +42,7 @@ _FAULTS_TIMEOUT_FACTOR = 4  # steps take several times as long if frames are los
 
 @dataclass(slots=True, kw_only=True)
 class RealSession(Session):
-    network: Network
+    network: TestbedNetwork
     workers: Sequence[CommandTarget]
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
@@ -110,7 +110,7 @@ class RealSession(Session):
         answers = await gather_or_cancel(
             worker.call({**command, "start_ns": start_ns + clock_ns + offset_ns}, timeout_s, on_progress)
             for worker, clock_ns, offset_ns in zip(
-                self.workers, clocks_ns, planned.offsets_ns or repeat(0), strict=False
+                self.workers, clocks_ns, planned.offsets_ns or repeat(0, len(self.workers)), strict=True
             )
         )
         return [BlockResult.model_validate(answer) for answer in answers]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import polars as pl
 from rich.console import Console
@@ -17,8 +17,15 @@ from experiment.session import BlockResult, MachineCounters, OnProgress, Planned
 from foundation.logs.columns import OPERATIONS
 from tests.harness.records import a_record
 from topologies.session import RealSession
+from topologies.testbed import SingleMachine
 
-_NOWHERE: Any = SimpleNamespace(address="")
+
+class FakeNetwork(SingleMachine):
+    """A network without hosts, but with as many of them as a test says."""
+
+    def __init__(self, switch: Any = None, address: str = "", workers: int = 0, servers: int = 0) -> None:
+        self.switch, self.address = switch, address
+        self.workers, self.servers = [Mock()] * workers, [Mock()] * servers
 
 
 def quiet() -> Reporter:
@@ -83,7 +90,7 @@ def real_session(
         run=run,
         record=record or a_record(machine={"cpus": 2}),
         reporter=quiet(),
-        network=network if network is not None else _NOWHERE,
+        network=network if network is not None else FakeNetwork(workers=len(workers)),
         workers=list(workers),
         servers=list(servers),
     )

@@ -35,6 +35,7 @@ from topologies import accounting
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
 from topologies.fleet import COLLECTOR, RunContext, provision
+from topologies.mininet_testbed import MininetTestbed
 from topologies.network import network
 from topologies.placement import place
 from topologies.run_lock import hold_run_lock
@@ -84,7 +85,7 @@ async def follow(session: RealSession) -> list[Period]:
 
 async def run(config: Config, folder: Path) -> dict[str, Any]:
     placement = place(config.placement, config.servers, config.workers)
-    trace, record = workload(), new_record(config, placement)
+    trace, record = workload(), new_record(config, MininetTestbed())
     trace.save(folder / "trace")
     with network(config, placement, folder / "logs") as net:
         await provision(net.address, config)

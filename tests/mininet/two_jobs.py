@@ -36,6 +36,7 @@ from tests.mininet.test_quotas import KEYS_A_STEP, QUOTA, SLOTS, STEPS
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
 from topologies.fleet import COLLECTOR, RunContext, provision
+from topologies.mininet_testbed import MininetTestbed
 from topologies.network import network
 from topologies.placement import place
 from topologies.run_lock import hold_run_lock
@@ -100,7 +101,7 @@ async def measure(session: RealSession, quiet: Arm, noisy: Arm) -> list[Period]:
 
 async def run(config: Config, folder: Path) -> list[Period]:
     placement = place(config.placement, config.servers, config.workers)
-    trace, record = workload(), new_record(config, placement)
+    trace, record = workload(), new_record(config, MininetTestbed())
     trace.save(folder / "trace")
     quiet, noisy = config.offloaded_arms
     with network(config, placement, folder / "logs") as net:

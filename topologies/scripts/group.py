@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
@@ -22,6 +23,7 @@ from topologies.rendezvous import REPORTS, append_report
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import command_of, environment_of
 from topologies.scripts.worker import ScriptWorker
+from topologies.testbed import LocalHost
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +87,10 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
             socket_path = _socket_path(script_arm.arm)
             await stack.enter_async_context(script_arm.rendezvous.listen(socket_path))
         stack.push_async_callback(_end_scripts, arms)
+        # Scripts run on this machine only (`Config`).
+        hosts = cast(Sequence[LocalHost], testbed_network.workers)
         for script_arm in arms:
-            for script, host in zip(script_arm.scripts, testbed_network.workers, strict=True):
+            for script, host in zip(script_arm.scripts, hosts, strict=True):
                 command = command_of(
                     config.script_command, host.pid, cpu_of(script.worker, context.placement.workers)
                 )

@@ -19,12 +19,13 @@ from hotline.cli.report import print_run
 @click.command("run")
 @click.argument("settings", nargs=-1, metavar="[NAME=value]...")
 def run(settings: tuple[str, ...]) -> None:
-    """Run the experiment on this machine (root).
+    """Run the experiment on this machine (root), or on several.
 
     Hosts, links and a switch are built with Mininet. Workers train with and without offload, alternately; the
     report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET, WORKERS, PS,
     TOP_K, RULE, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI, SEED,
-    and CONFIG, a TOML file with the other settings. [default: run.toml of this checkout]
+    MACHINES (packages/machines), and CONFIG, a TOML file with the other settings. [default: run.toml of this
+    checkout]
     """
     from topologies.signals import STOP
 

@@ -27,7 +27,7 @@ from simulator.hotset import SWITCH_STATE_OPS
 from simulator.switch_state import SwitchStateOps
 from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder
-from topologies import lifecycle, preflight, up
+from topologies import lifecycle, mininet_testbed, preflight, up
 
 NAME = "mine.design"
 AGENTS: Any = HOTSET_AGENTS  # of `Any`, as parts are replaced by what does not fit
@@ -194,7 +194,7 @@ def test_a_run_of_processes_is_refused_before_anything_is_made(
 ) -> None:  # fmt: skip
     mine.remove(Removal("control", "read_values"))
     monkeypatch.setattr(lifecycle, "configure_logging", lambda console: None)
-    monkeypatch.setattr(lifecycle, "hold_run_lock", _must_not_be_called)
+    monkeypatch.setattr(mininet_testbed, "hold_run_lock", _must_not_be_called)
     (tmp_path / "run.toml").write_text(f'runs = "{tmp_path / "runs"}"\n')
     assert lifecycle.main([f"DESIGN={NAME}", f"CONFIG={tmp_path / 'run.toml'}", *settings]) == 1
     message = capsys.readouterr().err

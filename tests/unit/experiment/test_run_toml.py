@@ -20,6 +20,7 @@ SETTING = re.compile(r"^(?P<hash># )?(?P<name>\w+) = (?P<value>.*)$|^\[(?P<table
 OTHERS = {
     "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
     "runs": '"elsewhere"', "rule": '"window"', "arms": '["baseline", "offload"]', "discard_ms": "120",
+    "underlay": '"direct"',
 }  # fmt: skip
 """Other values of settings that are not numbers, or that have neighbours."""
 

@@ -13,6 +13,7 @@ from experiment.errors import PreflightError
 from softswitch.processes import NO_BMV2
 from topologies import preflight
 from topologies.machine import describe_versions
+from topologies.switches import switch_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,14 +42,8 @@ def test_a_run_checks_the_bmv2_that_is_named(
 @pytest.mark.usefixtures("only_the_target_matters")
 def test_a_run_takes_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path) -> None:
     preflight.check(Config(target="bmv2", runs=tmp_path))
-    nodes = pytest.importorskip("topologies.network", reason="needs Mininet")
-    switch = nodes.Bmv2Switch(
-        "s1", port=9559, log_dir=tmp_path, cpu=None, impairment=None, datapath="sockets", inNamespace=False
-    )
-    try:
-        assert switch.command()[:2] == [str(fake_bmv2), "--no-p4"]
-    finally:
-        switch.terminate()
+    switch = switch_of(Config(target="bmv2"), tmp_path, cpu=None)
+    assert switch.command()[:2] == [str(fake_bmv2), "--no-p4"]
 
 
 def test_a_run_reports_the_version_of_the_bmv2_that_is_named(fake_bmv2: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from experiment.config import VARIABLES, Config
 from tests.harness.cli import invoke
 from tests.harness.make import planned_commands
-from topologies import cleanup, lifecycle, preflight, run_lock
+from topologies import cleanup, lifecycle, mininet_testbed, preflight, run_lock
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 def nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse = Mock(side_effect=AssertionError("it was about to begin"))
     monkeypatch.setattr(run_lock, "hold_run_lock", refuse)
-    monkeypatch.setattr(lifecycle, "hold_run_lock", refuse)
+    monkeypatch.setattr(mininet_testbed, "hold_run_lock", refuse)
 
 
 def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ from tests.harness.records import a_record
 from tests.harness.sessions import quiet, real_session
 from topologies import lifecycle
 from topologies.session import RealSession
+from topologies.testbed import TestbedKind
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a part")
 
@@ -54,7 +55,7 @@ def test_only_the_first_error_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
     run = create_run_folder(tmp_path, "softswitch")
     message = rf"No space left on device.* the disk of {tmp_path} \(.* MB\) is full"
     with pytest.raises(RunFailed, match=message):
-        lifecycle._run_and_report(Config(runs=tmp_path), None, run, quiet())
+        lifecycle._run_and_report(Config(runs=tmp_path), Mock(spec=TestbedKind), None, run, quiet())
 
 
 def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
@@ -64,7 +65,7 @@ def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
     run = create_run_folder(tmp_path, "softswitch")
     a_record().write(run)
     with pytest.raises(ZeroDivisionError):
-        lifecycle._run_and_report(Config(runs=tmp_path), None, run, quiet())
+        lifecycle._run_and_report(Config(runs=tmp_path), Mock(spec=TestbedKind), None, run, quiet())
     assert (tmp_path / "latest").resolve() == run
 
 
@@ -74,7 +75,7 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
     config = Config(runs=tmp_path, faults=Faults(loss=0.4, reordering=0.2))
     message = r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs complete"
     with pytest.raises(RunFailed, match=message):
-        lifecycle._run_and_report(config, None, run, quiet())
+        lifecycle._run_and_report(config, Mock(spec=TestbedKind), None, run, quiet())
 
 
 def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,10 +140,11 @@ def test_an_accounted_run_preserves_nothing(tmp_path: Path) -> None:
     assert not (run / "parts").exists() and not (run / UNREPLAYED_FOLDER).exists()
 
 
-def test_a_second_signal_preserves_what_agents_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_preserves_what_agents_have(tmp_path: Path) -> None:
     run = durable_run(tmp_path)
-    monkeypatch.setattr(lifecycle, "remove_killed_run", Mock())
-    lifecycle._clean_up(Config(runs=tmp_path), run)
+    kind = Mock(spec=TestbedKind)
+    lifecycle._clean_up(Config(runs=tmp_path), kind, run)
+    kind.remove_remains.assert_called_once()
     assert preserved_files(run) == PRESERVED and not (run / "trace").exists()
 
 
@@ -192,6 +194,7 @@ async def test_an_interrupted_load_ends_at_once(monkeypatch: pytest.MonkeyPatch,
 REPORTING = """
 import sys, threading
 from pathlib import Path
+from unittest.mock import Mock
 from analysis.record import Accounting
 from tests.harness.records import a_block, a_record
 from tests.harness.sessions import quiet
@@ -213,9 +216,8 @@ def summarise(*_):
 
 lifecycle._run_until_signal = whole
 lifecycle.summarise = summarise
-lifecycle.remove_killed_run = lambda interfaces: None  # runs of others go on
 STOP.listen()
-STOP.exit(lifecycle._run_and_report(Config(runs=runs), None, run, quiet()))
+STOP.exit(lifecycle._run_and_report(Config(runs=runs), Mock(), None, run, quiet()))
 """
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import PlacementConfig
+from experiment.config import Config, PlacementConfig
 from topologies.placement import Placement, cpu_of, place
+from topologies.switches import switch_of
 
 
 @pytest.mark.parametrize(
@@ -58,10 +59,6 @@ def test_the_switch_s_program_is_steered_to_its_cpu(
     tmp_path: Path, cpu: int | None, datapath: str, steered: list[str]
 ) -> None:
     """The process has its affinity; by sockets it does all of the work."""
-    nodes = pytest.importorskip("topologies.network", reason="needs Mininet")
-    switch = nodes.SoftSwitch.__new__(nodes.SoftSwitch)  # Mininet's would start a shell
-    switch.name, switch.address, switch.intfs = "s1", "127.0.0.1:9559", {}
-    switch.log_dir, switch.cpu, switch.datapath, switch.impairment = tmp_path, cpu, datapath, None
-    words = switch.command()
+    words = switch_of(Config.model_validate({"datapath": datapath}), tmp_path, cpu).command()
     assert [words[at + 1] for at, word in enumerate(words) if word == "--rps-cpu"] == steered
     assert words[words.index("--datapath") + 1] == datapath

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -14,7 +14,7 @@ from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
 from hosts.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
-from tests.harness.sessions import real_session
+from tests.harness.sessions import FakeNetwork, real_session
 from topologies.agents import Agent, Message
 from topologies.placement import Placement, program_use_of
 from topologies.session import RealSession
@@ -54,7 +54,8 @@ async def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_
 def session_with(counted: dict[str, Any] | None, datapath: str | None) -> RealSession:
     """Make a session of three workers and two servers, at ports 1 to 3 and 4 to 5; the CPU port is 255."""
     record: Any = SimpleNamespace(datapath=datapath)
-    network: Any = SimpleNamespace(switch=SimpleNamespace(counters=lambda: counted))
+    switch = SimpleNamespace(counters=AsyncMock(return_value=counted))
+    network = FakeNetwork(switch, workers=3, servers=2)
     return real_session(Config(workers=3, servers=2), network=network, record=record)
 
 
@@ -72,15 +73,15 @@ def counted_ports(**runs: list[int]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_without_placement_the_programs_time_is_the_senders() -> None:
+async def test_without_placement_the_programs_time_is_the_senders() -> None:
     """The time of the CPU port is nowhere counted. The record has s, the counters ns."""
     counted = {"ports": counted_ports(workers=[7, 0, 3], servers=[5])}
-    found = session_with(counted, "kernel").program_use()
+    found = await session_with(counted, "kernel").program_use()
     assert found is not None
     assert found.model_dump() == pytest.approx({**NOTHING, "workers": 0.321, "servers": 54.0})
     for datapath in ("sockets", None):
-        assert session_with(counted, datapath).program_use() is None
-    assert session_with(None, "kernel").program_use() is None
+        assert await session_with(counted, datapath).program_use() is None
+    assert await session_with(None, "kernel").program_use() is None
 
 
 @pytest.mark.parametrize(
@@ -117,12 +118,12 @@ def test_a_port_without_a_frame_has_taken_nothing() -> None:
 def test_restarts_are_counted_by_name() -> None:
     servers: Any = [SimpleNamespace(name=f"ps-{p}", restarts=p) for p in range(3)]
     for restarts, of_switch in ((0, {}), (2, {"s1": 2})):
-        network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", restarts=restarts))
+        network = FakeNetwork(SimpleNamespace(name="s1", restarts=restarts))
         session = real_session(network=network, servers=servers)
         assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
 
 
-def test_the_peak_memory_of_processes() -> None:
+async def test_the_peak_memory_of_processes() -> None:
     """A process that has ended has none; one that has freed 64 MB still has its peak."""
     script = "import sys; pages = b'x' * (64 << 20); del pages; print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
@@ -131,8 +132,8 @@ def test_the_peak_memory_of_processes() -> None:
         child.stdout.readline()
         agents: Any = [Mock(spec=Agent, pid=pid) for pid in (child.pid, 2**22 + 1)]
         agents[0].name, agents[1].name = "ps-0", "ps-1"
-        network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", switch_process=None))
-        found = real_session(network=network, servers=agents).peak_memory_mb()
+        network = FakeNetwork(SimpleNamespace(name="s1", pid=None))
+        found = await real_session(network=network, servers=agents).peak_memory_mb()
         child.stdin.close()
     assert found.keys() == {"ps-0", "ps-1"} and found["ps-1"] == 0
     assert 64 <= found["ps-0"] < 128

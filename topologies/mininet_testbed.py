@@ -1,0 +1,72 @@
+"""Runs on Mininet, on this machine; Mininet itself is imported when the network is built."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+from analysis.record import RunRecord
+from experiment.config import Config
+from experiment.machine import describe_machine
+from experiment.progress import Reporter
+from foundation.logs.collector import run_collector
+from foundation.protocol.addressing import switch_interfaces
+from foundation.text import pluralize
+from topologies import preflight
+from topologies.capture import capture
+from topologies.fleet import COLLECTOR
+from topologies.machine import describe_versions
+from topologies.placement import Placement, place
+from topologies.run_lock import RunLock, hold_run_lock, remove_killed_run
+from topologies.testbed import Testbed, TestbedKind
+
+log = logging.getLogger(__name__)
+
+
+class MininetTestbed(TestbedKind):
+    def check(self, config: Config) -> None:
+        preflight.check(config)
+
+    @contextmanager
+    def reserve(self, config: Config) -> Iterator[RunLock]:
+        with hold_run_lock(_interfaces(config)) as run_lock:
+            if run_lock.removed_run:
+                processes = pluralize(run_lock.removed_run.processes, "process", "processes")
+                log.info("removed the remains of a killed run: %s", processes)
+            preflight.check_conflicts(config)
+            yield run_lock
+
+    def remove_remains(self, config: Config) -> None:
+        remove_killed_run(_interfaces(config))
+
+    def describe(self, config: Config, record: RunRecord) -> None:
+        record.machine = dict(describe_machine())
+        record.versions = describe_versions(config.target)
+        record.placement = dict(_place(config).as_record())
+
+    @asynccontextmanager
+    async def open(
+        self, config: Config, run: Path, record: RunRecord, reporter: Reporter
+    ) -> AsyncIterator[Testbed]:
+        # These import Mininet, whose presence the preflight has checked.
+        from topologies.mininet_api import CLI
+        from topologies.network import network
+
+        placement = _place(config)
+        with ExitStack() as stack:
+            with reporter.phase("network"):
+                testbed_network = stack.enter_context(network(config, placement, run / "logs"))
+                if config.pcap:
+                    stack.enter_context(capture(_interfaces(config), run / "pcap"))
+            async with run_collector(run / "parts", COLLECTOR) as collector:
+                yield Testbed(testbed_network, placement, collector, lambda: CLI(testbed_network.mininet))
+
+
+def _place(config: Config) -> Placement:
+    return place(config.placement, config.servers, config.workers)
+
+
+def _interfaces(config: Config) -> list[str]:
+    return switch_interfaces(config.workers, config.servers)

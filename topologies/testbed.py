@@ -1,0 +1,172 @@
+"""What a run needs of the place where its processes are: this machine, or those of a package."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from analysis.record import ProgramUse, RunRecord
+from experiment.config import Config
+from experiment.progress import Reporter
+from experiment.session import MachineCounters
+from topologies.agents import Agent, Message
+from topologies.disturbance import read_contention
+from topologies.placement import Placement, PortCounters, program_use_of
+from topologies.switches import Counters
+
+T = TypeVar("T")
+
+
+class AgentHost(Protocol):
+    """A host of the network, in which agents run."""
+
+    def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
+        """Make an agent, which has not been started; `options` are those of `Agent`."""
+        ...
+
+
+class LocalHost(AgentHost, Protocol):
+    @property
+    def pid(self) -> int:
+        """Process of this machine whose namespaces are the host's."""
+        ...
+
+
+class ControlledSwitch(Protocol):
+    """The switch of a network, whose process may be on another machine."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+    async def restart(self) -> None:
+        """Start a new process after the previous one has ended; then await `wait_until_listening`."""
+
+    async def wait_until_listening(self) -> None: ...
+
+    async def wait_until_failed(self) -> None:
+        """Wait until the process ends although nothing has stopped it, and then raise SwitchFailed."""
+
+    async def counters(self) -> Counters | None: ...
+
+
+class TestbedNetwork(Protocol):
+    """A running network. `workers` and `servers` are in order of their numbers."""
+
+    @property
+    def switch(self) -> ControlledSwitch: ...
+
+    @property
+    def workers(self) -> Sequence[AgentHost]: ...
+
+    @property
+    def servers(self) -> Sequence[AgentHost]: ...
+
+    @property
+    def address(self) -> str:
+        """P4Runtime address of the switch, HOST:PORT."""
+        ...
+
+    async def publish_files(self, *paths: Path) -> None:
+        """Make files and folders of the run's folder available to agents."""
+
+    async def fetch_files(self, pattern: str) -> None:
+        """Make the files that agents have written into parts/ available to this process."""
+
+    async def worker_clocks_ns(self) -> Sequence[int]:
+        """Return how far each worker's monotonic clock is ahead of this process's, in ns."""
+        ...
+
+    async def read_contention(self, cpus: Iterable[int]) -> MachineCounters:
+        """Read the counters of CPU time that the run did not get; `cpus` are those of this process."""
+        ...
+
+    async def read_processes(self, read: Callable[[int], T], pids: Mapping[str, int]) -> dict[str, T]:
+        """Return what a function finds out about each process of the run, by its name."""
+        ...
+
+    def program_use(self, ports: Mapping[str, PortCounters], placement: Placement) -> ProgramUse:
+        """Attribute the CPU time of the datapath's program in the kernel."""
+        ...
+
+
+class SingleMachine:
+    """The part of a `TestbedNetwork` that is the same for all networks of this machine."""
+
+    workers: Sequence[AgentHost]
+    servers: Sequence[AgentHost]
+
+    async def publish_files(self, *paths: Path) -> None:
+        """Do nothing: agents see the runner's files."""
+
+    async def fetch_files(self, pattern: str) -> None:
+        """Do nothing: the runner sees the agents' files."""
+
+    async def worker_clocks_ns(self) -> Sequence[int]:
+        return [0] * len(self.workers)
+
+    async def read_contention(self, cpus: Iterable[int]) -> MachineCounters:
+        return read_contention(cpus=cpus)
+
+    async def read_processes(self, read: Callable[[int], T], pids: Mapping[str, int]) -> dict[str, T]:
+        return {name: read(pid) for name, pid in pids.items()}
+
+    def program_use(self, ports: Mapping[str, PortCounters], placement: Placement) -> ProgramUse:
+        return program_use_of(ports, len(self.workers), len(self.servers), placement)
+
+
+class UpdateCounter(Protocol):
+    """The log collector, or those of several machines."""
+
+    @property
+    def updates(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    network: TestbedNetwork
+    placement: Placement
+    collector: UpdateCounter
+    open_command_line: Callable[[], None]
+    """Opens the command line of CLI=1, and returns when its user has left it."""
+    watches: Sequence[Callable[[], Coroutine[object, None, None]]] = ()
+    """Each waits for a failure that no process of the run explains, and raises its error."""
+
+
+class Reservation(Protocol):
+    """What a run holds while no other one may begin."""
+
+    def set_folder(self, run: Path) -> None: ...
+
+
+class TestbedKind(ABC):
+    @abstractmethod
+    def check(self, config: Config) -> None:
+        """Raise `HotlineError` for what a run lacks, before anything is changed."""
+
+    @abstractmethod
+    def reserve(self, config: Config) -> AbstractContextManager[Reservation]:
+        """Keep other runs from beginning, and remove what a killed one has left."""
+
+    @abstractmethod
+    def remove_remains(self, config: Config) -> None:
+        """Remove what the next run would have to remove, as this process is about to end by force."""
+
+    @abstractmethod
+    def describe(self, config: Config, record: RunRecord) -> None:
+        """Record the machine or machines, and the versions and the placement of what runs there."""
+
+    @abstractmethod
+    def open(
+        self, config: Config, run: Path, record: RunRecord, reporter: Reporter
+    ) -> AbstractAsyncContextManager[Testbed]:
+        """Build the network, start the switch and the log collector, and remove all at the end."""
