@@ -13,7 +13,7 @@ from statistics import median
 from pydantic import BaseModel, ConfigDict
 
 from analysis.metrics import Kind
-from analysis.record import Block
+from analysis.record import Block, MachineUse
 
 MAX_STEAL_SHARE = 0.02
 """Maximum share of a block's CPU time for the hypervisor."""
@@ -44,11 +44,19 @@ MACHINE_DISTURBANCES = frozenset({"steal", "others' CPU", "pressure", "run queue
 
 def reasons_to_repeat(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
-    all_cpu = cpus * block.duration_ms
+    # Of several machines each one is looked at, since a disturbed one delays all.
+    uses = list(block.machines.values()) or [
+        MachineUse(
+            cpus=cpus,
+            steal_ms=block.steal_ms,
+            others_cpu_ms=block.others_cpu_ms,
+            pressure_ms=block.pressure_ms,
+        )
+    ]
     found_reasons = []
-    if block.steal_ms > MAX_STEAL_SHARE * all_cpu:
+    if any(use.steal_ms > MAX_STEAL_SHARE * use.cpus * block.duration_ms for use in uses):
         found_reasons.append("steal")
-    if block.others_cpu_ms > MAX_OTHERS_CPU_SHARE * all_cpu:
+    if any(use.others_cpu_ms > MAX_OTHERS_CPU_SHARE * use.cpus * block.duration_ms for use in uses):
         found_reasons.append("others' CPU")
     if block.restarts:
         found_reasons.append("restart")

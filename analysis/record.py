@@ -95,6 +95,15 @@ class ProgramUse(_RecordModel):
         return self.servers if self.on_servers <= _MAX_STRAY_SHARE * self.total else nan
 
 
+class MachineUse(_RecordModel):
+    """CPU time of one of several machines that a block did not get, in ms."""
+
+    cpus: int
+    steal_ms: float
+    others_cpu_ms: float
+    pressure_ms: float
+
+
 class Block(_RecordModel):
     round: int
     load: float
@@ -120,6 +129,8 @@ class Block(_RecordModel):
     """CPU time that the hypervisor took, over all CPUs, in ms."""
     others_cpu_ms: float = 0.0
     pressure_ms: float = 0.0
+    machines: dict[str, MachineUse] = Field(default_factory=dict)
+    """Use of each machine, in runs on several; the three values above are sums."""
     retransmissions: int = 0
     restarts: int = 0
     """Restarts of PSs and of the switch, whose earlier counts are lost."""
@@ -236,6 +247,10 @@ class RunRecord(_RecordModel):
     config: Json
     machine: Json
     versions: dict[str, str]
+    machines: dict[str, Json] = Field(default_factory=dict)
+    """Machine -> its description, versions and hosts, in runs on several machines."""
+    links: dict[str, Json] = Field(default_factory=dict)
+    """Machine -> round trip and bandwidth of its link to the switch's machine before the run."""
     placement: Json
     """Switch, servers, workers and the rest -> CPU, or CPUs, or `ANY`."""
     seeds: dict[str, int]

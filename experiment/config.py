@@ -288,6 +288,13 @@ class Config(RunSettings):
             raise ValueError(str(error)) from None
         return name
 
+    @field_validator("machines")
+    @classmethod
+    def _check_scheduler(cls, address: str | None) -> str | None:
+        if address is not None and not _SCHEDULER.fullmatch(address):
+            raise ValueError("expected the address of a dask scheduler, tls://HOST:PORT or tcp://HOST:PORT")
+        return address
+
     @field_validator("rule")
     @classmethod
     def _find_rule(cls, name: str) -> str:
@@ -355,11 +362,6 @@ class Config(RunSettings):
         return self
 
     def _check_machines(self, machines: str) -> None:
-        if not _SCHEDULER.fullmatch(machines):
-            raise ValueError(
-                f"machines ({one_line(machines)}) must be the address of a dask scheduler, tls://HOST:PORT "
-                "or tcp://HOST:PORT"
-            )
         refused = {
             "target": (self.target != "softswitch", "the switch is softswitch there"),
             "script": (self.script is not None, "scripts run on one machine"),

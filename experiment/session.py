@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -64,6 +64,8 @@ class MachineCounters:
     """CPU time in ms of all processes besides this one, its descendants and the kernel's threads."""
     pressure_ms: float = 0.0
     """Time in which some task waited for a CPU (PSI), in ms; 0 if the kernel does not report it."""
+    machines: Mapping[str, MachineCounters] = field(default_factory=dict)
+    """Counters by machine, of which the others are sums, in runs on several."""
 
     def since(self, before: MachineCounters) -> MachineCounters:
         """Return the increase of each counter, at least 0: the time of an unreaped process can vanish."""
@@ -72,6 +74,11 @@ class MachineCounters:
             steal_ms=max(0.0, self.steal_ms - before.steal_ms),
             others_cpu_ms=max(0.0, self.others_cpu_ms - before.others_cpu_ms),
             pressure_ms=max(0.0, self.pressure_ms - before.pressure_ms),
+            machines={
+                name: counters.since(before.machines[name])
+                for name, counters in self.machines.items()
+                if name in before.machines
+            },
         )
 
 

@@ -47,8 +47,13 @@ def check(config: Config, kind: RunKind | None = None) -> None:
     _check_mininet()
     _check_target(config)
     _check_cpus(config)
-    _check_data(config)
     _check_script(config)
+    check_inputs(config)
+
+
+def check_inputs(config: Config) -> None:
+    """Raise `PreflightError` for data that cannot be read or a folder that cannot be written."""
+    _check_data(config)
     _check_runs(config)
 
 

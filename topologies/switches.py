@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class TargetSwitch:
         self.impairment = impairment
         self.datapath = datapath
         self.interfaces: Mapping[int, str] = {}
+        self.prefix: Sequence[str] = ()
+        """Words before the command, of a program that executes it."""
         self.switch_process: SwitchProcess | None = None
         self.is_listening = False
         """Whether the process handles SIGUSR1, which asks for counters. Before, SIGUSR1 would end it."""
@@ -67,7 +69,7 @@ class TargetSwitch:
         raise NotImplementedError  # each target starts its own program
 
     def start(self) -> None:
-        process = self._launch()
+        process = self.launch()
         try:
             process.wait_until_it_listens(_START_TIMEOUT_S)
         except SwitchEnded as error:
@@ -79,13 +81,13 @@ class TargetSwitch:
         if self.switch_process is not None:
             self.switch_process.output.close()
         self.restarts += 1
-        self._launch()
+        self.launch()
 
-    def _launch(self) -> SwitchProcess:
+    def launch(self) -> SwitchProcess:
         self.is_listening = False
         taskset_command = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
         self.switch_process = start_switch(
-            [*taskset_command, *self.command()], self.log.open("a+b"), self.address
+            [*self.prefix, *taskset_command, *self.command()], self.log.open("a+b"), self.address
         )
         return self.switch_process
 

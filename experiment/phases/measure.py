@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from analysis.disturbance import reasons_to_repeat
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
-from analysis.record import Block, ProgramUse, ServerUse, min_capacity
+from analysis.record import Block, MachineUse, ProgramUse, ServerUse, min_capacity
 from analysis.statistics import relative_change
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
@@ -201,6 +201,15 @@ async def _run_block(
         steal_ms=elapsed.steal_ms,
         others_cpu_ms=elapsed.others_cpu_ms,
         pressure_ms=elapsed.pressure_ms,
+        machines={
+            name: MachineUse(
+                cpus=session.record.machines[name]["cpus"],
+                steal_ms=counters.steal_ms,
+                others_cpu_ms=counters.others_cpu_ms,
+                pressure_ms=counters.pressure_ms,
+            )
+            for name, counters in elapsed.machines.items()
+        },
         retransmissions=sum(answer.retransmissions for answer in answers),
         restarts=sum(session.restarts().values()) - restarts_before,
     )

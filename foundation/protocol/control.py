@@ -70,8 +70,9 @@ SLOTS = 4
 """Maximum number of concurrent commands to a PS for one job."""
 MAX_KEYS = 128
 """Maximum number of keys of one SEED or COLLECT."""
-MAX_VALUES_KEYS = 117
-"""Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented (MTU 1500)."""
+MAX_VALUES_KEYS = 113
+"""Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented: an MTU of 1500 B less
+the 50 B of VXLAN."""
 
 _BODY = struct.Struct("!BBHI")  # command, status, zero, n
 _NO_KEYS = np.empty(0, dtype=np.uint64)

@@ -1,0 +1,1 @@
+"""Runs on several machines, on which dask starts a supervisor each."""

@@ -1,0 +1,160 @@
+"""The machines of a dask cluster, as tasks on them describe them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from experiment.config import Config
+from hotline_machines import survey as survey_module
+from hotline_machines.assignment import Assignment, OfferedMachine, assign
+from hotline_machines.errors import MachinesError
+from hotline_machines.security import check_address, security
+from hotline_machines.survey import SurveyedMachine, software_versions
+from hotline_machines.versions import RUNNER, check_versions
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+T = TypeVar("T")
+_CONNECT_TIMEOUT_S = 10.0
+_TASK_TIMEOUT_S = 30.0
+_MAX_CLOCK_DIFFERENCE_S = 0.02
+"""Blocks are told apart by Unix time, and are longer than this apart."""
+
+
+class Machine(NamedTuple):
+    """A machine of the cluster."""
+
+    worker: str  # dask's address of its worker
+    resources: Mapping[str, float]
+    survey: SurveyedMachine
+    clock_difference_s: float
+    """How far its Unix time is ahead of this machine's, in s, as well as one task can tell."""
+    clock_error_s: float
+
+    @property
+    def name(self) -> str:
+        return self.survey.name
+
+
+class Plan(NamedTuple):
+    """Which machine has what in a run."""
+
+    machines: dict[str, Machine]  # by name, those that the run uses and others
+    assignment: Assignment
+    remarks: list[str]
+
+
+@asynccontextmanager
+async def connected(config: Config) -> AsyncIterator[Client]:
+    """Yield a client of the scheduler of a run; raise `MachinesError` if none answers."""
+    from distributed import Client
+
+    assert config.machines is not None
+    check_address(config.machines, config.wiring.plaintext)
+    client = Client(
+        config.machines,
+        asynchronous=True,
+        timeout=_CONNECT_TIMEOUT_S,
+        security=security(),
+        set_as_default=False,
+    )
+    try:
+        await client
+    except (OSError, ValueError, TypeError, RuntimeError, asyncio.TimeoutError) as error:
+        await client.close()
+        raise MachinesError(
+            f"MACHINES={config.machines}: expected a dask scheduler, none answers: {_first_line(error)}"
+        ) from None
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def on_worker(client: Client, worker: str, function: Callable[..., T], *arguments: object) -> T:
+    """Run a task on this worker, once."""
+    future = client.submit(
+        function, *arguments, workers=[worker], allow_other_workers=False, retries=0, pure=False
+    )
+    result: T = await asyncio.wait_for(future, _TASK_TIMEOUT_S)
+    return result
+
+
+async def make_plan(client: Client, config: Config) -> Plan:
+    """Survey the machines, compare their versions, and assign the run's hosts to them."""
+    identity: dict[str, Any] = await client.scheduler.identity(n_workers=-1)  # of dask's own making
+    info = identity["workers"]
+    if not info:
+        raise MachinesError(
+            f"MACHINES={config.machines}: the scheduler has no worker; start `dask worker` on the machines"
+        )
+    offers = {worker: each["resources"] for worker, each in info.items() if each["resources"]}
+    found = await asyncio.gather(*(_survey(client, worker, offers[worker]) for worker in sorted(offers)))
+    machines: dict[str, Machine] = {}
+    for machine in found:
+        if machine.name in machines:
+            raise MachinesError(
+                f"{machine.name}: expected one worker of dask with resources on each machine, got "
+                f"{machines[machine.name].worker} and {machine.worker}"
+            )
+        machines[machine.name] = machine
+    assignment = assign(
+        [OfferedMachine(name, machine.resources) for name, machine in sorted(machines.items())],
+        config.workers,
+        config.servers,
+        config.wiring.pins or {},
+    )
+    used = [machines[name] for name in assignment.machines]
+    remarks = check_versions(
+        {RUNNER: software_versions(), **{machine.name: machine.survey.versions for machine in used}}
+    )
+    for machine in used:
+        _check(machine)
+    return Plan(machines, assignment, remarks)
+
+
+async def _survey(client: Client, worker: str, resources: Mapping[str, float]) -> Machine:
+    begin_ns = time.time_ns()
+    try:
+        surveyed = await on_worker(client, worker, survey_module.survey)
+    except asyncio.TimeoutError:
+        raise MachinesError(
+            f"worker {worker}: expected an answer within {_TASK_TIMEOUT_S:.0f} s, got none"
+        ) from None
+    except Exception as error:  # what an import on the machine raises is of any class
+        raise MachinesError(
+            f"worker {worker}: expected Hotline as on this machine, with packages/machines, got "
+            f"{type(error).__name__}: {_first_line(error)}"
+        ) from None
+    end_ns = time.time_ns()
+    error_s = (end_ns - begin_ns) / 2e9
+    return Machine(worker, resources, surveyed, (surveyed.time_ns - begin_ns) / 1e9 - error_s, error_s)
+
+
+def _check(machine: Machine) -> None:
+    surveyed = machine.survey
+    if surveyed.uid != 0:
+        raise MachinesError(
+            f"{machine.name}: expected a worker of dask that root has started, since it builds interfaces, got "
+            f"one of user {surveyed.uid}"
+        )
+    if surveyed.missing_programs:
+        raise MachinesError(
+            f"{machine.name}: expected the program {surveyed.missing_programs[0]} on PATH, found none; "
+            "scripts/setup installs it"
+        )
+    if abs(machine.clock_difference_s) > _MAX_CLOCK_DIFFERENCE_S + machine.clock_error_s:
+        raise MachinesError(
+            f"{machine.name}: expected a clock that differs from this machine's by at most "
+            f"{_MAX_CLOCK_DIFFERENCE_S:g} s, got {machine.clock_difference_s:+.3f} s; synchronise them by NTP"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,191 @@
+"""The network of a run on several machines: hosts, files, clocks and counters of all of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from analysis.record import ProgramUse
+from experiment.config import Config
+from experiment.errors import AgentFailed
+from experiment.session import MachineCounters
+from foundation.concurrency import gather_or_cancel
+from hotline_machines.assignment import Assignment
+from hotline_machines.clocks import ClockReading, read_clock
+from hotline_machines.errors import MachineLost
+from hotline_machines.remote import RemoteMachine, RemoteProcess
+from hotline_machines.switch import RemoteSwitch
+from hotline_machines.wiring import NAMESPACE_PREFIX
+from topologies.agents import Agent, Message
+from topologies.placement import Placement, PortCounters
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class RemoteHost:
+    """A host of the network, and the machine on which it is."""
+
+    name: str
+    machine: RemoteMachine
+    cpu: int | None
+
+    def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
+        """Make an agent, which is started on the machine on which the host is then."""
+
+        async def launch(command: Sequence[str], log_file: Path) -> RemoteProcess:
+            *arguments, config_file = command
+            machine = self.machine
+            if machine.lost_event.is_set():
+                raise AgentFailed(f"{name} cannot be started: {machine.lost_error()}")
+            if not machine.is_shared:
+                data = machine.translate(Path(config_file).read_bytes())
+                await machine.call("write_file", name=f"logs/{Path(config_file).name}", data=data)
+            namespace = f"{NAMESPACE_PREFIX}{self.name}"
+            return await machine.start_process(namespace, [*arguments, config_file], log_file)
+
+        return Agent(name, ["-m", module], {**settings, "cpu": self.cpu}, log_dir, launch=launch, **options)
+
+
+@dataclass(slots=True)
+class MachinesNetwork:
+    """A `topologies.testbed.TestbedNetwork` whose hosts are on several machines."""
+
+    config: Config
+    run: Path
+    address: str
+    switch: RemoteSwitch
+    machines: dict[str, RemoteMachine]
+    assignment: Assignment
+    workers: list[RemoteHost]
+    servers: list[RemoteHost]
+    clocks: dict[str, ClockReading] = field(default_factory=dict)
+    """Machine -> its last reading."""
+    worst_clock_error_ns: dict[str, int] = field(default_factory=dict)
+    collected: dict[str, int] = field(default_factory=dict)
+    """Machine -> updates that its log collector has added up, as of the last fetch."""
+    _fetched: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """(machine, file) -> size and time of the last change when it was fetched."""
+
+    @property
+    def updates(self) -> int:
+        return sum(self.collected.values())
+
+    @property
+    def reachable(self) -> list[RemoteMachine]:
+        return [machine for machine in self.machines.values() if not machine.lost_event.is_set()]
+
+    # -- files
+
+    async def publish_files(self, *paths: Path) -> None:
+        machines = [machine for machine in self.reachable if not machine.is_shared]
+        files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
+        for file in (file for file in files if file.is_file()):
+            name, data = str(file.relative_to(self.run)), file.read_bytes()
+            await gather_or_cancel(machine.call("write_file", name=name, data=data) for machine in machines)
+
+    async def fetch_files(self, pattern: str) -> None:
+        await self._for_each(lambda machine: self._fetch(machine, "parts", pattern))
+
+    async def fetch_rest(self) -> None:
+        """Fetch all logs and all other files, before the machines remove them."""
+        await self._for_each(lambda machine: self._fetch(machine, "parts", "*"))
+        await self._for_each(lambda machine: self._fetch(machine, "logs", "s1.*"))
+
+    async def _fetch(self, machine: RemoteMachine, folder: str, pattern: str) -> None:
+        self.collected[machine.name] = await machine.call("collected_updates")
+        if machine.is_shared:
+            return
+        states = await machine.call("list_files", folder=folder, pattern=pattern)
+        for name, state in states.items():
+            key = (machine.name, name)
+            # A mapped file that a process writes into may change without a new time.
+            if self._fetched.get(key) != state or not name.endswith(".parquet"):
+                data = await machine.call("read_file", name=name)
+                partial = self.run / f"{name}.fetched"
+                partial.write_bytes(data)
+                partial.replace(self.run / name)
+                self._fetched[key] = state
+
+    # -- clocks
+
+    async def worker_clocks_ns(self) -> Sequence[int]:
+        await self._for_each(self._read_clock)
+        return [self.clocks[host.machine.name].ahead_ns for host in self.workers]
+
+    async def _read_clock(self, machine: RemoteMachine) -> None:
+        reading = await read_clock(lambda: machine.call("clock"))
+        self.clocks[machine.name] = reading
+        self.worst_clock_error_ns[machine.name] = max(
+            reading.error_ns, self.worst_clock_error_ns.get(machine.name, 0)
+        )
+
+    # -- counters
+
+    async def read_contention(self, cpus: Iterable[int]) -> MachineCounters:
+        found: dict[str, MachineCounters] = {}
+
+        async def read(machine: RemoteMachine) -> None:
+            found[machine.name] = await machine.call("read_contention")
+
+        await self._for_each(read)
+        return MachineCounters(
+            at_ms=time.time_ns() / 1e6,
+            steal_ms=sum(each.steal_ms for each in found.values()),
+            others_cpu_ms=sum(each.others_cpu_ms for each in found.values()),
+            pressure_ms=sum(each.pressure_ms for each in found.values()),
+            machines=found,
+        )
+
+    async def read_processes(self, read: Callable[[int], T], pids: Mapping[str, int]) -> dict[str, T]:
+        pids_by_machine: dict[str, dict[str, int]] = {}
+        for name, pid in pids.items():
+            pids_by_machine.setdefault(self._machine_of_process(name).name, {})[name] = pid
+        found: dict[str, T] = {}
+
+        async def ask(machine: RemoteMachine) -> None:
+            if machine.name in pids_by_machine:
+                found.update(
+                    await machine.call("read_processes", read=read, pids=pids_by_machine[machine.name])
+                )
+
+        await self._for_each(ask)
+        return found
+
+    def program_use(self, ports: Mapping[str, PortCounters], placement: Placement) -> ProgramUse:
+        """Attribute the program's time to no agent: it runs where the switch's machine receives frames."""
+        program_ns = sum(int(counters["program_ns"]) for counters in ports.values())
+        return ProgramUse(workers=0.0, servers=0.0, apart=program_ns / 1e9)
+
+    def describe_clocks(self) -> dict[str, dict[str, float]]:
+        """Return how far each machine's clock is ahead, as last measured, and the largest error, in µs."""
+        return {
+            name: {
+                "clock_ahead_us": reading.ahead_ns / 1e3,
+                "clock_error_us": self.worst_clock_error_ns[name] / 1e3,
+            }
+            for name, reading in self.clocks.items()
+        }
+
+    def _machine_of_process(self, name: str) -> RemoteMachine:
+        if name == self.switch.name:
+            return self.switch.machine
+        kind, _, number = name.partition("-")
+        return self.servers[int(number)].machine if kind == "ps" else self.workers[int(number) - 1].machine
+
+    async def _for_each(self, ask: Callable[[RemoteMachine], Any]) -> None:
+        """Ask all machines at the same time, except those that are or become lost: their agents' end tells."""
+
+        async def ask_unless_lost(machine: RemoteMachine) -> None:
+            try:
+                await ask(machine)
+            except MachineLost as error:
+                log.debug("%s", error)
+
+        await gather_or_cancel(ask_unless_lost(machine) for machine in self.reachable)

@@ -1,0 +1,214 @@
+"""A machine as the run sees it: calls to its supervisor, and its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from hotline_machines.channel import (
+    Answer,
+    Call,
+    Channel,
+    ChildExit,
+    ChildOutput,
+    Farewell,
+    Greeting,
+    SwitchEnd,
+    connect,
+)
+from hotline_machines.cluster import Machine
+from hotline_machines.errors import MachineLost
+from hotline_machines.launch import LaunchedSupervisor
+from hotline_machines.supervisor.server import CONTROL, END
+from topologies.agents import MAX_LINE_BYTES
+
+_END_TIMEOUT_S = 2.0
+
+
+class RemoteInput:
+    """Standard input of a process of a machine."""
+
+    def __init__(self, machine: RemoteMachine, number: int) -> None:
+        self._machine, self._number = machine, number
+        self._is_closed = False
+
+    def write(self, data: bytes) -> None:
+        self._machine.send("write", number=self._number, data=self._machine.translate(data))
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._machine.send("close_input", number=self._number)
+
+    async def wait_closed(self) -> None:
+        pass  # what is sent needs no confirmation
+
+
+class RemoteProcess:
+    """A `topologies.agents.ChildProcess` on another machine."""
+
+    def __init__(self, machine: RemoteMachine, number: int, log_file: Path) -> None:
+        self.stdin = RemoteInput(machine, number)
+        self.stdout = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+        self.pid = 0  # set when it has started
+        self.returncode: int | None = None
+        self._machine, self._number, self._log_file = machine, number, log_file
+        self._end_event = asyncio.Event()
+
+    def kill(self) -> None:
+        self._machine.send("kill", number=self._number)
+
+    async def wait(self) -> int:
+        await self._end_event.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def feed(self, output: ChildOutput) -> None:
+        if output.is_error:
+            self._log(output.data)
+        else:
+            self.stdout.feed_data(output.data)
+
+    def end(self, code: int, reason: str = "") -> None:
+        """Mark the process as ended; `reason` is logged as if the process had written it."""
+        if self.returncode is not None:
+            return
+        if reason:
+            self._log(f"{reason}\n".encode())
+        self.returncode = code
+        self.stdout.feed_eof()
+        self._end_event.set()
+
+    def _log(self, data: bytes) -> None:
+        with self._log_file.open("ab") as log_file:
+            log_file.write(data)
+
+
+class RemoteMachine:
+    """The connection to a supervisor. When it is lost, all processes of the machine count as killed."""
+
+    def __init__(
+        self, machine: Machine, launched: LaunchedSupervisor, run: Path, channel: Channel, address: str
+    ) -> None:
+        self.machine, self.pid, self.address = machine, launched.pid, address
+        self.port = launched.port
+        self.folder = Path(launched.folder)
+        self.is_shared = self.folder == run
+        self.lost_event = asyncio.Event()
+        self.lost_reason = ""
+        self.on_switch_end: Callable[[SwitchEnd], None] = lambda end: None
+        self._run, self._channel = run, channel
+        self._numbers = count(1)
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._processes: dict[int, RemoteProcess] = {}
+        self._is_ending = False
+        self._read_task = asyncio.ensure_future(self._read())
+
+    @staticmethod
+    async def open(
+        machine: Machine,
+        launched: LaunchedSupervisor,
+        run: Path,
+        address: str,
+        token: str,
+        tls: ssl.SSLContext | None,
+    ) -> RemoteMachine:
+        try:
+            streams = await connect(address, launched.port, Greeting(token, CONTROL), tls)
+        except MachineLost as error:
+            raise MachineLost(f"{machine.name}: {error}") from None
+        return RemoteMachine(machine, launched, run, Channel(*streams), address)
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    def translate(self, data: bytes) -> bytes:
+        """Replace the run's folder by that of this machine."""
+        return data if self.is_shared else data.replace(bytes(self._run), bytes(self.folder))
+
+    async def call(self, operation: str, **arguments: object) -> Any:
+        """Return the result of an operation; raise its error, or `MachineLost`."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self.lost_event.is_set():
+            raise self.lost_error()
+        number = next(self._numbers)
+        self._pending[number] = answer
+        try:
+            self._channel.send(Call(number, operation, arguments))
+            await self._channel.drain()
+            return await answer
+        except OSError:
+            raise self.lost_error() from None
+        finally:
+            self._pending.pop(number, None)
+
+    def send(self, operation: str, **arguments: object) -> None:
+        """Call an operation whose result does not matter."""
+        self._channel.send(Call(next(self._numbers), operation, arguments))
+
+    async def start_process(self, namespace: str, arguments: Sequence[str], log_file: Path) -> RemoteProcess:
+        number = next(self._numbers)
+        process = RemoteProcess(self, number, log_file)
+        self._processes[number] = process
+        try:
+            translated = [self.translate(argument.encode()).decode() for argument in arguments]
+            process.pid = await self.call(
+                "start_process", number=number, namespace=namespace, arguments=translated
+            )
+        except MachineLost:
+            pass  # the process has been marked as ended
+        return process
+
+    def lost_error(self) -> MachineLost:
+        return MachineLost(f"machine {self.name} is lost: {self.lost_reason or 'its connection is closed'}")
+
+    async def wait_until_lost(self) -> None:
+        await self.lost_event.wait()
+        raise self.lost_error()
+
+    async def close(self) -> None:
+        """Have the supervisor end, and wait until it has closed the connection, but not for long."""
+        self._is_ending = True
+        if not self.lost_event.is_set():
+            self.send(END)
+            await asyncio.wait([self._read_task], timeout=_END_TIMEOUT_S)
+        self._read_task.cancel()
+        await asyncio.gather(self._read_task, return_exceptions=True)
+        await self._channel.close()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._handle(await self._channel.receive())
+        except MachineLost as error:
+            self.lost_reason = self.lost_reason or str(error)
+            self.lost_event.set()
+            for answer in self._pending.values():
+                if not answer.done():
+                    answer.set_exception(self.lost_error())
+            reason = "" if self._is_ending else str(self.lost_error())
+            for process in self._processes.values():
+                process.end(-signal.SIGKILL, reason)
+
+    def _handle(self, message: object) -> None:
+        if isinstance(message, Answer):
+            answer = self._pending.get(message.number)
+            if answer is not None and not answer.done():
+                if message.error is None:
+                    answer.set_result(message.result)
+                else:
+                    answer.set_exception(message.error)
+        elif isinstance(message, ChildOutput):
+            self._processes[message.process].feed(message)
+        elif isinstance(message, ChildExit):
+            self._processes[message.process].end(message.code)
+        elif isinstance(message, Farewell):
+            self.lost_reason = message.reason
+        elif isinstance(message, SwitchEnd):
+            self.on_switch_end(message)

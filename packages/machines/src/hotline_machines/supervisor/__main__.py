@@ -1,0 +1,44 @@
+"""`python -m hotline_machines.supervisor`: the supervisor of a machine, which a task of dask starts.
+
+Standard input has one line, a `SupervisorSpec`, and stays open for as long as the task's process lives. Standard
+output gets one line of JSON, with the port that the supervisor listens at, or with an error.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+from experiment.errors import PreflightError
+from foundation.errors import HotlineError
+from foundation.protocol.addressing import switch_interfaces
+from hotline_machines.supervisor.interfaces import remove_interfaces, remove_namespaces
+from hotline_machines.supervisor.server import SupervisorSpec, serve
+from topologies.run_lock import hold_run_lock
+
+
+def main() -> int:
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for dask's worker, whose end closes standard input
+    line = sys.stdin.readline()
+    try:
+        spec = SupervisorSpec.model_validate_json(line)
+        interfaces = switch_interfaces(spec.config.workers, spec.config.servers)
+        with hold_run_lock(interfaces):
+            remove_namespaces()
+            try:
+                serve(spec)
+            finally:
+                remove_namespaces()
+                remove_interfaces(interfaces)
+    except (HotlineError, OSError) as error:
+        hint = "; `./hotline down MACHINES=…` ends it" if isinstance(error, PreflightError) else ""
+        print(json.dumps({"error": f"{error}{hint}"}), flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Build the interfaces of a machine, and remove them. All of a run's are in its namespaces, or named after its ports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from foundation.protocol import addressing
+from hotline_machines.errors import MachinesError
+from hotline_machines.wiring import (
+    LARGEST_PACKET,
+    NAMESPACE_PREFIX,
+    VXLAN_BYTES,
+    HostWiring,
+    PortWiring,
+    Tunnel,
+)
+from topologies.neighbours import list_endpoints, neighbour_commands
+
+_NAMESPACES = Path("/run/netns")
+
+
+def build_host(host: HostWiring, workers: int, servers: int) -> None:
+    """Make a host's namespace with its interface, addresses and neighbours."""
+    namespace, interface = host.namespace, host.interface
+    _ip("netns", "add", namespace)
+    common = ["link", "add", interface, "netns", namespace, "address", host.endpoint.mac]
+    if host.tunnel is not None:
+        _ip(*common, "mtu", str(_inner_mtu(host.tunnel)), *_vxlan(host.tunnel))
+    elif host.cable is not None:
+        _check_cable(host.cable)
+        # The cable's own interface stays as it is, for the next run.
+        _ip("link", "add", "link", host.cable, *common[2:], "type", "macvlan", "mode", "private")
+    else:
+        _ip(*common, "type", "veth", "peer", "name", host.port_interface)
+        _bring_up_port(host.port_interface)
+    _run("nsenter", f"--net={_NAMESPACES / namespace}", "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    # The switch forwards frames unchanged, so their checksums must be complete.
+    _run("nsenter", f"--net={_NAMESPACES / namespace}", "ethtool", "-K", interface, "tx", "off")
+    _batch(
+        namespace,
+        [
+            "link set lo up",
+            f"link set {interface} up",
+            f"address add {host.endpoint.address}/{addressing.PREFIX_LENGTH} dev {interface}",
+            *neighbour_commands(list_endpoints(workers, servers), host.endpoint.address, interface),
+        ],
+    )
+
+
+def build_port(port: PortWiring) -> None:
+    """Make a port of the switch, of which the other end is on another machine."""
+    if port.cable is not None:
+        _check_cable(port.cable)
+        _check_unused(port.cable)
+        return
+    assert port.tunnel is not None, "a port without a tunnel or cable is made with its host"
+    _ip("link", "add", port.interface, "mtu", str(_inner_mtu(port.tunnel)), *_vxlan(port.tunnel))
+    _bring_up_port(port.interface)
+
+
+def move_port(port: PortWiring) -> None:
+    """Connect an existing port to another machine."""
+    assert port.tunnel is not None, "only tunnels can be moved"
+    _ip("link", "set", port.interface, "type", "vxlan", "remote", port.tunnel.remote)
+
+
+def remove_namespaces() -> list[str]:
+    """Remove the namespaces of runs with their interfaces; return their names."""
+    names = sorted(path.name for path in _NAMESPACES.glob(f"{NAMESPACE_PREFIX}*"))
+    for name in names:
+        _ip("netns", "delete", name)
+    return names
+
+
+def remove_interfaces(names: Iterable[str]) -> None:
+    for name in names:
+        # An interface disappears with the namespace of its other end, a moment later than that.
+        subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
+
+
+def _vxlan(tunnel: Tunnel) -> list[str]:
+    return [
+        "type", "vxlan", "id", str(tunnel.vni), "local", tunnel.local, "remote", tunnel.remote,
+        "dstport", str(tunnel.udp_port), "nolearning",
+    ]  # fmt: skip
+
+
+def _inner_mtu(tunnel: Tunnel) -> int:
+    """Return the MTU of a tunnel's interface; raise `MachinesError` if it does not fit a run's packets."""
+    interface = _interface_towards(tunnel.remote)
+    mtu = int(Path("/sys/class/net", interface, "mtu").read_text())
+    if mtu < LARGEST_PACKET + VXLAN_BYTES:
+        raise MachinesError(
+            f"interface {interface} towards {tunnel.remote}: expected an MTU of at least "
+            f"{LARGEST_PACKET + VXLAN_BYTES} bytes, {VXLAN_BYTES} of them for VXLAN, got {mtu}"
+        )
+    return mtu - VXLAN_BYTES
+
+
+def _interface_towards(address: str) -> str:
+    routes = json.loads(_run("ip", "-json", "route", "get", address))
+    return str(routes[0]["dev"])
+
+
+def _bring_up_port(interface: str) -> None:
+    _run("sysctl", "-qw", f"net.ipv6.conf.{interface}.disable_ipv6=1")
+    _ip("link", "set", interface, "up")
+
+
+def _check_cable(interface: str) -> None:
+    flags = Path("/sys/class/net", interface, "flags")
+    if not flags.exists():
+        names = ", ".join(sorted(path.name for path in Path("/sys/class/net").iterdir()))
+        raise MachinesError(f"wiring.cables: expected one of the interfaces {names}, got {interface}")
+    if not int(flags.read_text(), 16) & 1:
+        raise MachinesError(
+            f"wiring.cables: expected an interface that is up, got {interface}, which is down; `ip link set "
+            f"{interface} up` sets it up"
+        )
+
+
+def _check_unused(interface: str) -> None:
+    found = json.loads(_run("ip", "-json", "address", "show", "dev", interface))
+    addresses = [
+        each["local"] for link in found for each in link.get("addr_info", []) if each["scope"] == "global"
+    ]
+    if addresses:
+        raise MachinesError(
+            f"wiring.cables: expected an interface without an address, since the switch takes all of its frames, "
+            f"got {interface} with {addresses[0]}"
+        )
+
+
+def _batch(namespace: str, lines: Sequence[str]) -> None:
+    _run("ip", "-netns", namespace, "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def _ip(*arguments: str) -> None:
+    _run("ip", *arguments)
+
+
+def _run(*command: str, text: str = "") -> str:
+    completed = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise MachinesError(f"`{' '.join(command)}` failed: {completed.stderr.strip()}")
+    return completed.stdout

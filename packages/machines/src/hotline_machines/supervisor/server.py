@@ -1,0 +1,182 @@
+"""The supervisor's end of its connections: one of the run, and those to the switch's P4Runtime server."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import signal
+import ssl
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from experiment.config import Config
+from foundation.errors import HotlineError
+from foundation.logs.collector import run_collector
+from hotline_machines.channel import (
+    SILENCE_S,
+    Answer,
+    Call,
+    Channel,
+    Farewell,
+    Greeting,
+    copy_both_ways,
+    set_timeouts,
+)
+from hotline_machines.errors import MachineLost
+from hotline_machines.security import server_context
+from hotline_machines.supervisor.link import DISCARD, ECHO, discard, echo
+from hotline_machines.supervisor.operations import Operations
+from topologies.fleet import COLLECTOR
+
+END = "end"  # operation after which the supervisor ends
+CONTROL, P4RUNTIME = "control", "p4runtime"
+"""Purposes of a connection: the run's, and one to the switch's P4Runtime server."""
+WORK_FOLDERS = Path("/var/tmp/hotline-machines")
+"""Folder of the runs' folders on machines that do not see the run's own folder."""
+_CONNECT_TIMEOUT_S = 30.0
+
+
+class SupervisorSpec(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    config: Config
+    scheduler: str
+    run: Path
+    """Folder of the run on its own machine."""
+    generation: int
+    """Number of supervisors that the run has started before, on any machine."""
+    token: str
+    """What a connection must begin with."""
+    host: str
+    """Address to listen at, by which dask reaches this machine."""
+
+    @property
+    def shared_file(self) -> Path:
+        """File by which a supervisor recognises that it sees the run's folder."""
+        # Who can list the folder must not learn the token.
+        return self.run / "logs" / f"shared-{hashlib.sha256(self.token.encode()).hexdigest()}"
+
+
+def serve(spec: SupervisorSpec) -> None:
+    asyncio.run(_serve(spec))
+
+
+async def _serve(spec: SupervisorSpec) -> None:
+    is_shared = spec.shared_file.exists()
+    shutil.rmtree(WORK_FOLDERS, ignore_errors=True)
+    folder = spec.run if is_shared else WORK_FOLDERS / spec.run.name
+    for name in ("parts", "logs"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    context = server_context(spec.scheduler)
+    end_event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with run_collector(folder / "parts", COLLECTOR) as collector:
+        connections = _Connections(spec, end_event)
+        loop.add_signal_handler(signal.SIGTERM, connections.end, "its supervisor was terminated")
+        loop.add_reader(sys.stdin.fileno(), _end_at_end_of_input, connections)
+        operations = connections.operations = Operations(spec.config, folder, collector, connections.send)
+        server = await asyncio.start_server(connections.accept, spec.host, 0, ssl=context)
+        try:
+            port = server.sockets[0].getsockname()[1]
+            print(json.dumps({"port": port, "folder": str(folder), "pid": os.getpid()}), flush=True)
+            timer = loop.call_later(_CONNECT_TIMEOUT_S, connections.end_unless_connected)
+            await end_event.wait()
+            timer.cancel()
+        finally:
+            server.close()
+            await operations.end(is_shared)
+            await connections.close()
+
+
+def _end_at_end_of_input(connections: _Connections) -> None:
+    if not os.read(sys.stdin.fileno(), 1):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        connections.end("dask's worker on it has ended")
+
+
+class _Connections:
+    operations: Operations
+
+    def __init__(self, spec: SupervisorSpec, end_event: asyncio.Event) -> None:
+        self._spec, self._end_event = spec, end_event
+        self._channel: Channel | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, message: object) -> None:
+        if self._channel is not None:
+            self._channel.send(message)
+
+    def end(self, reason: str) -> None:
+        self.send(Farewell(reason))
+        self._end_event.set()
+
+    def end_unless_connected(self) -> None:
+        if self._channel is None:
+            self._end_event.set()
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+        tasks = self._tasks - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            greeting = await asyncio.wait_for(reader.readline(), SILENCE_S)
+            try:
+                token, purpose = Greeting(**json.loads(greeting))
+            except (ValueError, TypeError):
+                return
+            if not hmac.compare_digest(token.encode(), self._spec.token.encode()):
+                return
+            if purpose == CONTROL and self._channel is None:
+                self._channel = Channel(reader, writer)
+                await self._serve_run(self._channel)
+            elif purpose == P4RUNTIME:
+                set_timeouts(writer)
+                port = self._spec.config.p4runtime_port
+                await copy_both_ways(reader, writer, *await asyncio.open_connection("127.0.0.1", port))
+            elif purpose == DISCARD:
+                await discard(reader, writer)
+            elif purpose == ECHO:
+                await echo(reader, writer)
+        except (OSError, asyncio.TimeoutError, ssl.SSLError, asyncio.CancelledError):
+            pass  # the other end is gone, or this process ends
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _serve_run(self, channel: Channel) -> None:
+        """Answer the run's calls, which may overtake one another, until the connection ends; then end all."""
+        try:
+            while True:
+                call = await channel.receive()
+                if call.operation == END:
+                    return
+                task = asyncio.ensure_future(self._answer(channel, call))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except MachineLost:
+            pass
+        finally:
+            self._end_event.set()
+
+    async def _answer(self, channel: Channel, call: Call) -> None:
+        try:
+            operation = getattr(self.operations, call.operation)
+            channel.send(Answer(call.number, await operation(**call.arguments)))
+        except (HotlineError, OSError) as error:
+            channel.send(Answer(call.number, None, error))
+        except Exception as error:  # a defect must reach the run, which ends
+            channel.send(Answer(call.number, None, MachineLost(f"{type(error).__name__}: {error}")))

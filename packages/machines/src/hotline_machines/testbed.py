@@ -1,0 +1,215 @@
+"""The kind of testbed that `MACHINES=` selects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+from analysis.record import ANY, RunRecord
+from experiment.config import Config
+from experiment.designs import hosts_of
+from experiment.errors import log_cleanup_errors
+from experiment.progress import Reporter
+from experiment.requirements import RunKind, check_design
+from foundation.concurrency import gather_or_cancel
+from hotline_machines.assignment import cpus_of_hosts
+from hotline_machines.cluster import Machine, Plan, connected, make_plan, on_worker
+from hotline_machines.errors import MachinesError
+from hotline_machines.launch import LaunchedSupervisor, launch_supervisor
+from hotline_machines.links import measure_links
+from hotline_machines.network import MachinesNetwork, RemoteHost
+from hotline_machines.remote import RemoteMachine
+from hotline_machines.scheduler import wait_until_scheduler_ends
+from hotline_machines.security import client_context, host_of
+from hotline_machines.supervisor.server import SupervisorSpec
+from hotline_machines.switch import RemoteSwitch
+from hotline_machines.tunnel import p4runtime_tunnel
+from hotline_machines.wiring import WiredHost, wire
+from topologies.placement import Placement
+from topologies.preflight import check_inputs
+from topologies.testbed import Reservation, Testbed, TestbedKind
+
+log = logging.getLogger(__name__)
+
+
+class _NoReservation:
+    """Each machine's supervisor keeps other runs from its machine."""
+
+    def set_folder(self, run: Path) -> None:
+        pass  # a supervisor removes its own folder
+
+
+class MachinesTestbed(TestbedKind):
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+
+    def check(self, config: Config) -> None:
+        check_design(config.design, RunKind.REAL, hosts_of(config))
+        check_inputs(config)
+
+        async def survey() -> Plan:
+            async with connected(config) as client:
+                return await make_plan(client, config)
+
+        self._plan = asyncio.run(survey())
+        for remark in self._plan.remarks:
+            log.warning("versions differ: %s", remark)
+
+    @contextmanager
+    def reserve(self, config: Config) -> Iterator[Reservation]:
+        yield _NoReservation()
+
+    def remove_remains(self, config: Config) -> None:
+        """Do nothing: the end of this process ends the supervisors, and those remove all."""
+
+    def describe(self, config: Config, record: RunRecord) -> None:
+        plan = self._checked_plan
+        used = [plan.machines[name] for name in plan.assignment.machines]
+        record.machine = _describe_all(used)
+        record.versions = dict(plan.machines[plan.assignment.switch].survey.versions)
+        record.placement = dict.fromkeys(("switch", "servers", "workers", "rest"), ANY)
+        record.machines = {
+            machine.name: {
+                **machine.survey.description,
+                "versions": machine.survey.versions,
+                "switch": machine.name == plan.assignment.switch,
+                "hosts": plan.assignment.hosts_of(machine.name),
+            }
+            for machine in used
+        }
+
+    @asynccontextmanager
+    async def open(
+        self, config: Config, run: Path, record: RunRecord, reporter: Reporter
+    ) -> AsyncIterator[Testbed]:
+        assert config.machines is not None
+        async with AsyncExitStack() as stack:
+            with reporter.phase("machines"):
+                client = await stack.enter_async_context(connected(config))
+                # Machines may have come and gone since the check.
+                plan = self._plan = await make_plan(client, config)
+                token = secrets.token_hex(32)
+                machines = await _start_supervisors(client, config, run, plan, token, stack)
+            with reporter.phase("links"):
+                record.links = await measure_links(config, machines, plan.assignment, token)
+            with reporter.phase("network"):
+                network = await _build_network(config, run, plan, machines)
+                await network.switch.start()
+                tls = client_context(config.machines)
+                switch_machine = machines[plan.assignment.switch]
+                network.address = await stack.enter_async_context(
+                    p4runtime_tunnel(switch_machine, token, tls)
+                )
+            log.info(
+                "the switch is on %s; `./hotline status --switch %s`", switch_machine.name, network.address
+            )
+            try:
+                yield Testbed(
+                    network, Placement(), network, _refuse_command_line,
+                    watches=[lambda: wait_until_scheduler_ends(client, config.machines or "")],
+                )  # fmt: skip
+            finally:
+                with log_cleanup_errors():
+                    await network.fetch_rest()
+                for name, clock in network.describe_clocks().items():
+                    record.machines[name] |= clock
+
+    @property
+    def _checked_plan(self) -> Plan:
+        assert self._plan is not None, "check comes first"
+        return self._plan
+
+
+def _refuse_command_line() -> None:
+    raise MachinesError("CLI=1: Mininet's command line is for its own network")
+
+
+def _describe_all(machines: list[Machine]) -> dict[str, str | int]:
+    """Return a description of all machines as if they were one, with the sums of their CPUs and memory."""
+    descriptions = [machine.survey.description for machine in machines]
+    first = descriptions[0]
+    return {
+        **{
+            name: first[name] if all(each[name] == first[name] for each in descriptions) else "various"
+            for name in ("system", "kernel", "cpu")
+        },
+        **{name: sum(int(each[name]) for each in descriptions) for name in ("cpus", "memory_mb")},
+    }
+
+
+async def _start_supervisors(
+    client: object, config: Config, run: Path, plan: Plan, token: str, stack: AsyncExitStack
+) -> dict[str, RemoteMachine]:
+    machines: dict[str, RemoteMachine] = {}
+
+    async def close_all() -> None:
+        await asyncio.gather(*(machine.close() for machine in machines.values()))
+
+    stack.push_async_callback(close_all)
+
+    async def start(generation: int, machine: Machine) -> None:
+        address = host_of(machine.worker)
+        spec = SupervisorSpec(
+            config=config, scheduler=config.machines or "", run=run, generation=generation, token=token,
+            host=address,
+        )  # fmt: skip
+        spec.shared_file.touch()
+        launched = await on_worker(client, machine.worker, launch_supervisor, spec.model_dump_json())
+        if not isinstance(launched, LaunchedSupervisor):
+            raise MachinesError(f"{machine.name}: {launched}")
+        machines[machine.name] = await RemoteMachine.open(
+            machine, launched, run, address, token, client_context(config.machines or "")
+        )
+
+    used = [plan.machines[name] for name in plan.assignment.machines]
+    await gather_or_cancel(start(generation, machine) for generation, machine in enumerate(used))
+    return machines
+
+
+async def _build_network(
+    config: Config, run: Path, plan: Plan, machines: dict[str, RemoteMachine]
+) -> MachinesNetwork:
+    assignment, switch = plan.assignment, machines[plan.assignment.switch]
+    wired: dict[str, WiredHost] = {
+        host: wire(config, host, machines[name].address, switch.address, is_on_switch=name == switch.name)
+        for host, name in assignment.hosts.items()
+    }
+
+    async def build(machine: RemoteMachine) -> None:
+        hosts = [wired[host].host for host in assignment.hosts_of(machine.name)]
+        await _named(machine, machine.call("build_hosts", hosts=hosts))
+
+    await gather_or_cancel(build(machine) for machine in machines.values())
+    ports = [each.port for each in wired.values() if each.port is not None]
+    await _named(switch, switch.call("build_ports", ports=ports))
+    interfaces = {
+        each.host.port: each.port.interface if each.port else each.host.port_interface
+        for each in sorted(wired.values(), key=lambda each: each.host.port)
+    }
+    cpus = {
+        host: cpu
+        for name in assignment.machines
+        for host, cpu in cpus_of_hosts(assignment.hosts_of(name), plan.machines[name].survey.cpus).items()
+    }
+    hosts = {host: RemoteHost(host, machines[name], cpus[host]) for host, name in assignment.hosts.items()}
+    return MachinesNetwork(
+        config, run, address="", switch=RemoteSwitch(switch, interfaces, cpu=None), machines=machines,
+        assignment=assignment,
+        workers=[hosts[f"w{number}"] for number in range(1, config.workers + 1)],
+        servers=[hosts[f"p{number}"] for number in range(1, config.servers + 1)],
+    )  # fmt: skip
+
+
+async def _named(machine: RemoteMachine, call: object) -> None:
+    """Await a call; prefix its error with the machine's name."""
+    try:
+        await call  # type: ignore[misc]
+    except MachinesError as error:
+        raise MachinesError(f"{machine.name}: {error}") from None
+
+
+TESTBED = MachinesTestbed()

@@ -1,0 +1,92 @@
+"""How each host is connected to the switch: what its machine and the switch's machine have to build."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from experiment.config import Config
+from foundation.protocol import addressing
+from foundation.protocol.addressing import Endpoint
+
+NAMESPACE_PREFIX = "hotline-"
+"""Prefix of the names of the network namespaces of a run, by which they are found and removed."""
+VXLAN_BYTES = 50
+"""Bytes that VXLAN adds to a packet: outer Ethernet, IPv4, UDP and VXLAN headers without the outer Ethernet's 14,
+and the inner Ethernet header."""
+LARGEST_PACKET = 1450
+"""Bytes of the largest IP packet of a run, an answer to a controller's command; it must not be fragmented."""
+
+
+class Tunnel(NamedTuple):
+    """One end of a VXLAN between a host and its port of the switch."""
+
+    vni: int
+    udp_port: int
+    local: str  # IPv4 address of this machine
+    remote: str
+
+
+class HostWiring(NamedTuple):
+    """The interface of a host: a tunnel, one end of a pair on the switch's machine, or one above a cable's."""
+
+    name: str
+    endpoint: Endpoint
+    port: int  # of the switch
+    tunnel: Tunnel | None
+    cable: str | None
+
+    @property
+    def namespace(self) -> str:
+        return f"{NAMESPACE_PREFIX}{self.name}"
+
+    @property
+    def interface(self) -> str:
+        return f"{self.name}-eth0"
+
+    @property
+    def port_interface(self) -> str:
+        """The other end of a pair on the switch's machine."""
+        return addressing.interface(self.port)
+
+
+class PortWiring(NamedTuple):
+    """A port of the switch on its machine."""
+
+    port: int
+    tunnel: Tunnel | None
+    cable: str | None
+
+    @property
+    def interface(self) -> str:
+        return self.cable or addressing.interface(self.port)
+
+
+class WiredHost(NamedTuple):
+    host: HostWiring
+    port: PortWiring | None  # None for a host on the switch's machine: its wiring makes both ends
+
+
+def port_of(host: str, workers: int) -> int:
+    number = int(host[1:])
+    return addressing.worker_port(number) if host.startswith("w") else addressing.server_port(workers, number)
+
+
+def endpoint_of(host: str) -> Endpoint:
+    number = int(host[1:])
+    return addressing.worker(number) if host.startswith("w") else addressing.server(number)
+
+
+def wire(config: Config, host: str, address: str, switch_address: str, is_on_switch: bool) -> WiredHost:
+    """Return the wiring of a host on the machine with an IPv4 address to the switch's machine."""
+    port, endpoint = port_of(host, config.workers), endpoint_of(host)
+    wiring = config.wiring
+    if wiring.underlay == "direct":
+        cable, switch_cable = (wiring.cables or {})[host]
+        return WiredHost(HostWiring(host, endpoint, port, None, cable), PortWiring(port, None, switch_cable))
+    if is_on_switch:
+        return WiredHost(HostWiring(host, endpoint, port, None, None), None)
+    vni = wiring.vni + port
+    return WiredHost(
+        HostWiring(host, endpoint, port, Tunnel(vni, wiring.udp_port, address, switch_address), None),
+        PortWiring(port, Tunnel(vni, wiring.udp_port, switch_address, address), None),
+    )

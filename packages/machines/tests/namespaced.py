@@ -1,0 +1,175 @@
+"""Machines that are namespaces: of network, mounts, processes, host names and clocks; the kernel alone is one.
+
+They are cabled to a bridge of this process's network namespace, in which the scheduler and runs are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from switch_harness.waiting import wait_for
+from tests.mininet.run_topo import SMALL
+
+ROOT = Path(__file__).parents[3]
+HEAD = "192.0.2.254"
+_PREFIX_LENGTH = 24
+_SET_UP = """
+set -eu
+hostname "$1"
+mount -t tmpfs none /run
+mount -t tmpfs none /var/tmp
+for folder in $2; do mount -t tmpfs none "$folder"; done
+shift 2
+exec "$@"
+"""
+_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "info", "PYTHONWARNINGS": "ignore"}
+
+
+@dataclass
+class NamespacedMachine:
+    """A machine: `init` is its first process, with which all others end."""
+
+    name: str
+    address: str
+    init: subprocess.Popen[bytes]
+    log: Path
+
+    def kill(self) -> None:
+        """End the machine as a power failure does."""
+        self.init.kill()
+        self.init.wait()
+
+    def interfaces(self) -> set[str]:
+        """Return the names of the interfaces of the machine, those of its namespaces excepted."""
+        found = json.loads(_output("ip", "-netns", self.name, "-json", "link"))
+        return {link["ifname"] for link in found}
+
+    def namespaces(self) -> set[str]:
+        return set(filter(None, self.run("ls", "/run/netns").split()))
+
+    def processes(self) -> set[str]:
+        """Return the modules of Python that run on the machine."""
+        lines = self.run("ps", "-eo", "args").splitlines()
+        return {line.split(" -m ")[1].split()[0] for line in lines if " -m " in line}
+
+    def run(self, *command: str) -> str:
+        pid = self._first_child()
+        done = subprocess.run(
+            ["nsenter", "-t", str(pid), "-m", "-p", "-n", "--", *command], capture_output=True, text=True
+        )
+        return done.stdout
+
+    def cut_off(self) -> None:
+        _ip("link", "set", f"{self.name}-cable", "down")
+
+    def connect(self) -> None:
+        _ip("link", "set", f"{self.name}-cable", "up")
+
+    def _first_child(self) -> int:
+        children = Path(f"/proc/{self.init.pid}/task/{self.init.pid}/children").read_text().split()
+        return int(children[0])
+
+
+@dataclass
+class NamespacedCluster:
+    scheduler: str
+    scheduler_process: subprocess.Popen[bytes]
+    machines: dict[str, NamespacedMachine] = field(default_factory=dict)
+
+
+@contextmanager
+def cluster(
+    folder: Path,
+    resources: Mapping[str, str],
+    unshared: Sequence[Path] = (),
+    cpus: Mapping[str, str] | None = None,
+) -> Iterator[NamespacedCluster]:
+    """Start a scheduler, and a machine with a worker of dask for each name in `resources`.
+
+    The machines do not see the folders `unshared` of this process, but empty ones.
+    """
+    with ExitStack() as stack:
+        _ip("link", "add", "bridge", "type", "bridge")
+        stack.callback(_ip, "link", "delete", "bridge")
+        _ip("link", "set", "bridge", "up")
+        _ip("address", "add", f"{HEAD}/{_PREFIX_LENGTH}", "dev", "bridge")
+        scheduler, process = _start_scheduler(folder, stack)
+        found = NamespacedCluster(scheduler, process)
+        for number, (name, offered) in enumerate(resources.items(), start=1):
+            command = [
+                *(["taskset", "--cpu-list", cpus[name]] if cpus else []),
+                sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--no-dashboard",
+                "--resources", offered, "--nthreads", "1", "--local-directory", str(folder / f"dask-{name}"),
+                "--host", f"192.0.2.{number}",
+            ]  # fmt: skip
+            machine = _start_machine(name, number, folder, unshared, command, stack)
+            found.machines[name] = machine
+        wait_for(lambda: _count_workers(folder) == len(resources))
+        yield found
+
+
+def _start_scheduler(folder: Path, stack: ExitStack) -> tuple[str, subprocess.Popen[bytes]]:
+    file = folder / "scheduler.json"
+    command = [
+        sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--host", HEAD, "--port", "0",
+        "--scheduler-file", str(file),
+    ]  # fmt: skip
+    process = stack.enter_context(_process(command, folder / "scheduler.log"))
+    wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+    address: str = json.loads(file.read_text())["address"]
+    return address, process
+
+
+def _start_machine(
+    name: str, number: int, folder: Path, unshared: Sequence[Path], command: Sequence[str], stack: ExitStack
+) -> NamespacedMachine:
+    _ip("netns", "add", name)
+    stack.callback(_ip, "netns", "delete", name)
+    _ip("link", "add", f"{name}-cable", "type", "veth", "peer", "name", "eth0", "netns", name)
+    _ip("link", "set", f"{name}-cable", "master", "bridge", "up")
+    address = f"192.0.2.{number}"
+    _ip("-netns", name, "address", "add", f"{address}/{_PREFIX_LENGTH}", "dev", "eth0")
+    for interface in ("lo", "eth0"):
+        _ip("-netns", name, "link", "set", interface, "up")
+    in_namespaces = [
+        "ip", "netns", "exec", name,
+        "unshare", "--mount", "--pid", "--uts", "--time", "--monotonic", str(1_000 * number), "--fork",
+        "--kill-child", "--mount-proc", "sh", "-c", _SET_UP, "sh", name, " ".join(map(str, unshared)), *command,
+    ]  # fmt: skip
+    log = folder / f"{name}.log"
+    return NamespacedMachine(name, address, stack.enter_context(_process(in_namespaces, log)), log)
+
+
+@contextmanager
+def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT,
+            env={**os.environ, **_ENVIRONMENT}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _count_workers(folder: Path) -> int:
+    return sum("Registered to:" in log.read_text() for log in folder.glob("*.log"))
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
