@@ -71,8 +71,8 @@ SLOTS = 4
 MAX_KEYS = 128
 """Maximum number of keys of one SEED or COLLECT."""
 MAX_VALUES_KEYS = 113
-"""Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented: an MTU of 1500 B less
-the 50 B of VXLAN."""
+"""Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented at an MTU of
+1500 B less the 50 B of VXLAN."""
 
 _BODY = struct.Struct("!BBHI")  # command, status, zero, n
 _NO_KEYS = np.empty(0, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Machines that are namespaces: of network, mounts, processes, host names and clocks; the kernel alone is one.
+"""Machines that are namespaces: of network, mounts, processes, names and clocks; the kernel alone is one.
 
 They are cabled to a bridge of this process's network namespace, in which the scheduler and runs are.
 """
@@ -10,18 +10,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from switch_harness.waiting import wait_for
-from tests.mininet.run_topo import SMALL
+from tests.mininet.run_topo import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 HEAD = "192.0.2.254"
 _PREFIX_LENGTH = 24
+PLAINTEXT = "[wiring]\nplaintext = true"
 _SET_UP = """
 set -eu
 hostname "$1"
@@ -32,6 +32,13 @@ shift 2
 exec "$@"
 """
 _ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "info", "PYTHONWARNINGS": "ignore"}
+SMALL: dict[str, object] = {
+    "workers": 1, "servers": 1, "top_k": 200, "rounds": 1, "loads": [0.5], "block_ms": 200, "discard_ms": 50,
+    "block_steps": 10, "trace_steps": 400, "profile_lanes": 10_000, "calibration_s": 0.2, "empty_rpcs": 5,
+    "arms": ["baseline", "offload"], "simulate_dedicated_switch": False, "budget_s": 1.0,
+}  # fmt: skip
+"""Settings of a run that takes a few seconds."""
+SMALL_WORKLOAD = {"parameters": 20_000, "hot_parameters": 500, "keys_per_step": 200}
 
 
 @dataclass
@@ -80,10 +87,72 @@ class NamespacedMachine:
 
 
 @dataclass
+class MachinesRun:
+    """A run of `hotline run MACHINES=`, in a process of its own."""
+
+    process: subprocess.Popen[str]
+    runs: Path
+    output: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return (self.runs / "latest").resolve()
+
+    def wait(self) -> int:
+        self.output, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode
+
+    def wait_for_parts(self, pattern: str) -> None:
+        wait_for(lambda: self.process.poll() is not None or any(self.runs.glob(f"*/parts/{pattern}")))
+        assert self.process.poll() is None, self.process.communicate()
+
+
+@dataclass
 class NamespacedCluster:
+    folder: Path
     scheduler: str
     scheduler_process: subprocess.Popen[bytes]
     machines: dict[str, NamespacedMachine] = field(default_factory=dict)
+
+    def config(self, *, tables: str = "", **settings: object) -> Path:
+        """Write the configuration of a small run on these machines, with other settings and tables."""
+        runs = self.folder / "runs"
+        values = {**SMALL, "runs": str(runs), "machines": self.scheduler, **settings}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        lines += ["[workload]", *(f"{name} = {value}" for name, value in SMALL_WORKLOAD.items()), tables]
+        file = self.folder / "run.toml"
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    @contextmanager
+    def run(self, *variables: str, tables: str = PLAINTEXT, **settings: object) -> Iterator[MachinesRun]:
+        config = self.config(tables=tables, **settings)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *variables],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **_ENVIRONMENT},
+        )
+        try:
+            yield MachinesRun(process, self.folder / "runs")
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate(timeout=PATIENCE_S)
+
+    def remains(self) -> dict[str, set[str]]:
+        """Return what runs have left: processes, interfaces and namespaces of each machine that is up."""
+        found = {}
+        for machine in self.machines.values():
+            if machine.init.poll() is None:
+                modules = {each for each in machine.processes() if not each.startswith("distributed.")}
+                left = modules | machine.namespaces() | (machine.interfaces() - {"eth0", "lo"})
+                if left:
+                    found[machine.name] = left
+        return found
 
 
 @contextmanager
@@ -103,7 +172,7 @@ def cluster(
         _ip("link", "set", "bridge", "up")
         _ip("address", "add", f"{HEAD}/{_PREFIX_LENGTH}", "dev", "bridge")
         scheduler, process = _start_scheduler(folder, stack)
-        found = NamespacedCluster(scheduler, process)
+        found = NamespacedCluster(folder, scheduler, process)
         for number, (name, offered) in enumerate(resources.items(), start=1):
             command = [
                 *(["taskset", "--cpu-list", cpus[name]] if cpus else []),
@@ -120,8 +189,8 @@ def cluster(
 def _start_scheduler(folder: Path, stack: ExitStack) -> tuple[str, subprocess.Popen[bytes]]:
     file = folder / "scheduler.json"
     command = [
-        sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--host", HEAD, "--port", "0",
-        "--scheduler-file", str(file),
+        sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--host", HEAD,
+        "--port", "0", "--scheduler-file", str(file),
     ]  # fmt: skip
     process = stack.enter_context(_process(command, folder / "scheduler.log"))
     wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
@@ -143,7 +212,8 @@ def _start_machine(
     in_namespaces = [
         "ip", "netns", "exec", name,
         "unshare", "--mount", "--pid", "--uts", "--time", "--monotonic", str(1_000 * number), "--fork",
-        "--kill-child", "--mount-proc", "sh", "-c", _SET_UP, "sh", name, " ".join(map(str, unshared)), *command,
+        "--kill-child", "--mount-proc", "sh", "-c", _SET_UP, "sh", name, " ".join(map(str, unshared)),
+        *command,
     ]  # fmt: skip
     log = folder / f"{name}.log"
     return NamespacedMachine(name, address, stack.enter_context(_process(in_namespaces, log)), log)

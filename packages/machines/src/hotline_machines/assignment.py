@@ -69,7 +69,8 @@ def assign(
         rooms = ", ".join(f"{machine.name} {machine.room}" for machine in machines)
         raise MachinesError(
             f"resource host: expected room for {len(names)} agents ({pluralize(workers, 'worker')} and "
-            f"{pluralize(servers, 'server')}), got {total} ({rooms}); start more of `dask worker --resources host=N`"
+            f"{pluralize(servers, 'server')}), got {total} ({rooms}); start more "
+            "of `dask worker --resources host=N`"
         )
     used = Counter(pins[host] for host in names if host in pins)
     for name, number in used.items():
@@ -95,14 +96,14 @@ def _choose_switch(machines: Sequence[OfferedMachine], pins: Mapping[str, str]) 
     with_switch = sorted(machine.name for machine in machines if machine.offers_switch)
     if not with_switch:
         raise MachinesError(
-            "resource switch: expected a worker of dask that has it, found none; start one by `dask worker --resources "
-            "switch=1` on the switch's machine"
+            "resource switch: expected a worker of dask that has it, found none; start one by "
+            "`dask worker --resources switch=1` on the switch's machine"
         )
     pinned = pins.get(_SWITCH_PIN)
     if pinned is not None and pinned not in with_switch:
         raise MachinesError(
-            f"wiring.pins: switch: expected a machine with the resource switch ({', '.join(with_switch)}), got "
-            f"{pinned}"
+            f"wiring.pins: switch: expected a machine with the resource switch ({', '.join(with_switch)}), "
+            f"got {pinned}"
         )
     return pinned or with_switch[0]
 

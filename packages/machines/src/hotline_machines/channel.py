@@ -11,6 +11,7 @@ import pickle
 import socket
 import ssl
 import struct
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hotline_machines.errors import MachineLost
@@ -95,10 +96,8 @@ class Channel:
 
     async def close(self) -> None:
         self._writer.close()
-        try:
+        with suppress(OSError, asyncio.TimeoutError):  # it is closed in any case
             await asyncio.wait_for(self._writer.wait_closed(), SILENCE_S)
-        except (OSError, asyncio.TimeoutError):
-            pass  # it is closed in any case
 
 
 def set_timeouts(writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""How far the clock of a machine is ahead of this machine's, by its answers to short questions (Cristian, 1989)."""
+"""How far a machine's clock is ahead of this machine's, by answers to short questions (Cristian, 1989)."""
 
 from __future__ import annotations
 

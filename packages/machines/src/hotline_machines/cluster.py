@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 T = TypeVar("T")
-_CONNECT_TIMEOUT_S = 10.0
+_CONNECT_TIMEOUT_S = 5.0
 _TASK_TIMEOUT_S = 30.0
 _MAX_CLOCK_DIFFERENCE_S = 0.02
 """Blocks are told apart by Unix time, and are longer than this apart."""
@@ -87,7 +87,7 @@ async def on_worker(client: Client, worker: str, function: Callable[..., T], *ar
 
 async def make_plan(client: Client, config: Config) -> Plan:
     """Survey the machines, compare their versions, and assign the run's hosts to them."""
-    identity: dict[str, Any] = await client.scheduler.identity(n_workers=-1)  # of dask's own making
+    identity: dict[str, Any] = await _rpc(client).identity(n_workers=-1)  # of dask's own making
     info = identity["workers"]
     if not info:
         raise MachinesError(
@@ -118,6 +118,11 @@ async def make_plan(client: Client, config: Config) -> Plan:
     return Plan(machines, assignment, remarks)
 
 
+def _rpc(client: Client) -> Any:
+    """Return dask's connection for calls of the scheduler, whose methods have no types."""
+    return client.scheduler
+
+
 async def _survey(client: Client, worker: str, resources: Mapping[str, float]) -> Machine:
     begin_ns = time.time_ns()
     try:
@@ -140,8 +145,8 @@ def _check(machine: Machine) -> None:
     surveyed = machine.survey
     if surveyed.uid != 0:
         raise MachinesError(
-            f"{machine.name}: expected a worker of dask that root has started, since it builds interfaces, got "
-            f"one of user {surveyed.uid}"
+            f"{machine.name}: expected a worker of dask that root has started, since it builds interfaces, "
+            f"got one of user {surveyed.uid}"
         )
     if surveyed.missing_programs:
         raise MachinesError(

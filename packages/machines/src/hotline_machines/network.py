@@ -93,9 +93,10 @@ class MachinesNetwork:
     async def fetch_files(self, pattern: str) -> None:
         await self._for_each(lambda machine: self._fetch(machine, "parts", pattern))
 
-    async def fetch_rest(self) -> None:
-        """Fetch all logs and all other files, before the machines remove them."""
-        await self._for_each(lambda machine: self._fetch(machine, "parts", "*"))
+    async def fetch_rest(self, is_accounted: bool) -> None:
+        """Fetch all logs, and the files of a run that is not accounted for, before machines remove them."""
+        pattern = "*.parquet" if is_accounted else "*"
+        await self._for_each(lambda machine: self._fetch(machine, "parts", pattern))
         await self._for_each(lambda machine: self._fetch(machine, "logs", "s1.*"))
 
     async def _fetch(self, machine: RemoteMachine, folder: str, pattern: str) -> None:
@@ -180,7 +181,7 @@ class MachinesNetwork:
         return self.servers[int(number)].machine if kind == "ps" else self.workers[int(number) - 1].machine
 
     async def _for_each(self, ask: Callable[[RemoteMachine], Any]) -> None:
-        """Ask all machines at the same time, except those that are or become lost: their agents' end tells."""
+        """Ask all machines at the same time, except lost ones, whose agents count as ended."""
 
         async def ask_unless_lost(machine: RemoteMachine) -> None:
             try:

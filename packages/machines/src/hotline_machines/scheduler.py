@@ -16,5 +16,6 @@ async def wait_until_scheduler_ends(client: Client, address: str) -> None:
     while client.status == "running":
         await asyncio.sleep(_POLL_S)
     raise MachineLost(
-        f"the scheduler at {address} has ended or cannot be reached: dask's workers end with it, and so does the run"
+        f"the scheduler at {address} has ended or cannot be reached: dask's workers end with it, and so does "
+        "the run"
     )

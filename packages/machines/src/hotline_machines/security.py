@@ -18,9 +18,9 @@ def check_address(address: str, allow_plaintext: bool) -> None:
     if address.startswith("tls://") or allow_plaintext or _is_loopback(host_of(address)):
         return
     raise MachinesError(
-        f"MACHINES={address}: expected tls://HOST:PORT beyond this machine, since who reaches a scheduler without "
-        "TLS executes code as root on all machines; dask's configuration has its certificates. In a network that "
-        "only this run's users can reach, set plaintext = true in the table [wiring] of CONFIG"
+        f"MACHINES={address}: expected tls://HOST:PORT beyond this machine, since who reaches a scheduler "
+        "without TLS executes code as root on all machines; dask's configuration has its certificates. In a "
+        "network that only this run's users can reach, set plaintext = true in the table [wiring] of CONFIG"
     )
 
 
@@ -61,7 +61,7 @@ def server_context(address: str) -> ssl.SSLContext | None:
     context: ssl.SSLContext | None = security().get_listen_args("worker").get("ssl_context")
     if context is None:
         raise MachinesError(
-            "dask's configuration on this machine: expected distributed.comm.tls.worker.cert and its ca-file, "
-            "found none"
+            "dask's configuration on this machine: expected distributed.comm.tls.worker.cert and its "
+            "ca-file, found none"
         )
     return context

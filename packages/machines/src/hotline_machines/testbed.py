@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis.record import ANY, RunRecord
 from experiment.config import Config
@@ -32,6 +33,9 @@ from hotline_machines.wiring import WiredHost, wire
 from topologies.placement import Placement
 from topologies.preflight import check_inputs
 from topologies.testbed import Reservation, Testbed, TestbedKind
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +94,7 @@ class MachinesTestbed(TestbedKind):
         async with AsyncExitStack() as stack:
             with reporter.phase("machines"):
                 client = await stack.enter_async_context(connected(config))
-                # Machines may have come and gone since the check.
-                plan = self._plan = await make_plan(client, config)
+                plan = self._checked_plan
                 token = secrets.token_hex(32)
                 machines = await _start_supervisors(client, config, run, plan, token, stack)
             with reporter.phase("links"):
@@ -114,7 +117,7 @@ class MachinesTestbed(TestbedKind):
                 )  # fmt: skip
             finally:
                 with log_cleanup_errors():
-                    await network.fetch_rest()
+                    await network.fetch_rest(record.accounting is not None)
                 for name, clock in network.describe_clocks().items():
                     record.machines[name] |= clock
 
@@ -142,7 +145,7 @@ def _describe_all(machines: list[Machine]) -> dict[str, str | int]:
 
 
 async def _start_supervisors(
-    client: object, config: Config, run: Path, plan: Plan, token: str, stack: AsyncExitStack
+    client: Client, config: Config, run: Path, plan: Plan, token: str, stack: AsyncExitStack
 ) -> dict[str, RemoteMachine]:
     machines: dict[str, RemoteMachine] = {}
 

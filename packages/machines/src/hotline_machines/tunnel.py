@@ -1,4 +1,4 @@
-"""A P4Runtime address of this machine that leads to the switch on its own, for the user of the run and root."""
+"""A P4Runtime address of this machine that leads to the switch, for root and the user of the run."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ def check_versions(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
         listed = ", ".join(f"{each} on {machine}" for machine, each in sorted(others.items()))
         if name not in _MAY_DIFFER:
             raise MachinesError(
-                f"{name}: expected {expected} on all machines, as on {_holder(found, expected)}, found {listed}"
+                f"{name}: expected {expected} on all machines, as on {_holder(found, expected)}, found "
+                f"{listed}"
             )
         remarks.append(f"{name}: {expected} on {_holder(found, expected)}, and {listed}")
     return remarks

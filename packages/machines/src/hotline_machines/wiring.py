@@ -11,8 +11,7 @@ from foundation.protocol.addressing import Endpoint
 NAMESPACE_PREFIX = "hotline-"
 """Prefix of the names of the network namespaces of a run, by which they are found and removed."""
 VXLAN_BYTES = 50
-"""Bytes that VXLAN adds to a packet: outer Ethernet, IPv4, UDP and VXLAN headers without the outer Ethernet's 14,
-and the inner Ethernet header."""
+"""Bytes that VXLAN adds to an IP packet: headers of IPv4, UDP, VXLAN and the inner Ethernet."""
 LARGEST_PACKET = 1450
 """Bytes of the largest IP packet of a run, an answer to a controller's command; it must not be fragmented."""
 
@@ -27,7 +26,7 @@ class Tunnel(NamedTuple):
 
 
 class HostWiring(NamedTuple):
-    """The interface of a host: a tunnel, one end of a pair on the switch's machine, or one above a cable's."""
+    """The interface of a host: a tunnel, one end of a pair on the switch's machine, or above a cable's."""
 
     name: str
     endpoint: Endpoint

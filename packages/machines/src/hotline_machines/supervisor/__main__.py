@@ -1,7 +1,7 @@
 """`python -m hotline_machines.supervisor`: the supervisor of a machine, which a task of dask starts.
 
-Standard input has one line, a `SupervisorSpec`, and stays open for as long as the task's process lives. Standard
-output gets one line of JSON, with the port that the supervisor listens at, or with an error.
+Standard input has one line, a `SupervisorSpec`, and stays open for as long as the task's process lives.
+Standard output gets one line of JSON, with the port that the supervisor listens at, or with an error.
 """
 
 from __future__ import annotations

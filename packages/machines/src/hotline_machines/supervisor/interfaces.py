@@ -1,4 +1,4 @@
-"""Build the interfaces of a machine, and remove them. All of a run's are in its namespaces, or named after its ports."""
+"""Build and remove a machine's interfaces: in namespaces of the run, or named after the switch's ports."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def _check_unused(interface: str) -> None:
     ]
     if addresses:
         raise MachinesError(
-            f"wiring.cables: expected an interface without an address, since the switch takes all of its frames, "
-            f"got {interface} with {addresses[0]}"
+            "wiring.cables: expected an interface without an address, since the switch takes all of its "
+            f"frames, got {interface} with {addresses[0]}"
         )
 
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
-from experiment.config import Config
+from experiment.config import Config, Faults
 from experiment.errors import SwitchFailed
 from experiment.session import MachineCounters
 from foundation.concurrency import in_thread
@@ -21,6 +21,7 @@ from hotline_machines.supervisor.children import DIES_WITH_PARENT, Children
 from hotline_machines.supervisor.interfaces import build_host, build_port, move_port
 from hotline_machines.supervisor.link import measure_link
 from hotline_machines.wiring import HostWiring, PortWiring
+from softswitch.kernel.probe import probe
 from topologies.disturbance import read_contention
 from topologies.switches import Counters, TargetSwitch, switch_of
 
@@ -73,7 +74,8 @@ class Operations:
     async def start_switch(self, interfaces: Mapping[int, str], cpu: int | None) -> int:
         """Start the switch without waiting for it, and return its process id; its end is an event."""
         if self._switch is None:
-            self._switch = switch_of(self._config, self._folder / "logs", cpu)
+            config = self._config.model_copy(update={"datapath": self._choose_datapath()})
+            self._switch = switch_of(config, self._folder / "logs", cpu)
             self._switch.prefix = DIES_WITH_PARENT
             self._switch.interfaces = interfaces
             self._switch.launch()
@@ -83,6 +85,16 @@ class Operations:
         self._switch_task = asyncio.ensure_future(self._report_end(self._switch, self._launches))
         assert self._switch.pid is not None
         return self._switch.pid
+
+    def _choose_datapath(self) -> str:
+        """Return the datapath for "auto": the kernel where it can be.
+
+        The switch itself would choose the sockets, as it cannot know that frames of a tunnel or a cable have
+        finished checksums. All hosts finish them (`interfaces.build_host`).
+        """
+        if self._config.datapath != "auto" or self._config.faults != Faults():
+            return self._config.datapath
+        return "kernel" if probe() is None else "sockets"
 
     async def wait_for_switch(self) -> None:
         assert self._switch is not None

@@ -1,0 +1,96 @@
+"""A run on two machines, whose kernel alone is one, and what it refuses before it begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from experiment.config import load_config
+from foundation.errors import HotlineError
+from foundation.logs.check import check
+from foundation.logs.columns import LOGS
+from hotline_machines.testbed import MachinesTestbed
+from packages.machines.tests.namespaced import PLAINTEXT, NamespacedCluster, cluster
+from switch_harness.waiting import wait_for
+
+pytestmark = pytest.mark.netns
+
+SECONDS = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespacedCluster]:
+    """Yield two machines that do not see the runs' folder."""
+    folder = tmp_path_factory.mktemp("machines")
+    (folder / "runs").mkdir()
+    with cluster(folder, {"alpha": "switch=1 host=1", "beta": "host=1"}, [folder / "runs"]) as found:
+        yield found
+
+
+REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no scheduler": (
+        {"machines": "tcp://127.0.0.1:9"},
+        PLAINTEXT,
+        "MACHINES=tcp://127.0.0.1:9: expected a dask scheduler, none answers",
+    ),
+    "no TLS": ({}, "", "expected tls://HOST:PORT beyond this machine"),
+    "too little room": (
+        {"workers": 4},
+        PLAINTEXT,
+        "resource host: expected room for 5 agents (4 workers and 1 server), got 2 (alpha 1, beta 1)",
+    ),
+    "an unknown machine": (
+        {},
+        f'{PLAINTEXT}\npins = {{ w1 = "gamma" }}',
+        "wiring.pins: w1: expected one of the machines alpha, beta, got gamma",
+    ),
+    "a machine without the switch's resource": (
+        {},
+        f'{PLAINTEXT}\npins = {{ switch = "beta" }}',
+        "wiring.pins: switch: expected a machine with the resource switch (alpha), got beta",
+    ),
+    "two hosts where one has room": (
+        {},
+        f'{PLAINTEXT}\npins = {{ w1 = "beta", p1 = "beta" }}',
+        "wiring.pins: expected at most 1 hosts on beta, its resource host, got 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_cannot_be_is_refused_before_anything_begins(
+    machines: NamespacedCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hotline_machines.cluster._CONNECT_TIMEOUT_S", 0.5)
+    settings, tables, message = REFUSALS[name]
+    config = load_config([f"CONFIG={machines.config(tables=tables, **settings)}"])
+    with pytest.raises(HotlineError) as refused:
+        MachinesTestbed().check(config)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+    assert machines.remains() == {}
+
+
+def test_a_run_on_two_machines_loses_nothing_and_leaves_nothing(machines: NamespacedCluster) -> None:
+    with machines.run() as run:
+        assert run.wait() == 0, run.output
+    record = json.loads((run.folder / "run.json").read_text())
+    accounting = record["accounting"]
+    assert accounting["sent"] == accounting["applied"] > 10_000
+    assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
+    assert set(check(run.folder)) == {f"{log}.parquet" for log in LOGS}
+    found = record["machines"]
+    assert {name: (each["switch"], each["hosts"]) for name, each in found.items()} == {
+        "alpha": (True, ["p1"]), "beta": (False, ["w1"]),
+    }  # fmt: skip
+    # The machines' clocks are 1,000 s and 2,000 s ahead.
+    for number, name in enumerate(("alpha", "beta"), start=1):
+        ahead_ns = 1e3 * found[name]["clock_ahead_us"]
+        assert abs(ahead_ns - 1_000 * number * SECONDS) <= 1e3 * found[name]["clock_error_us"]
+    assert all(block["max_lateness_ns"] < SECONDS for block in record["blocks"])
+    assert set(record["links"]) == {"beta"} and record["links"]["beta"]["bandwidth_mbit_s"] > 10
+    assert all(set(block["machines"]) == {"alpha", "beta"} for block in record["blocks"])
+    assert record["switch"]["ports"]["1"]["rx"] > 1_000
+    wait_for(lambda: machines.remains() == {})
