@@ -23,6 +23,7 @@ from analysis.sentences import page as page_sentences
 from analysis.sentences import tables
 from analysis.sentences.differences import row_reasons
 from analysis.sentences.facts import all_facts
+from analysis.sentences.machines import machine_notes, where_measured
 from analysis.sentences.page import caveats, glossary, how_to_read
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
@@ -78,7 +79,12 @@ def result(record: RunRecord, summary: Summary) -> Result:
     rows = forest(summary, predicted)
     errors = [] if predicted is None else _prediction_errors(summary, predicted)
     busy = summary.loads[answer(summary).load].busy
-    notes = sentences.first_screen_notes(answer(summary), summary, bool(rows), predicted is not None)
+    notes = [
+        *sentences.first_screen_notes(
+            answer(summary), summary, where_measured(record), bool(rows), predicted is not None
+        ),
+        *machine_notes(record),
+    ]
     return Result(
         title=sentences.result_title(record),
         verdict=answer_texts[0].headline if predicted is None else _dedicated_verdict(summary, predicted)[0],
@@ -89,8 +95,10 @@ def result(record: RunRecord, summary: Summary) -> Result:
         warnings=[plain(text) for text in sentences.warnings(errors, summary, facts(summary))],
         notes=notes,
         busy="" if busy is None else sentences.busy(busy),
-        columns=_columns(summary, predicted),
-        row_reasons=row_reasons(_groups_by_reason(rows, _columns(summary, predicted))),
+        columns=_columns(summary, predicted, where_measured(record)),
+        row_reasons=row_reasons(
+            _groups_by_reason(rows, _columns(summary, predicted, where_measured(record)))
+        ),
     )
 
 
@@ -99,10 +107,10 @@ def _dedicated_verdict(summary: Summary, predicted: DedicatedSwitchPrediction) -
     return sentences.dedicated_headline(predicted, answer(summary).claims, summary)
 
 
-def _columns(summary: Summary, predicted: DedicatedSwitchPrediction | None) -> ResultColumns:
+def _columns(summary: Summary, predicted: DedicatedSwitchPrediction | None, measured: str) -> ResultColumns:
     if summary.is_simulated:
         return ResultColumns("", "simulated")
-    return ResultColumns("" if predicted is None else "dedicated switch", "this machine")
+    return ResultColumns("" if predicted is None else "dedicated switch", measured)
 
 
 def _groups_by_reason(
@@ -151,7 +159,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         differences=[table for name in summary.loads for table in difference_tables(summary, name)],
         worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
         nothing_worse=tables.nothing_worse(summary),
-        facts=[*fact_sentences(summary), *caveats(is_simulated)],
+        facts=[*fact_sentences(summary), *caveats(is_simulated, bool(record.machines))],
         how_to_read=how_to_read(summary, is_simulated),
         glossary=glossary(summary.run_arms),
         plots=[plot(figure) for figure in drawn_figures],

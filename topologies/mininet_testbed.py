@@ -38,6 +38,12 @@ class MininetTestbed(TestbedKind):
             preflight.check_conflicts(config)
             yield run_lock
 
+    def remove_killed(self, config: Config) -> list[str]:
+        with hold_run_lock([]) as run_lock:
+            removed_run = run_lock.removed_run
+        processes = pluralize(removed_run.processes, "process", "processes")
+        return [*([processes] if removed_run.processes else []), *removed_run.interfaces]
+
     def remove_remains(self, config: Config) -> None:
         remove_killed_run(_interfaces(config))
 

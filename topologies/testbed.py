@@ -158,6 +158,10 @@ class TestbedKind(ABC):
         """Keep other runs from beginning, and remove what a killed one has left."""
 
     @abstractmethod
+    def remove_killed(self, config: Config) -> list[str]:
+        """Remove what killed runs have left, and return its names; a run in progress is not changed."""
+
+    @abstractmethod
     def remove_remains(self, config: Config) -> None:
         """Remove what the next run would have to remove, as this process is about to end by force."""
 

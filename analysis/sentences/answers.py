@@ -200,8 +200,10 @@ def drifted(drift: Drift, summary: Summary) -> str:
     return f"{text}."
 
 
-def first_screen_notes(answer: RunAnswer, summary: Summary, has_rows: bool, has_dedicated: bool) -> list[str]:
-    """Return what the numbers of the first screen are."""
+def first_screen_notes(
+    answer: RunAnswer, summary: Summary, where: str, has_rows: bool, has_dedicated: bool
+) -> list[str]:
+    """Return what the numbers of the first screen are; `where` is the machine or machines."""
     notes = []
     if has_dedicated:
         notes.append(
@@ -210,8 +212,9 @@ def first_screen_notes(answer: RunAnswer, summary: Summary, has_rows: bool, has_
         )
     if has_rows and not summary.is_simulated:
         notes.append(
-            f"This machine: {pluralize(summary.loads[answer.load].rounds, 'round')} {at_load(answer.load)}, "
-            f"{confidence(summary)} intervals; capacity: the range of its measurements."
+            f"{where.capitalize()}: {pluralize(summary.loads[answer.load].rounds, 'round')} "
+            f"{at_load(answer.load)}, {confidence(summary)} intervals; capacity: the range of its "
+            "measurements."
         )
     if summary.staleness is not None:
         notes.append(_ages(summary.staleness))

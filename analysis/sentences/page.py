@@ -8,6 +8,7 @@ from typing import NamedTuple
 from analysis.metrics import metrics_of_table
 from analysis.record import ANY, RunRecord
 from analysis.sentences.differences import confidence
+from analysis.sentences.machines import link_rows, machine_rows
 from analysis.summary import Summary
 from analysis.wording import in_sentences
 from foundation.designs.interface import Arm
@@ -53,7 +54,8 @@ def _switch(record: RunRecord, frame_us: float | None) -> str:
     text = f"{record.target}, its datapath {'in the kernel' if record.datapath == 'kernel' else 'a process'}"
     if not frame_us:
         return text
-    owner = "the senders'" if record.placement.get("switch", ANY) == ANY else "its own"
+    is_on_senders = record.placement.get("switch", ANY) == ANY and not record.machines
+    owner = "the senders'" if is_on_senders else "its own"
     return f"{text} ({frame_us:.1f} µs of {owner} CPU time for a frame)"
 
 
@@ -91,11 +93,15 @@ def _provenance(record: RunRecord, summary: Summary, frame_us: float | None) -> 
     arms = summary.arms.values()
     steps, rpcs = sum(arm.steps for arm in arms), sum(arm.rpcs_per_step * arm.steps for arm in arms)
     yield "measured", f"{pluralize(steps, 'step')}, some {rpcs:,.0f} RPCs"
+    for name, text in machine_rows(record):
+        yield f"machine {name}", text
+    for name, text in link_rows(record):
+        yield f"link of {name}", text
     fields = [machine[name] for name in ("system", "kernel", "cpu") if name in machine]
     if fields and record.simulation is None:
         cpus = f"{pluralize(machine['cpus'], 'CPU')}: " if "cpus" in machine else " "
         yield "machine", f"{cpus}{', '.join(fields)}".strip()
-    if record.placement:
+    if record.placement and not record.machines:
         yield (
             "placement",
             ", ".join(f"{name} on {_place(name, where, record)}" for name, where in record.placement.items()),
@@ -192,10 +198,13 @@ def _differences(summary: Summary) -> str:
     )
 
 
-def caveats(is_simulated: bool) -> list[str]:
+def caveats(is_simulated: bool, has_machines: bool = False) -> list[str]:
     machine = (
         "Agents and P4 program are the real ones; what hosts and cables take is a model (docs/simulator.md)."
         if is_simulated
+        else "The switch is software. Latencies are those of its machine and of the links, and where agents "
+        "share its machine it costs them CPU time, which hardware would not."
+        if has_machines
         else "Agents, switch and servers share this machine's CPUs. Latencies are those of an emulator, and "
         "the switch costs the agents CPU time, which hardware would not."
     )

@@ -66,6 +66,14 @@ def run_on_this_machine(settings: Sequence[str]) -> int:
     return main(settings, predictor="simulator.dedicated_switch")
 
 
+def remove_killed_runs(settings: Sequence[str]) -> list[str]:
+    """Remove what killed runs with these settings have left; return the names of what was removed."""
+    from topologies.testbed_kinds import testbed_kind
+
+    config = load_config(settings)
+    return testbed_kind(config).remove_killed(config)
+
+
 def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:
     """Simulate a run: the same P4 program, the same agents, the same report, without root.
 

@@ -91,8 +91,20 @@ def up(file: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-def down() -> None:
-    """Stop the switch and servers of `hotline up` (root)."""
+@click.argument("settings", nargs=-1, metavar="[MACHINES=ADDRESS]")
+def down(settings: tuple[str, ...]) -> None:
+    """Stop the switch and servers of `hotline up` (root).
+
+    With MACHINES, or with CONFIG=FILE as for `hotline run`, remove what a killed run on several machines has
+    left on them instead.
+    """
+    if settings:
+        from hotline.runs import remove_killed_runs
+
+        with one_line_errors():
+            removed = remove_killed_runs(settings)
+        click.echo(f"removed {', '.join(removed)}" if removed else "no killed run has left anything")
+        return
     from hotline.kv.launch import down as stop_up
 
     with one_line_errors():

@@ -85,8 +85,8 @@ async def on_worker(client: Client, worker: str, function: Callable[..., T], *ar
     return result
 
 
-async def make_plan(client: Client, config: Config) -> Plan:
-    """Survey the machines, compare their versions, and assign the run's hosts to them."""
+async def survey_machines(client: Client, config: Config) -> dict[str, Machine]:
+    """Return the machines whose workers of dask have resources, by name."""
     identity: dict[str, Any] = await _rpc(client).identity(n_workers=-1)  # of dask's own making
     info = identity["workers"]
     if not info:
@@ -103,6 +103,12 @@ async def make_plan(client: Client, config: Config) -> Plan:
                 f"{machines[machine.name].worker} and {machine.worker}"
             )
         machines[machine.name] = machine
+    return machines
+
+
+async def make_plan(client: Client, config: Config) -> Plan:
+    """Survey the machines, compare their versions, and assign the run's hosts to them."""
+    machines = await survey_machines(client, config)
     assignment = assign(
         [OfferedMachine(name, machine.resources) for name, machine in sorted(machines.items())],
         config.workers,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from topologies.simulation import environment_with_checkout
 
-_SUPERVISOR = "hotline_machines.supervisor"
+_SUPERVISOR, _CLEAN = "hotline_machines.supervisor", "hotline_machines.supervisor.clean"
 _supervisors: list[subprocess.Popen[str]] = []
 """Supervisors of this process, which keep the pipes open that end them with it."""
 
@@ -48,6 +48,23 @@ def launch_supervisor(spec: str) -> LaunchedSupervisor | str:
         return str(reply["error"])
     _supervisors.append(process)
     return LaunchedSupervisor(**reply)
+
+
+def clean_machine() -> list[str] | str:
+    """Remove what a killed run has left; return the names of what was removed, or an error's message."""
+    completed = subprocess.run(
+        [sys.executable, "-m", _CLEAN],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment_with_checkout(),
+    )
+    try:
+        reply: dict[str, Any] = json.loads(completed.stdout)
+    except ValueError:
+        return f"it ended with code {completed.returncode}: {completed.stderr.strip()}"
+    return str(reply["error"]) if "error" in reply else list(reply["removed"])
 
 
 def _close(process: subprocess.Popen[str]) -> None:

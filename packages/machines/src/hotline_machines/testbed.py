@@ -18,9 +18,9 @@ from experiment.progress import Reporter
 from experiment.requirements import RunKind, check_design
 from foundation.concurrency import gather_or_cancel
 from hotline_machines.assignment import cpus_of_hosts
-from hotline_machines.cluster import Machine, Plan, connected, make_plan, on_worker
+from hotline_machines.cluster import Machine, Plan, connected, make_plan, on_worker, survey_machines
 from hotline_machines.errors import MachinesError
-from hotline_machines.launch import LaunchedSupervisor, launch_supervisor
+from hotline_machines.launch import LaunchedSupervisor, clean_machine, launch_supervisor
 from hotline_machines.links import measure_links
 from hotline_machines.network import MachinesNetwork, RemoteHost
 from hotline_machines.remote import RemoteMachine
@@ -62,6 +62,15 @@ class MachinesTestbed(TestbedKind):
         self._plan = asyncio.run(survey())
         for remark in self._plan.remarks:
             log.warning("versions differ: %s", remark)
+
+    def remove_killed(self, config: Config) -> list[str]:
+        async def remove() -> list[str]:
+            async with connected(config) as client:
+                machines = await survey_machines(client, config)
+                found = await gather_or_cancel(_clean(client, machine) for machine in machines.values())
+            return [each for of_machine in found for each in of_machine]
+
+        return asyncio.run(remove())
 
     @contextmanager
     def reserve(self, config: Config) -> Iterator[Reservation]:
@@ -125,6 +134,13 @@ class MachinesTestbed(TestbedKind):
     def _checked_plan(self) -> Plan:
         assert self._plan is not None, "check comes first"
         return self._plan
+
+
+async def _clean(client: Client, machine: Machine) -> list[str]:
+    removed = await on_worker(client, machine.worker, clean_machine)
+    if isinstance(removed, str):
+        raise MachinesError(f"{machine.name}: {removed}")
+    return [f"{name} on {machine.name}" for name in removed]
 
 
 def _refuse_command_line() -> None:
