@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,21 +89,25 @@ class NamespacedMachine:
 class MachinesRun:
     """A run of `hotline run MACHINES=`, in a process of its own."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     runs: Path
-    output: str = ""
+    log: Path
 
     @property
     def folder(self) -> Path:
         return (self.runs / "latest").resolve()
 
-    def wait(self) -> int:
-        self.output, _ = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode
+    @property
+    def output(self) -> str:
+        return self.log.read_text()
 
-    def wait_for_parts(self, pattern: str) -> None:
-        wait_for(lambda: self.process.poll() is not None or any(self.runs.glob(f"*/parts/{pattern}")))
-        assert self.process.poll() is None, self.process.communicate()
+    def wait(self) -> int:
+        return self.process.wait(timeout=PATIENCE_S)
+
+    def wait_for_phase(self, name: str) -> None:
+        """Wait until a phase of the run has ended; its time is printed then."""
+        wait_for(lambda: self.process.poll() is not None or f"{name}: " in self.output)
+        assert self.process.poll() is None, self.output
 
 
 @dataclass
@@ -126,22 +129,10 @@ class NamespacedCluster:
 
     @contextmanager
     def run(self, *variables: str, tables: str = PLAINTEXT, **settings: object) -> Iterator[MachinesRun]:
-        config = self.config(tables=tables, **settings)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *variables],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, **_ENVIRONMENT},
-        )
-        try:
-            yield MachinesRun(process, self.folder / "runs")
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate(timeout=PATIENCE_S)
+        config, log = self.config(tables=tables, **settings), self.folder / "run.log"
+        command = [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *variables]
+        with _process(command, log) as process:
+            yield MachinesRun(process, self.folder / "runs", log)
 
     def remains(self) -> dict[str, set[str]]:
         """Return what runs have left: processes, interfaces and namespaces of each machine that is up."""

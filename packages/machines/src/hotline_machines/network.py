@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from experiment.config import Config
 from experiment.errors import AgentFailed
 from experiment.session import MachineCounters
 from foundation.concurrency import gather_or_cancel
-from hotline_machines.assignment import Assignment
+from foundation.logs.parts import write_text
 from hotline_machines.clocks import ClockReading, read_clock
 from hotline_machines.errors import MachineLost
 from hotline_machines.remote import RemoteMachine, RemoteProcess
@@ -35,15 +36,21 @@ class RemoteHost:
     name: str
     machine: RemoteMachine
     cpu: int | None
+    relocate: Callable[[RemoteHost], Awaitable[None]]
+    """Moves the host to another machine when its own is lost; raises `MachineLost` if it cannot."""
 
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent, which is started on the machine on which the host is then."""
 
         async def launch(command: Sequence[str], log_file: Path) -> RemoteProcess:
             *arguments, config_file = command
+            if self.machine.lost_event.is_set():
+                try:
+                    await self.relocate(self)
+                except MachineLost as error:
+                    raise AgentFailed(f"{name}: {error}") from None
+                write_text(Path(config_file), json.dumps({**settings, "cpu": self.cpu}, indent=2))
             machine = self.machine
-            if machine.lost_event.is_set():
-                raise AgentFailed(f"{name} cannot be started: {machine.lost_error()}")
             if not machine.is_shared:
                 data = machine.translate(Path(config_file).read_bytes())
                 await machine.call("write_file", name=f"logs/{Path(config_file).name}", data=data)
@@ -62,7 +69,6 @@ class MachinesNetwork:
     address: str
     switch: RemoteSwitch
     machines: dict[str, RemoteMachine]
-    assignment: Assignment
     workers: list[RemoteHost]
     servers: list[RemoteHost]
     clocks: dict[str, ClockReading] = field(default_factory=dict)
@@ -164,15 +170,18 @@ class MachinesNetwork:
         program_ns = sum(int(counters["program_ns"]) for counters in ports.values())
         return ProgramUse(workers=0.0, servers=0.0, apart=program_ns / 1e9)
 
-    def describe_clocks(self) -> dict[str, dict[str, float]]:
-        """Return how far each machine's clock is ahead, as last measured, and the largest error, in µs."""
-        return {
-            name: {
-                "clock_ahead_us": reading.ahead_ns / 1e3,
-                "clock_error_us": self.worst_clock_error_ns[name] / 1e3,
-            }
-            for name, reading in self.clocks.items()
-        }
+    def describe_machines(self) -> dict[str, dict[str, Any]]:
+        """Return by machine its clock (in µs, as last measured, and the largest error), hosts and loss."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, machine in self.machines.items():
+            hosts = (host for host in (*self.servers, *self.workers) if host.machine is machine)
+            found[name] = {"hosts": [host.name for host in hosts]}
+            if name in self.clocks:
+                found[name]["clock_ahead_us"] = self.clocks[name].ahead_ns / 1e3
+                found[name]["clock_error_us"] = self.worst_clock_error_ns[name] / 1e3
+            if machine.lost_event.is_set():
+                found[name]["lost"] = machine.lost_reason
+        return found
 
     def _machine_of_process(self, name: str) -> RemoteMachine:
         if name == self.switch.name:

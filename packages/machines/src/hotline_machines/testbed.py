@@ -17,19 +17,16 @@ from experiment.errors import log_cleanup_errors
 from experiment.progress import Reporter
 from experiment.requirements import RunKind, check_design
 from foundation.concurrency import gather_or_cancel
-from hotline_machines.assignment import cpus_of_hosts
+from hotline_machines.building import build_network
 from hotline_machines.cluster import Machine, Plan, connected, make_plan, on_worker, survey_machines
 from hotline_machines.errors import MachinesError
 from hotline_machines.launch import LaunchedSupervisor, clean_machine, launch_supervisor
 from hotline_machines.links import measure_links
-from hotline_machines.network import MachinesNetwork, RemoteHost
 from hotline_machines.remote import RemoteMachine
 from hotline_machines.scheduler import wait_until_scheduler_ends
 from hotline_machines.security import client_context, host_of
 from hotline_machines.supervisor.server import SupervisorSpec
-from hotline_machines.switch import RemoteSwitch
 from hotline_machines.tunnel import p4runtime_tunnel
-from hotline_machines.wiring import WiredHost, wire
 from topologies.placement import Placement
 from topologies.preflight import check_inputs
 from topologies.testbed import Reservation, Testbed, TestbedKind
@@ -109,7 +106,7 @@ class MachinesTestbed(TestbedKind):
             with reporter.phase("links"):
                 record.links = await measure_links(config, machines, plan.assignment, token)
             with reporter.phase("network"):
-                network = await _build_network(config, run, plan, machines)
+                network = await build_network(config, run, plan, machines)
                 await network.switch.start()
                 tls = client_context(config.machines)
                 switch_machine = machines[plan.assignment.switch]
@@ -127,8 +124,8 @@ class MachinesTestbed(TestbedKind):
             finally:
                 with log_cleanup_errors():
                     await network.fetch_rest(record.accounting is not None)
-                for name, clock in network.describe_clocks().items():
-                    record.machines[name] |= clock
+                for name, state in network.describe_machines().items():
+                    record.machines[name] |= state
 
     @property
     def _checked_plan(self) -> Plan:
@@ -187,48 +184,6 @@ async def _start_supervisors(
     used = [plan.machines[name] for name in plan.assignment.machines]
     await gather_or_cancel(start(generation, machine) for generation, machine in enumerate(used))
     return machines
-
-
-async def _build_network(
-    config: Config, run: Path, plan: Plan, machines: dict[str, RemoteMachine]
-) -> MachinesNetwork:
-    assignment, switch = plan.assignment, machines[plan.assignment.switch]
-    wired: dict[str, WiredHost] = {
-        host: wire(config, host, machines[name].address, switch.address, is_on_switch=name == switch.name)
-        for host, name in assignment.hosts.items()
-    }
-
-    async def build(machine: RemoteMachine) -> None:
-        hosts = [wired[host].host for host in assignment.hosts_of(machine.name)]
-        await _named(machine, machine.call("build_hosts", hosts=hosts))
-
-    await gather_or_cancel(build(machine) for machine in machines.values())
-    ports = [each.port for each in wired.values() if each.port is not None]
-    await _named(switch, switch.call("build_ports", ports=ports))
-    interfaces = {
-        each.host.port: each.port.interface if each.port else each.host.port_interface
-        for each in sorted(wired.values(), key=lambda each: each.host.port)
-    }
-    cpus = {
-        host: cpu
-        for name in assignment.machines
-        for host, cpu in cpus_of_hosts(assignment.hosts_of(name), plan.machines[name].survey.cpus).items()
-    }
-    hosts = {host: RemoteHost(host, machines[name], cpus[host]) for host, name in assignment.hosts.items()}
-    return MachinesNetwork(
-        config, run, address="", switch=RemoteSwitch(switch, interfaces, cpu=None), machines=machines,
-        assignment=assignment,
-        workers=[hosts[f"w{number}"] for number in range(1, config.workers + 1)],
-        servers=[hosts[f"p{number}"] for number in range(1, config.servers + 1)],
-    )  # fmt: skip
-
-
-async def _named(machine: RemoteMachine, call: object) -> None:
-    """Await a call; prefix its error with the machine's name."""
-    try:
-        await call  # type: ignore[misc]
-    except MachinesError as error:
-        raise MachinesError(f"{machine.name}: {error}") from None
 
 
 TESTBED = MachinesTestbed()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -79,7 +81,7 @@ DEATHS: dict[str, tuple[Fault, int, float, str]] = {
 def test_the_run_ends_in_order_and_nothing_is_left(machines: NamespacedCluster, name: str) -> None:
     fault, code, within_s, message = DEATHS[name]
     with machines.run(workers=2, servers=2, rounds=1_000, budget_s=600, tables=PINNED) as run:
-        run.wait_for_parts("operations-worker-*")
+        run.wait_for_phase("calibrate")
         fault(machines, run)
         begin_s = time.monotonic()
         assert run.wait() == code, run.output
@@ -102,3 +104,45 @@ def test_the_run_ends_in_order_and_nothing_is_left(machines: NamespacedCluster, 
         with machines.run(workers=2, servers=2, tables=PINNED) as run:
             assert run.wait() == 0, run.output
         wait_for(lambda: machines.remains() == {})
+
+
+def test_a_durable_server_goes_on_on_another_machine_that_sees_its_files(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    resources = {"alpha": "switch=1", "beta": "host=1", "gamma": "host=2"}
+    tables = f'{PLAINTEXT}\npins = {{ p1 = "beta", w1 = "gamma" }}\n[recovery]\njournal_sync = "never"'
+    with cluster(tmp_path, resources) as machines:
+        with machines.run(rounds=30, budget_s=600, tables=tables) as run:
+            run.wait_for_phase("calibrate")
+            kill_machine(machines, run)
+            assert run.wait() == 0, run.output
+        record = json.loads((run.folder / "run.json").read_text())
+        accounting = record["accounting"]
+        assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0)
+        assert accounting["restarts"] == {"ps-0": 1}
+        assert record["machines"]["gamma"]["hosts"] == ["p1", "w1"]
+        assert record["machines"]["beta"]["hosts"] == [] and record["machines"]["beta"]["lost"]
+        wait_for(lambda: machines.remains() == {})
+
+
+def test_without_shared_files_a_durable_server_ends_with_its_machine(machines: NamespacedCluster) -> None:
+    tables = f'{PLAINTEXT}\npins = {{ p1 = "beta", w1 = "gamma" }}\n[recovery]\njournal_sync = "never"'
+    with machines.run(rounds=1_000, budget_s=600, tables=tables) as run:
+        run.wait_for_phase("calibrate")
+        kill_machine(machines, run)
+        assert run.wait() == 1
+    assert "with the files of p1: on another machine it could go on if the run's folder" in run.output
+    wait_for(lambda: machines.remains() == {})
+
+
+def test_down_removes_what_a_killed_supervisor_has_left(machines: NamespacedCluster) -> None:
+    with machines.run(rounds=1_000, budget_s=600, workers=2, servers=2, tables=PINNED) as run:
+        run.wait_for_phase("calibrate")
+        kill_supervisor(machines, run)
+        assert run.wait() == 1
+    config = machines.config(tables=PINNED)
+    done = subprocess.run(
+        [sys.executable, "-m", "hotline.cli", "down", f"CONFIG={config}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hotline-p1 on beta, hotline-w1 on beta" in done.stdout
+    assert machines.remains() == {}
