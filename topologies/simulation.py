@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 from analysis.record import COMPILED_CODEC, RunRecord
 from analysis.statistics import MIN_ROUNDS
 from experiment.requirements import RunKind, lacks_anything
-from foundation.checkout import source_folders
+from foundation.checkout import environment_with_checkout
 from foundation.designs.arms import lead_arm
 from hosts.config import ServerCost
 from topologies.signals import STOP, SignalActions
@@ -35,13 +34,6 @@ def can_be_simulated(record: RunRecord) -> bool:
     has_both_arms = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
     has_idle_costs = config["empty_rpcs"] > 0  # empty RPCs measure the costs of idle cores
     return is_compiled_without_faults and has_default_servers and has_both_arms and has_idle_costs
-
-
-def environment_with_checkout() -> dict[str, str]:
-    """Return this process's environment, with the checkout first in PYTHONPATH."""
-    folders = map(str, source_folders())
-    python_path = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": python_path}
 
 
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:

@@ -36,7 +36,7 @@ from hosts.scapy.packing import PlannedRpc, encode, pack_hashed
 from hosts.scapy.window import Window
 
 _MODULUS = 2**32
-_MAX_RANKS = 117  # number of keys with values that fit into a datagram
+_MAX_RANKS = 113  # number of keys with values that fit into a datagram
 
 
 class MovableStore(Protocol):

@@ -248,11 +248,12 @@ def test_the_pages_of_the_busiest_are_of_one_moment() -> None:
     for turn in range(0, len(keys), 20):
         bench.call(Op.PUSH, keys[turn : turn + 20], 64 * (turn + 1))
     first = busiest(bench, 0, len(keys), 1)
-    assert len(first) == control.MAX_VALUES_KEYS and first[0] == (NO_KEY, len(keys))
+    size = control.MAX_VALUES_KEYS
+    assert len(first) == size and first[0] == (NO_KEY, len(keys))
     bench.call(Op.PUSH, keys[:1], 64 * 1000)
     # An answer that was lost is given again; the other pages are of the time of the first.
     assert busiest(bench, 0, len(keys), 1) == first
-    rest = busiest(bench, 117, 0, 2) + busiest(bench, 234, 0, 3)
+    rest = busiest(bench, size, 0, 2) + busiest(bench, 2 * size, 0, 3)
     assert sorted(first[1:] + rest) == [(key, 1) for key in keys]
     assert busiest(bench, len(keys) + 1, 0, 4) == busiest(bench, NO_KEY, 0, 5) == []
     assert busiest(bench, 0, 0, 6) == [(NO_KEY, 1)]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from experiment.config import Config, load_config
+from foundation.checkout import environment_with_checkout
 from foundation.errors import HotlineError
 from foundation.text import pluralize
 from hosts.warm import warm
@@ -20,7 +21,6 @@ from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from topologies import routes
 from topologies.rendezvous import socket_path
 from topologies.run_lock import hold_run_lock, is_alive
-from topologies.simulation import environment_with_checkout
 from topologies.up import check, folder_of
 
 _DOWN_TIMEOUT_S = 60.0

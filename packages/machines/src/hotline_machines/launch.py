@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
-from topologies.simulation import environment_with_checkout
+from foundation.checkout import environment_with_checkout
 
 _SUPERVISOR, _CLEAN = "hotline_machines.supervisor", "hotline_machines.supervisor.clean"
 _supervisors: list[subprocess.Popen[str]] = []

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from foundation.checkout import environment_with_checkout
 from hotline_machines.channel import ChildExit, ChildOutput
-from topologies.simulation import environment_with_checkout
 
 DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command that the kernel ends when the supervisor has ended, in whatever way."""

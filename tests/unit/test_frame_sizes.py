@@ -1,0 +1,57 @@
+"""All packets of a run fit into a VXLAN over Ethernet, so that none is fragmented."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from foundation.protocol.control import (
+    MAX_KEYS,
+    MAX_VALUES_KEYS,
+    WITH_VALUES,
+    Command,
+    Control,
+    Status,
+    build,
+)
+from foundation.protocol.header import (
+    DIMS,
+    FIRST,
+    HEADER_BYTES,
+    KEYS,
+    SECOND,
+    VALUES,
+    lane_bytes,
+    lanes_of_dim,
+)
+
+INNER_MTU = 1450
+HEADERS_BYTES = 20 + 8  # of IPv4 and UDP
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize(
+    "flags", [KEYS, VALUES, KEYS | VALUES, KEYS | VALUES | FIRST, KEYS | VALUES | SECOND]
+)
+def test_rpcs_fit(dim: int, flags: int) -> None:
+    datagram = HEADER_BYTES + lanes_of_dim(dim) * lane_bytes(flags, dim)
+    assert datagram + HEADERS_BYTES <= INNER_MTU
+
+
+@pytest.mark.parametrize("command", Command)
+def test_commands_and_their_answers_fit(command: Command) -> None:
+    number = MAX_VALUES_KEYS if command in WITH_VALUES else MAX_KEYS
+    keys = np.arange(number, dtype=np.uint64)
+    datagram = Control(command, job=1, ps=0, epoch=1, seq=1, keys=keys)
+    answer = datagram.answer(
+        Status.OK, np.arange(number, dtype=np.uint32) if command in WITH_VALUES else None
+    )
+    assert all(len(build(each)) + HEADERS_BYTES <= INNER_MTU for each in (datagram, answer))
+
+
+def test_a_key_more_would_not_fit() -> None:
+    keys = np.arange(MAX_VALUES_KEYS + 1, dtype=np.uint64)
+    answer = Control(Command.VALUES, 1, 0, 1, 1, keys).answer(
+        Status.OK, np.arange(len(keys), dtype=np.uint32)
+    )
+    assert len(build(answer)) + HEADERS_BYTES > INNER_MTU
