@@ -10,16 +10,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+import trustme
 
 from switch_harness.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 HEAD = "192.0.2.254"
 _PREFIX_LENGTH = 24
+_ROLES = ("scheduler", "worker", "client")
 _PATIENCE_S = 300.0  # for a phase or a whole run
 PLAINTEXT = "[wiring]\nplaintext = true"
 _SET_UP = """
@@ -86,6 +90,15 @@ class NamespacedMachine:
         return int(children[0])
 
 
+class Cable(NamedTuple):
+    """A cable between two machines besides those to the bridge."""
+
+    machine: str
+    interface: str
+    other_machine: str
+    other_interface: str
+
+
 @dataclass
 class MachinesRun:
     """A run of `hotline run MACHINES=`, in a process of its own."""
@@ -119,6 +132,7 @@ class NamespacedCluster:
     folder: Path
     scheduler: str
     scheduler_process: subprocess.Popen[bytes]
+    environment: Mapping[str, str]
     machines: dict[str, NamespacedMachine] = field(default_factory=dict)
 
     def config(self, *, tables: str = "", **settings: object) -> Path:
@@ -135,7 +149,7 @@ class NamespacedCluster:
     def run(self, *variables: str, tables: str = PLAINTEXT, **settings: object) -> Iterator[MachinesRun]:
         config, log = self.config(tables=tables, **settings), self.folder / "run.log"
         command = [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *variables]
-        with _process(command, log) as process:
+        with _process(command, log, self.environment) as process:
             yield MachinesRun(process, self.folder / "runs", log)
 
     def remains(self) -> dict[str, set[str]]:
@@ -150,24 +164,48 @@ class NamespacedCluster:
         return found
 
 
+def make_certificates(folder: Path) -> dict[str, str]:
+    """Write an authority and a certificate of it; return dask's settings that use it for all roles."""
+    authority = trustme.CA()
+    names = (HEAD, *(f"192.0.2.{number}" for number in range(1, 10)))
+    pair, trusted = folder / "pair.pem", folder / "authority.pem"
+    authority.issue_cert(*names).private_key_and_cert_chain_pem.write_to_path(str(pair))
+    authority.cert_pem.write_to_path(str(trusted))
+    prefix = "distributed.comm.tls"
+    return {
+        f"{prefix}.ca-file": str(trusted),
+        **{f"{prefix}.{role}.{part}": str(pair) for role in _ROLES for part in ("cert", "key")},
+    }
+
+
+def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that give dask these settings."""
+    names = {name: name.upper().replace(".", "__").replace("-", "_") for name in settings}
+    return {f"DASK_{names[name]}": value for name, value in settings.items()}
+
+
 @contextmanager
 def cluster(
     folder: Path,
     resources: Mapping[str, str],
     unshared: Sequence[Path] = (),
     cpus: Mapping[str, str] | None = None,
+    cables: Iterable[Cable] = (),
+    tls: Mapping[str, str] | None = None,
 ) -> Iterator[NamespacedCluster]:
     """Start a scheduler, and a machine with a worker of dask for each name in `resources`.
 
-    The machines do not see the folders `unshared` of this process, but empty ones.
+    The machines do not see the folders `unshared` of this process, but empty ones. `tls` is dask's
+    configuration of certificates (`make_certificates`), without which nothing is encrypted.
     """
+    environment = {**os.environ, **_ENVIRONMENT, **environment_of(tls or {})}
     with ExitStack() as stack:
         _ip("link", "add", "bridge", "type", "bridge")
         stack.callback(_ip, "link", "delete", "bridge")
         _ip("link", "set", "bridge", "up")
         _ip("address", "add", f"{HEAD}/{_PREFIX_LENGTH}", "dev", "bridge")
-        scheduler, process = _start_scheduler(folder, stack)
-        found = NamespacedCluster(folder, scheduler, process)
+        scheduler, process = _start_scheduler(folder, environment, "tls" if tls else "tcp", stack)
+        found = NamespacedCluster(folder, scheduler, process, environment)
         for number, (name, offered) in enumerate(resources.items(), start=1):
             command = [
                 *(["taskset", "--cpu-list", cpus[name]] if cpus else []),
@@ -175,26 +213,41 @@ def cluster(
                 "--resources", offered, "--nthreads", "1", "--local-directory", str(folder / f"dask-{name}"),
                 "--host", f"192.0.2.{number}",
             ]  # fmt: skip
-            machine = _start_machine(name, number, folder, unshared, command, stack)
+            machine = _start_machine(name, number, folder, unshared, command, environment, stack)
             found.machines[name] = machine
+        for cable in cables:
+            _ip(
+                "link", "add", cable.interface, "netns", cable.machine,
+                "type", "veth", "peer", "name", cable.other_interface, "netns", cable.other_machine,
+            )  # fmt: skip
+            _ip("-netns", cable.machine, "link", "set", cable.interface, "up")
+            _ip("-netns", cable.other_machine, "link", "set", cable.other_interface, "up")
         wait_for(lambda: _count_workers(folder) == len(resources))
         yield found
 
 
-def _start_scheduler(folder: Path, stack: ExitStack) -> tuple[str, subprocess.Popen[bytes]]:
+def _start_scheduler(
+    folder: Path, environment: Mapping[str, str], protocol: str, stack: ExitStack
+) -> tuple[str, subprocess.Popen[bytes]]:
     file = folder / "scheduler.json"
     command = [
         sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--host", HEAD,
-        "--port", "0", "--scheduler-file", str(file),
+        "--port", "0", "--scheduler-file", str(file), "--protocol", protocol,
     ]  # fmt: skip
-    process = stack.enter_context(_process(command, folder / "scheduler.log"))
+    process = stack.enter_context(_process(command, folder / "scheduler.log", environment))
     wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
     address: str = json.loads(file.read_text())["address"]
     return address, process
 
 
 def _start_machine(
-    name: str, number: int, folder: Path, unshared: Sequence[Path], command: Sequence[str], stack: ExitStack
+    name: str,
+    number: int,
+    folder: Path,
+    unshared: Sequence[Path],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    stack: ExitStack,
 ) -> NamespacedMachine:
     _ip("netns", "add", name)
     stack.callback(_ip, "netns", "delete", name)
@@ -211,15 +264,19 @@ def _start_machine(
         *command,
     ]  # fmt: skip
     log = folder / f"{name}.log"
-    return NamespacedMachine(name, address, stack.enter_context(_process(in_namespaces, log)), log)
+    return NamespacedMachine(
+        name, address, stack.enter_context(_process(in_namespaces, log, environment)), log
+    )
 
 
 @contextmanager
-def _process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _process(
+    command: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT,
-            env={**os.environ, **_ENVIRONMENT}, start_new_session=True,
+            env=dict(environment), start_new_session=True,
         )  # fmt: skip
     try:
         yield process

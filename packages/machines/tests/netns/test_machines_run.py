@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import dask.config
 import pytest
 
 from experiment.config import load_config
@@ -13,7 +14,7 @@ from foundation.errors import HotlineError
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
 from hotline_machines.testbed import MachinesTestbed
-from packages.machines.tests.namespaced import PLAINTEXT, NamespacedCluster, cluster
+from packages.machines.tests.namespaced import PLAINTEXT, NamespacedCluster, cluster, make_certificates
 from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.netns
@@ -23,10 +24,14 @@ SECONDS = 1_000_000_000
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespacedCluster]:
-    """Yield two machines that do not see the runs' folder."""
+    """Yield two machines that do not see the runs' folder, with TLS between all of dask's processes."""
     folder = tmp_path_factory.mktemp("machines")
     (folder / "runs").mkdir()
-    with cluster(folder, {"alpha": "switch=1 host=1", "beta": "host=1"}, [folder / "runs"]) as found:
+    resources, certificates = {"alpha": "switch=1 host=1", "beta": "host=1"}, make_certificates(folder)
+    with (
+        cluster(folder, resources, [folder / "runs"], tls=certificates) as found,
+        dask.config.set(certificates),
+    ):
         yield found
 
 
@@ -36,25 +41,25 @@ REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
         PLAINTEXT,
         "MACHINES=tcp://127.0.0.1:9: expected a dask scheduler, none answers",
     ),
-    "no TLS": ({}, "", "expected tls://HOST:PORT beyond this machine"),
+    "no TLS": ({"machines": "tcp://192.0.2.254:1"}, "", "expected tls://HOST:PORT beyond this machine"),
     "too little room": (
         {"workers": 4},
-        PLAINTEXT,
+        "",
         "resource host: expected room for 5 agents (4 workers and 1 server), got 2 (alpha 1, beta 1)",
     ),
     "an unknown machine": (
         {},
-        f'{PLAINTEXT}\npins = {{ w1 = "gamma" }}',
+        '[wiring]\npins = { w1 = "gamma" }',
         "wiring.pins: w1: expected one of the machines alpha, beta, got gamma",
     ),
     "a machine without the switch's resource": (
         {},
-        f'{PLAINTEXT}\npins = {{ switch = "beta" }}',
+        '[wiring]\npins = { switch = "beta" }',
         "wiring.pins: switch: expected a machine with the resource switch (alpha), got beta",
     ),
     "two hosts where one has room": (
         {},
-        f'{PLAINTEXT}\npins = {{ w1 = "beta", p1 = "beta" }}',
+        '[wiring]\npins = { w1 = "beta", p1 = "beta" }',
         "wiring.pins: expected at most 1 hosts on beta, its resource host, got 2",
     ),
 }
@@ -74,7 +79,8 @@ def test_what_cannot_be_is_refused_before_anything_begins(
 
 
 def test_a_run_on_two_machines_loses_nothing_and_leaves_nothing(machines: NamespacedCluster) -> None:
-    with machines.run() as run:
+    assert machines.scheduler.startswith("tls://")
+    with machines.run(tables="") as run:
         assert run.wait() == 0, run.output
     record = json.loads((run.folder / "run.json").read_text())
     accounting = record["accounting"]
