@@ -14,6 +14,7 @@ import numpy.typing as npt
 from analysis.record import Accounting, RunRecord
 from controller.designs import control_of
 from experiment.config import EPOCH
+from experiment.errors import RunFailed
 from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
@@ -72,8 +73,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
                 if control.is_changed is not None and await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)
                 ledgers = [
-                    ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
-                    for number in range(1, len(session.workers) + 1)
+                    _read_ledger(session, number, arm.job) for number in range(1, len(session.workers) + 1)
                 ]
                 sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
                 unknown_lanes += sum(each.lanes_unknown for each in ledgers)
@@ -159,6 +159,16 @@ def values_at_switch(values: Mapping[int, int], space: KeySpace) -> Values:
     keys = np.array(list(values), dtype=np.uint64)
     switch_values[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
     return switch_values
+
+
+def _read_ledger(session: RealSession, worker: int, job: int) -> ledger.Sums:
+    file = session.parts / f"ledger-worker-{worker}-job-{job}-epoch-{EPOCH}.bin"
+    if not file.exists():
+        raise RunFailed(
+            f"worker-{worker} has left no ledger, so which of its pushes were applied is unknown, and the "
+            "run is not accounted for"
+        )
+    return ledger.read(file)
 
 
 def _dump_file(agent: CommandTarget, session: RealSession) -> Path:

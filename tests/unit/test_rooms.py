@@ -213,7 +213,7 @@ def test_every_package_is_on_the_paths_of_all_tools() -> None:
 
 def test_every_package_is_installed_with_its_entry_points() -> None:
     """Set-up installs a new or changed package: `scripts/setup` looks at its `pyproject.toml`."""
-    groups = ("hotline.designs", "hotline.rules", "hotline.commands", "hotline.api")
+    groups = ("hotline.designs", "hotline.rules", "hotline.commands", "hotline.api", "hotline.testbeds")
     installed = {(group, each.name, each.value) for group in groups for each in entry_points(group=group)}
     projects = [ROOT, *PACKAGES.values()]
     tables = [

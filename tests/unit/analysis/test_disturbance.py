@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.disturbance import DisturbedBlocks, invalidated_kinds, reasons_to_repeat
-from analysis.record import Block
+from analysis.record import Block, MachineUse
 from tests.unit.analysis.synthetic import block
 
 QUIET: dict[str, Any] = {"duration_ms": 500.0, "run_queue_ms": {"ps-0": 5.0, "worker-1": 20.0}}
@@ -52,6 +52,27 @@ EARLIER = [
 )
 def test_a_block_is_disturbed_by(changes: dict[str, Any], found: list[str]) -> None:
     assert reasons_to_repeat(a_block(**changes), EARLIER, cpus=2) == found
+
+
+@pytest.mark.parametrize("disturbed", ["a", "b"])
+@pytest.mark.parametrize(("field", "reason", "share"), [
+    ("steal_ms", "steal", 0.02), ("others_cpu_ms", "others' CPU", 0.05),
+])  # fmt: skip
+def test_a_block_is_disturbed_by_any_of_its_machines(
+    disturbed: str, field: str, reason: str, share: float
+) -> None:
+    """One of two machines with 1 and 9 CPUs; of all ten CPUs the same time would be no disturbance."""
+    cpus = {"a": 1, "b": 9}
+    for factor, found in ((1.0, []), (1.01, [reason])):
+        uses = {
+            name: MachineUse(
+                cpus=number, pressure_ms=0.0,
+                **{"steal_ms": 0.0, "others_cpu_ms": 0.0}
+                | ({field: factor * share * number * 500.0} if name == disturbed else {}),
+            )
+            for name, number in cpus.items()
+        }  # fmt: skip
+        assert reasons_to_repeat(a_block(machines=uses), EARLIER, cpus=10) == found
 
 
 def test_what_is_usual_in_any_case_is_no_disturbance() -> None:

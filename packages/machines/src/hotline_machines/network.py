@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -182,6 +182,17 @@ class MachinesNetwork:
             if machine.lost_event.is_set():
                 found[name]["lost"] = machine.lost_reason
         return found
+
+    def describe_losses(self) -> Iterator[str]:
+        """Say what is unknown since a machine is lost."""
+        for machine in self.machines.values():
+            hosts = [host.name for host in (*self.servers, *self.workers) if host.machine is machine]
+            if machine.lost_event.is_set() and hosts:
+                files = "" if machine.is_shared else ", whose files are gone with it"
+                yield (
+                    f"{machine.lost_error()}. It had {', '.join(hosts)}{files}: which of their last pushes "
+                    "were applied, and what servers on it held, is unknown"
+                )
 
     def _machine_of_process(self, name: str) -> RemoteMachine:
         if name == self.switch.name:

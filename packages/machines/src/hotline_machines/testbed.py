@@ -126,6 +126,8 @@ class MachinesTestbed(TestbedKind):
                     await network.fetch_rest(record.accounting is not None)
                 for name, state in network.describe_machines().items():
                     record.machines[name] |= state
+                for line in network.describe_losses():
+                    log.warning("%s", line)
 
     @property
     def _checked_plan(self) -> Plan:
