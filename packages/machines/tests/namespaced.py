@@ -252,6 +252,8 @@ def _start_machine(
     _ip("netns", "add", name)
     stack.callback(_ip, "netns", "delete", name)
     _ip("link", "add", f"{name}-cable", "type", "veth", "peer", "name", "eth0", "netns", name)
+    # A connection that the other end has not closed keeps a namespace, and so the cable, for minutes.
+    stack.callback(subprocess.run, ["ip", "link", "delete", f"{name}-cable"], capture_output=True)
     _ip("link", "set", f"{name}-cable", "master", "bridge", "up")
     address = f"192.0.2.{number}"
     _ip("-netns", name, "address", "add", f"{address}/{_PREFIX_LENGTH}", "dev", "eth0")

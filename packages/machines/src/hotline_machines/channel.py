@@ -59,13 +59,13 @@ class Farewell(NamedTuple):
     reason: str
 
 
-class Call(NamedTuple):
+class OperationCall(NamedTuple):
     number: int
     operation: str
     arguments: dict[str, Any]  # of any operation
 
 
-class Answer(NamedTuple):
+class OperationAnswer(NamedTuple):
     number: int
     result: Any  # of any operation
     error: Exception | None = None

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hotline_machines.channel import (
-    Answer,
-    Call,
     Channel,
     ChildExit,
     ChildOutput,
     Farewell,
     Greeting,
+    OperationAnswer,
+    OperationCall,
     SwitchEnd,
     connect,
 )
@@ -140,7 +140,7 @@ class RemoteMachine:
         number = next(self._numbers)
         self._pending[number] = answer
         try:
-            self._channel.send(Call(number, operation, arguments))
+            self._channel.send(OperationCall(number, operation, arguments))
             await self._channel.drain()
             return await answer
         except OSError:
@@ -149,8 +149,8 @@ class RemoteMachine:
             self._pending.pop(number, None)
 
     def send(self, operation: str, **arguments: object) -> None:
-        """Call an operation whose result does not matter."""
-        self._channel.send(Call(next(self._numbers), operation, arguments))
+        """OperationCall an operation whose result does not matter."""
+        self._channel.send(OperationCall(next(self._numbers), operation, arguments))
 
     async def start_process(self, namespace: str, arguments: Sequence[str], log_file: Path) -> RemoteProcess:
         number = next(self._numbers)
@@ -197,7 +197,7 @@ class RemoteMachine:
                 process.end(-signal.SIGKILL, reason)
 
     def _handle(self, message: object) -> None:
-        if isinstance(message, Answer):
+        if isinstance(message, OperationAnswer):
             answer = self._pending.get(message.number)
             if answer is not None and not answer.done():
                 if message.error is None:

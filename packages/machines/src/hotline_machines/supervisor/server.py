@@ -20,11 +20,11 @@ from foundation.errors import HotlineError
 from foundation.logs.collector import run_collector
 from hotline_machines.channel import (
     SILENCE_S,
-    Answer,
-    Call,
     Channel,
     Farewell,
     Greeting,
+    OperationAnswer,
+    OperationCall,
     copy_both_ways,
     set_timeouts,
 )
@@ -172,11 +172,11 @@ class _Connections:
         finally:
             self._end_event.set()
 
-    async def _answer(self, channel: Channel, call: Call) -> None:
+    async def _answer(self, channel: Channel, call: OperationCall) -> None:
         try:
             operation = getattr(self.operations, call.operation)
-            channel.send(Answer(call.number, await operation(**call.arguments)))
+            channel.send(OperationAnswer(call.number, await operation(**call.arguments)))
         except (HotlineError, OSError) as error:
-            channel.send(Answer(call.number, None, error))
+            channel.send(OperationAnswer(call.number, None, error))
         except Exception as error:  # a defect must reach the run, which ends
-            channel.send(Answer(call.number, None, MachineLost(f"{type(error).__name__}: {error}")))
+            channel.send(OperationAnswer(call.number, None, MachineLost(f"{type(error).__name__}: {error}")))
