@@ -2,8 +2,8 @@
 
     softswitch/tests/switch_harness/own-namespaces .venv/bin/python -m packages.machines.tests.beside_mininet
 
-The machines are namespaces of this kernel, so that only Hotline's part differs. With --agents 64 the time until so
-many agents are ready on eight machines is compared with Mininet's instead.
+The machines are namespaces of this kernel, so that only Hotline's part differs. With --agents 64, the time until
+so many agents are ready on eight machines is compared with Mininet's instead.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def numbers(run: Path) -> dict[str, float]:
 
 @contextmanager
 def three_machines(folder: Path) -> Iterator[NamespacedCluster]:
-    """Yield the switch's machine, and worker and server on machines with the cores that Mininet gives them."""
+    """Yield the switch's machine, and those of worker and server with their cores on Mininet."""
     resources = {"alpha": "switch=1", "beta": "host=1", "gamma": "host=1"}
     cpus = {"alpha": "0,1", "beta": "1", "gamma": "0"}
     with cluster(folder, resources, cpus=cpus, cables=CABLES) as machines:
