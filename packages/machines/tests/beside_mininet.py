@@ -1,6 +1,6 @@
 """What machines cost beside Mininet on the same cores, in pairs: CPU and latency of an RPC, by underlay.
 
-    softswitch/tests/switch_harness/own-namespaces .venv/bin/python -m packages.machines.tests.beside_mininet
+    own-namespaces .venv/bin/python -m packages.machines.tests.beside_mininet
 
 The machines are namespaces of this kernel, so that only Hotline's part differs. With --agents 64, the time until
 so many agents are ready on eight machines is compared with Mininet's instead.
