@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from experiment.config import Config
 from hotline_machines import survey as survey_module
 from hotline_machines.assignment import Assignment, OfferedMachine, assign
 from hotline_machines.errors import MachinesError
-from hotline_machines.security import check_address, security
+from hotline_machines.security import check_address, host_of, security
 from hotline_machines.survey import SurveyedMachine, software_versions
 from hotline_machines.versions import RUNNER, check_versions
 
@@ -120,7 +121,7 @@ async def make_plan(client: Client, config: Config) -> Plan:
         {RUNNER: software_versions(), **{machine.name: machine.survey.versions for machine in used}}
     )
     for machine in used:
-        _check(machine)
+        check_machine(machine, is_alone=len(used) == 1)
     return Plan(machines, assignment, remarks)
 
 
@@ -147,8 +148,14 @@ async def _survey(client: Client, worker: str, resources: Mapping[str, float]) -
     return Machine(worker, resources, surveyed, (surveyed.time_ns - begin_ns) / 1e9 - error_s, error_s)
 
 
-def _check(machine: Machine) -> None:
-    surveyed = machine.survey
+def check_machine(machine: Machine, is_alone: bool) -> None:
+    """Raise `MachinesError` for what a machine lacks to be one of a run, or the only one."""
+    surveyed, address = machine.survey, ip_address(host_of(machine.worker))
+    if not is_alone and (address.version != 4 or address.is_loopback):
+        raise MachinesError(
+            f"{machine.name}: expected an IPv4 address by which the other machines reach it, got {address}; "
+            "`dask worker --host ADDRESS` gives it one"
+        )
     if surveyed.uid != 0:
         raise MachinesError(
             f"{machine.name}: expected a worker of dask that root has started, since it builds interfaces, "

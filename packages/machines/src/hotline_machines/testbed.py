@@ -25,7 +25,7 @@ from hotline_machines.links import measure_links
 from hotline_machines.remote import RemoteMachine
 from hotline_machines.scheduler import wait_until_scheduler_ends
 from hotline_machines.security import client_context, host_of
-from hotline_machines.supervisor.server import SupervisorSpec
+from hotline_machines.supervisor.server import SupervisorSpec, shared_file_of
 from hotline_machines.tunnel import p4runtime_tunnel
 from topologies.placement import Placement
 from topologies.preflight import check_inputs
@@ -169,13 +169,16 @@ async def _start_supervisors(
 
     stack.push_async_callback(close_all)
 
+    shared_file = shared_file_of(run, token)
+    shared_file.touch()
+    stack.callback(shared_file.unlink)
+
     async def start(generation: int, machine: Machine) -> None:
         address = host_of(machine.worker)
         spec = SupervisorSpec(
             config=config, scheduler=config.machines or "", run=run, generation=generation, token=token,
             host=address,
         )  # fmt: skip
-        spec.shared_file.touch()
         launched = await on_worker(client, machine.worker, launch_supervisor, spec.model_dump_json())
         if not isinstance(launched, LaunchedSupervisor):
             raise MachinesError(f"{machine.name}: {launched}")

@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from experiment.errors import PreflightError
 from foundation.errors import HotlineError
@@ -16,6 +19,24 @@ from foundation.protocol.addressing import switch_interfaces
 from hotline_machines.supervisor.interfaces import remove_interfaces, remove_namespaces
 from hotline_machines.supervisor.server import SupervisorSpec, serve
 from topologies.run_lock import hold_run_lock
+
+_LOCK_TIMEOUT_S, _LOCK_POLL_S = 5.0, 0.1
+
+
+@contextmanager
+def _hold_lock(interfaces: Sequence[str]) -> Iterator[None]:
+    """Hold the lock of this machine's runs; wait for the supervisor of a run that has just ended."""
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(hold_run_lock(interfaces))
+                break
+            except PreflightError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOCK_POLL_S)
+        yield
 
 
 def main() -> int:
@@ -26,7 +47,7 @@ def main() -> int:
     try:
         spec = SupervisorSpec.model_validate_json(line)
         interfaces = switch_interfaces(spec.config.workers, spec.config.servers)
-        with hold_run_lock(interfaces):
+        with _hold_lock(interfaces):
             remove_namespaces()
             try:
                 serve(spec)
@@ -34,8 +55,7 @@ def main() -> int:
                 remove_namespaces()
                 remove_interfaces(interfaces)
     except (HotlineError, OSError) as error:
-        hint = "; `./hotline down MACHINES=…` ends it" if isinstance(error, PreflightError) else ""
-        print(json.dumps({"error": f"{error}{hint}"}), flush=True)
+        print(json.dumps({"error": str(error)}), flush=True)
         return 1
     return 0
 

@@ -56,11 +56,11 @@ class SupervisorSpec(BaseModel):
     host: str
     """Address to listen at, by which dask reaches this machine."""
 
-    @property
-    def shared_file(self) -> Path:
-        """File by which a supervisor recognises that it sees the run's folder."""
-        # Who can list the folder must not learn the token.
-        return self.run / "logs" / f"shared-{hashlib.sha256(self.token.encode()).hexdigest()}"
+
+def shared_file_of(run: Path, token: str) -> Path:
+    """Return the file by which a supervisor recognises that it sees the run's folder."""
+    # Who can list the folder must not learn the token.
+    return run / "logs" / f"shared-{hashlib.sha256(token.encode()).hexdigest()}"
 
 
 def serve(spec: SupervisorSpec) -> None:
@@ -68,7 +68,7 @@ def serve(spec: SupervisorSpec) -> None:
 
 
 async def _serve(spec: SupervisorSpec) -> None:
-    is_shared = spec.shared_file.exists()
+    is_shared = shared_file_of(spec.run, spec.token).exists()
     shutil.rmtree(WORK_FOLDERS, ignore_errors=True)
     folder = spec.run if is_shared else WORK_FOLDERS / spec.run.name
     for name in ("parts", "logs"):
