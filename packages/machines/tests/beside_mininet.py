@@ -2,8 +2,8 @@
 
     own-namespaces .venv/bin/python -m packages.machines.tests.beside_mininet
 
-The machines are namespaces of this kernel, so that only Hotline's part differs. With --agents 64 it is the time
-until so many agents are ready, on eight machines and on Mininet.
+The machines are namespaces of this kernel, so that only Hotline's part differs. --agents 64 compares the
+time until so many agents are ready.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -57,6 +58,8 @@ async def connected(config: Config) -> AsyncIterator[Client]:
 
     assert config.machines is not None
     check_address(config.machines, config.wiring.plaintext)
+    # What it logs with a stack trace, such as the end of the scheduler, is also raised or watched here.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     client = Client(
         config.machines,
         asynchronous=True,
