@@ -77,7 +77,7 @@ async def _serve(spec: SupervisorSpec) -> None:
     end_event = asyncio.Event()
     loop = asyncio.get_running_loop()
     async with run_collector(folder / "parts", COLLECTOR) as collector:
-        connections = _Connections(spec, end_event)
+        connections = SupervisorConnections(spec, end_event)
         loop.add_signal_handler(signal.SIGTERM, connections.end, "its supervisor was terminated")
         loop.add_reader(sys.stdin.fileno(), _end_at_end_of_input, connections)
         operations = connections.operations = Operations(spec.config, folder, collector, connections.send)
@@ -94,13 +94,15 @@ async def _serve(spec: SupervisorSpec) -> None:
             await connections.close()
 
 
-def _end_at_end_of_input(connections: _Connections) -> None:
+def _end_at_end_of_input(connections: SupervisorConnections) -> None:
     if not os.read(sys.stdin.fileno(), 1):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         connections.end("dask's worker on it has ended")
 
 
-class _Connections:
+class SupervisorConnections:
+    """The connections of a supervisor. `end_event` is set when that of the run has ended."""
+
     operations: Operations
 
     def __init__(self, spec: SupervisorSpec, end_event: asyncio.Event) -> None:
