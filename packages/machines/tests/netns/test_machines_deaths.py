@@ -52,7 +52,7 @@ def kill_supervisor(machines: NamespacedCluster, run: MachinesRun) -> None:
 
 
 def kill_worker_of_dask(machines: NamespacedCluster, run: MachinesRun) -> None:
-    machines.machines["beta"].run("pkill", "-KILL", "-f", "distributed")
+    machines.machines["beta"].run("pkill", "-KILL", "-f", "multiprocessing.spawn")
 
 
 def interrupt(machines: NamespacedCluster, run: MachinesRun) -> None:
