@@ -21,6 +21,7 @@ from hotline_machines.supervisor.server import CONTROL, END, SupervisorConnectio
 from hotline_machines.tunnel import p4runtime_tunnel
 
 TOKEN = "a" * 64
+_PATIENCE_S = 20.0
 
 
 class FakeOperations:
@@ -74,7 +75,7 @@ async def test_without_the_token_a_connection_is_closed_unanswered(greeting: byt
     async with supervisor() as (port, end_event):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(greeting)
-        assert await reader.read() == b""
+        assert await asyncio.wait_for(reader.read(), _PATIENCE_S) == b""
         writer.close()
         assert not end_event.is_set()
 
@@ -104,7 +105,7 @@ async def test_the_supervisor_ends_with_its_runs_connection(is_asked: bool) -> N
             channel.send(OperationCall(2, END, {}))
         else:
             await channel.close()
-        await asyncio.wait_for(end_event.wait(), 60)
+        await asyncio.wait_for(end_event.wait(), _PATIENCE_S)
         if is_asked:
             with pytest.raises(MachineLost, match="has closed the connection"):
                 await channel.receive()
@@ -115,7 +116,7 @@ async def test_a_second_run_is_no_run_of_this_supervisor() -> None:
     async with supervisor() as (port, end_event):
         first, second = await control(port), await control(port)
         with pytest.raises(MachineLost):
-            await second.receive()
+            await asyncio.wait_for(second.receive(), _PATIENCE_S)
         await second.close()
         first.send(OperationCall(1, "double", {"number": 4}))
         assert (await first.receive()).result == 8
