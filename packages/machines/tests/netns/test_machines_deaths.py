@@ -139,7 +139,7 @@ def test_down_removes_what_a_killed_supervisor_has_left(machines: NamespacedClus
         run.wait_for_phase("calibrate")
         kill_supervisor(machines, run)
         assert run.wait() == 1
-    config = machines.config(tables=PINNED)
+    config = machines.config(workers=2, servers=2, tables=PINNED)
     done = subprocess.run(
         [sys.executable, "-m", "hotline.cli", "down", f"CONFIG={config}"], capture_output=True, text=True
     )
