@@ -59,7 +59,8 @@ async def connected(config: Config) -> AsyncIterator[Client]:
     assert config.machines is not None
     check_address(config.machines, config.wiring.plaintext)
     # What it logs with a stack trace, such as the end of the scheduler, is also raised or watched here.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     client = Client(
         config.machines,
         asynchronous=True,
