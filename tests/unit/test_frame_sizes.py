@@ -13,13 +13,16 @@ from foundation.protocol.control import (
     Control,
     Status,
     build,
+    max_values_keys,
 )
 from foundation.protocol.header import (
     DIMS,
     FIRST,
     HEADER_BYTES,
+    KEY_BYTES,
     KEYS,
     SECOND,
+    VALUE_BYTES,
     VALUES,
     lane_bytes,
     lanes_of_dim,
@@ -38,6 +41,14 @@ def test_rpcs_fit(dim: int, flags: int) -> None:
     assert datagram + HEADERS_BYTES <= INNER_MTU
 
 
+@pytest.mark.parametrize("dim", DIMS)
+def test_answers_with_rows_fit_and_a_row_more_would_not(dim: int) -> None:
+    fixed = HEADERS_BYTES + len(build(Control(Command.HELLO, 1, 0, 1, 1, np.empty(0, np.uint64))))
+    row_bytes = KEY_BYTES + VALUE_BYTES * dim
+    rows = max_values_keys(dim)
+    assert fixed + rows * row_bytes <= INNER_MTU < fixed + (rows + 1) * row_bytes
+
+
 @pytest.mark.parametrize("command", Command)
 def test_commands_and_their_answers_fit(command: Command) -> None:
     number = MAX_VALUES_KEYS if command in WITH_VALUES else MAX_KEYS
@@ -47,11 +58,3 @@ def test_commands_and_their_answers_fit(command: Command) -> None:
         Status.OK, np.arange(number, dtype=np.uint32) if command in WITH_VALUES else None
     )
     assert all(len(build(each)) + HEADERS_BYTES <= INNER_MTU for each in (datagram, answer))
-
-
-def test_a_key_more_would_not_fit() -> None:
-    keys = np.arange(MAX_VALUES_KEYS + 1, dtype=np.uint64)
-    answer = Control(Command.VALUES, 1, 0, 1, 1, keys).answer(
-        Status.OK, np.arange(len(keys), dtype=np.uint32)
-    )
-    assert len(build(answer)) + HEADERS_BYTES > INNER_MTU
