@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CONNECT_TIMEOUT_S = 5.0
-_TASK_TIMEOUT_S = 30.0
+_TASK_TIMEOUT_S = 120.0
 _MAX_CLOCK_DIFFERENCE_S = 0.02
 """Blocks are told apart by Unix time, and are longer than this apart."""
 
@@ -82,11 +82,16 @@ async def connected(config: Config) -> AsyncIterator[Client]:
 
 
 async def on_worker(client: Client, worker: str, function: Callable[..., T], *arguments: object) -> T:
-    """Run a task on this worker, once."""
+    """Run a task on this worker, once; raise `MachinesError` if it takes too long."""
     future = client.submit(
         function, *arguments, workers=[worker], allow_other_workers=False, retries=0, pure=False
     )
-    result: T = await asyncio.wait_for(future, _TASK_TIMEOUT_S)
+    try:
+        result: T = await asyncio.wait_for(future, _TASK_TIMEOUT_S)
+    except asyncio.TimeoutError:
+        raise MachinesError(
+            f"worker {worker}: expected the result of {function.__name__} within {_TASK_TIMEOUT_S:.0f} s, got none"
+        ) from None
     return result
 
 
@@ -138,10 +143,8 @@ async def _survey(client: Client, worker: str, resources: Mapping[str, float]) -
     begin_ns = time.time_ns()
     try:
         surveyed = await on_worker(client, worker, survey_module.survey)
-    except asyncio.TimeoutError:
-        raise MachinesError(
-            f"worker {worker}: expected an answer within {_TASK_TIMEOUT_S:.0f} s, got none"
-        ) from None
+    except MachinesError:
+        raise
     except Exception as error:  # what an import on the machine raises is of any class
         raise MachinesError(
             f"worker {worker}: expected Hotline as on this machine, with packages/machines, got "
