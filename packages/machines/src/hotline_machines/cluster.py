@@ -90,7 +90,8 @@ async def on_worker(client: Client, worker: str, function: Callable[..., T], *ar
         result: T = await asyncio.wait_for(future, _TASK_TIMEOUT_S)
     except asyncio.TimeoutError:
         raise MachinesError(
-            f"worker {worker}: expected the result of {function.__name__} within {_TASK_TIMEOUT_S:.0f} s, got none"
+            f"worker {worker}: expected the result of {function.__name__} within {_TASK_TIMEOUT_S:.0f} s, "
+            "got none"
         ) from None
     return result
 

@@ -19,8 +19,8 @@ from foundation.logs.parts import write_text
 from hotline_machines.clocks import ClockReading, read_clock
 from hotline_machines.errors import MachineLost
 from hotline_machines.remote import RemoteMachine, RemoteProcess
+from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 from hotline_machines.switch import RemoteSwitch
-from hotline_machines.wiring import NAMESPACE_PREFIX
 from topologies.agents import Agent, Message
 from topologies.placement import Placement, PortCounters
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from experiment.config import Config
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
+from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 
-NAMESPACE_PREFIX = "hotline-"
-"""Prefix of the names of the network namespaces of a run, by which they are found and removed."""
 VXLAN_BYTES = 50
 """Bytes that VXLAN adds to an IP packet: headers of IPv4, UDP, VXLAN and the inner Ethernet."""
 LARGEST_PACKET = 1450

@@ -17,9 +17,8 @@ from hotline_machines.supervisor.interfaces import (
     build_host,
     build_port,
     move_port,
-    remove_interfaces,
-    remove_namespaces,
 )
+from hotline_machines.supervisor.remains import remove_interfaces, remove_namespaces
 from hotline_machines.wiring import LARGEST_PACKET, VXLAN_BYTES, PortWiring, Tunnel, wire
 from switch_harness.waiting import wait_for
 

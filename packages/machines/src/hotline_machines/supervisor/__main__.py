@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from experiment.errors import PreflightError
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import switch_interfaces
-from hotline_machines.supervisor.interfaces import remove_interfaces, remove_namespaces
+from hotline_machines.supervisor.remains import remove_interfaces, remove_namespaces
 from hotline_machines.supervisor.server import SupervisorSpec, serve
 from topologies.run_lock import hold_run_lock
 

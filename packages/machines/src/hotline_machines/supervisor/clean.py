@@ -11,8 +11,7 @@ import sys
 
 from foundation.errors import HotlineError
 from foundation.text import pluralize
-from hotline_machines.supervisor.interfaces import remove_namespaces
-from hotline_machines.supervisor.server import WORK_FOLDERS
+from hotline_machines.supervisor.remains import WORK_FOLDERS, remove_namespaces
 from topologies.run_lock import hold_run_lock
 
 

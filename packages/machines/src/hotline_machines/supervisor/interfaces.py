@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from foundation.protocol import addressing
 from hotline_machines.errors import MachinesError
+from hotline_machines.supervisor.remains import NAMESPACES, run_command
 from hotline_machines.wiring import (
     LARGEST_PACKET,
-    NAMESPACE_PREFIX,
     VXLAN_BYTES,
     HostWiring,
     PortWiring,
     Tunnel,
 )
 from topologies.neighbours import list_endpoints, neighbour_commands
-
-_NAMESPACES = Path("/run/netns")
 
 
 def build_host(host: HostWiring, workers: int, servers: int) -> None:
@@ -36,9 +33,11 @@ def build_host(host: HostWiring, workers: int, servers: int) -> None:
     else:
         _ip(*common, "type", "veth", "peer", "name", host.port_interface)
         _bring_up_port(host.port_interface)
-    _run("nsenter", f"--net={_NAMESPACES / namespace}", "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    run_command(
+        "nsenter", f"--net={NAMESPACES / namespace}", "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"
+    )
     # The switch forwards frames unchanged, so their checksums must be complete.
-    _run("nsenter", f"--net={_NAMESPACES / namespace}", "ethtool", "-K", interface, "tx", "off")
+    run_command("nsenter", f"--net={NAMESPACES / namespace}", "ethtool", "-K", interface, "tx", "off")
     _batch(
         namespace,
         [
@@ -67,20 +66,6 @@ def move_port(port: PortWiring) -> None:
     _ip("link", "set", port.interface, "type", "vxlan", "remote", port.tunnel.remote)
 
 
-def remove_namespaces() -> list[str]:
-    """Remove the namespaces of runs with their interfaces; return their names."""
-    names = sorted(path.name for path in _NAMESPACES.glob(f"{NAMESPACE_PREFIX}*"))
-    for name in names:
-        _ip("netns", "delete", name)
-    return names
-
-
-def remove_interfaces(names: Iterable[str]) -> None:
-    for name in names:
-        # An interface disappears with the namespace of its other end, a moment later than that.
-        subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
-
-
 def _vxlan(tunnel: Tunnel) -> list[str]:
     return [
         "type", "vxlan", "id", str(tunnel.vni), "local", tunnel.local, "remote", tunnel.remote,
@@ -101,12 +86,12 @@ def _inner_mtu(tunnel: Tunnel) -> int:
 
 
 def _interface_towards(address: str) -> str:
-    routes = json.loads(_run("ip", "-json", "route", "get", address))
+    routes = json.loads(run_command("ip", "-json", "route", "get", address))
     return str(routes[0]["dev"])
 
 
 def _bring_up_port(interface: str) -> None:
-    _run("sysctl", "-qw", f"net.ipv6.conf.{interface}.disable_ipv6=1")
+    run_command("sysctl", "-qw", f"net.ipv6.conf.{interface}.disable_ipv6=1")
     _ip("link", "set", interface, "up")
 
 
@@ -123,7 +108,7 @@ def _check_cable(interface: str) -> None:
 
 
 def _check_unused(interface: str) -> None:
-    found = json.loads(_run("ip", "-json", "address", "show", "dev", interface))
+    found = json.loads(run_command("ip", "-json", "address", "show", "dev", interface))
     addresses = [
         each["local"] for link in found for each in link.get("addr_info", []) if each["scope"] == "global"
     ]
@@ -135,15 +120,8 @@ def _check_unused(interface: str) -> None:
 
 
 def _batch(namespace: str, lines: Sequence[str]) -> None:
-    _run("ip", "-netns", namespace, "-batch", "-", text="\n".join(lines) + "\n")
+    run_command("ip", "-netns", namespace, "-batch", "-", text="\n".join(lines) + "\n")
 
 
 def _ip(*arguments: str) -> None:
-    _run("ip", *arguments)
-
-
-def _run(*command: str, text: str = "") -> str:
-    completed = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if completed.returncode:
-        raise MachinesError(f"`{' '.join(command)}` failed: {completed.stderr.strip()}")
-    return completed.stdout
+    run_command("ip", *arguments)

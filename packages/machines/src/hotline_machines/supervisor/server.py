@@ -32,13 +32,12 @@ from hotline_machines.errors import MachineLost
 from hotline_machines.security import server_context
 from hotline_machines.supervisor.link import DISCARD, ECHO, discard, echo
 from hotline_machines.supervisor.operations import Operations
+from hotline_machines.supervisor.remains import WORK_FOLDERS
 from topologies.fleet import COLLECTOR
 
 END = "end"  # operation after which the supervisor ends
 CONTROL, P4RUNTIME = "control", "p4runtime"
 """Purposes of a connection: the run's, and one to the switch's P4Runtime server."""
-WORK_FOLDERS = Path("/var/tmp/hotline-machines")
-"""Folder of the runs' folders on machines that do not see the run's own folder."""
 _CONNECT_TIMEOUT_S = 30.0
 
 
