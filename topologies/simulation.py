@@ -19,6 +19,8 @@ from topologies.signals import STOP, SignalActions
 def can_be_simulated(record: RunRecord) -> bool:
     if record.target != "softswitch" or record.error is not None:
         return False
+    if record.machines:  # the simulation is checked with the cores of one machine
+        return False
     if len({block.round for block in record.blocks}) < MIN_ROUNDS:
         return False
     config = record.config

@@ -38,6 +38,7 @@ def test_a_default_run_can_be_simulated() -> None:
         {"rounds": 5},
         {"target": "bmv2"},
         {"error": "it was killed"},
+        {"machines": {"alpha": {"cpus": 2}}},
         {"config": {"codec": "scapy"}},
         {"config": {"arms": ("baseline", "proxy")}},
         {"config": {"faults": {"loss": 0.01}}},
