@@ -66,12 +66,12 @@ def kill_runner(machines: NamespacedCluster, run: MachinesRun) -> None:
 Fault = Callable[[NamespacedCluster, MachinesRun], None]
 DEATHS: dict[str, tuple[Fault, int, float, str]] = {
     # What is done, the exit code, the time until then in s, and what is said.
-    "a machine with agents": (kill_machine, 1, SILENCE_S + 10, "machine beta is lost"),
-    "the switch's machine": (kill_machine_of_switch, 1, SILENCE_S + 10, "machine alpha is lost"),
-    "a machine that is cut off": (cut_machine_off, 1, SILENCE_S + 10, "machine beta is lost"),
-    "the scheduler": (kill_scheduler, 1, 10.0, "the scheduler at tcp://"),
-    "a supervisor": (kill_supervisor, 1, 10.0, "machine beta is lost"),
-    "dask's worker": (kill_worker_of_dask, 1, 10.0, "machine beta is lost"),
+    "a machine with agents": (kill_machine, 1, SILENCE_S + 15, "machine beta is lost"),
+    "the switch's machine": (kill_machine_of_switch, 1, SILENCE_S + 15, "machine alpha is lost"),
+    "a machine that is cut off": (cut_machine_off, 1, SILENCE_S + 15, "machine beta is lost"),
+    "the scheduler": (kill_scheduler, 1, 20.0, "the scheduler at tcp://"),
+    "a supervisor": (kill_supervisor, 1, 20.0, "machine beta is lost"),
+    "dask's worker": (kill_worker_of_dask, 1, 20.0, "machine beta is lost"),
     "Ctrl-C": (interrupt, 130, 3.0, "interrupted"),
     "the runner": (kill_runner, -signal.SIGKILL, 1.0, ""),
 }

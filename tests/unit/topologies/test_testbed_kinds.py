@@ -1,0 +1,47 @@
+"""Where a run is: on this machine, or where an installed package puts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiment.config import Config
+from experiment.errors import ConfigError
+from topologies import testbed_kinds
+from topologies.mininet_testbed import MininetTestbed
+from topologies.testbed_kinds import testbed_kind
+
+SEVERAL = Config(machines="tls://head:8786")
+
+
+def installed(*names: str) -> Callable[..., list[Any]]:
+    """Return a replacement of `entry_points` for packages whose kinds of testbeds have these names."""
+
+    def find(group: str) -> list[Any]:
+        assert group == "hotline.testbeds"
+        return [SimpleNamespace(name=name, load=lambda name=name: f"the kind {name}") for name in names]
+
+    return find
+
+
+def test_without_machines_a_run_is_on_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed_kinds, "entry_points", installed("machines"))
+    assert isinstance(testbed_kind(Config()), MininetTestbed)
+
+
+def test_with_machines_a_run_is_where_the_package_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed_kinds, "entry_points", installed("others", "machines"))
+    kind: object = testbed_kind(SEVERAL)
+    assert kind == "the kind machines"
+
+
+@pytest.mark.parametrize("names", [(), ("others",)])
+def test_without_the_package_machines_are_refused(
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(testbed_kinds, "entry_points", installed(*names))
+    with pytest.raises(ConfigError, match=r"^MACHINES=tls://head:8786: expected an installed package"):
+        testbed_kind(SEVERAL)
