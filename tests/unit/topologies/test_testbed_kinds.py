@@ -12,7 +12,6 @@ from experiment.config import Config
 from experiment.errors import ConfigError
 from topologies import testbed_kinds
 from topologies.mininet_testbed import MininetTestbed
-from topologies.testbed_kinds import testbed_kind
 
 SEVERAL = Config(machines="tls://head:8786")
 
@@ -29,12 +28,12 @@ def installed(*names: str) -> Callable[..., list[Any]]:
 
 def test_without_machines_a_run_is_on_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testbed_kinds, "entry_points", installed("machines"))
-    assert isinstance(testbed_kind(Config()), MininetTestbed)
+    assert isinstance(testbed_kinds.testbed_kind(Config()), MininetTestbed)
 
 
 def test_with_machines_a_run_is_where_the_package_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testbed_kinds, "entry_points", installed("others", "machines"))
-    kind: object = testbed_kind(SEVERAL)
+    kind: object = testbed_kinds.testbed_kind(SEVERAL)
     assert kind == "the kind machines"
 
 
@@ -44,4 +43,4 @@ def test_without_the_package_machines_are_refused(
 ) -> None:
     monkeypatch.setattr(testbed_kinds, "entry_points", installed(*names))
     with pytest.raises(ConfigError, match=r"^MACHINES=tls://head:8786: expected an installed package"):
-        testbed_kind(SEVERAL)
+        testbed_kinds.testbed_kind(SEVERAL)
