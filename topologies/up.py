@@ -77,6 +77,10 @@ def arm_for_scripts(config: Config) -> Arm:
 def check(config: Config) -> None:
     if config.recovery.journal_sync is not None or config.recovery.replay_log:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
+    if config.machines is not None:
+        raise PreflightError(
+            f"machines ({config.machines}): `hotline up` is for scripts on this machine; leave machines out"
+        )
     if config.is_lockstep:
         raise PreflightError(
             f"design {config.design}: its workers push together, and scripts do not; "

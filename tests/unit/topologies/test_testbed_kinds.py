@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from experiment.config import Config
-from experiment.errors import ConfigError
-from topologies import testbed_kinds
+from experiment.errors import ConfigError, PreflightError
+from topologies import testbed_kinds, up
 from topologies.mininet_testbed import MininetTestbed
 
 SEVERAL = Config(machines="tls://head:8786")
@@ -44,3 +44,8 @@ def test_without_the_package_machines_are_refused(
     monkeypatch.setattr(testbed_kinds, "entry_points", installed(*names))
     with pytest.raises(ConfigError, match=r"^MACHINES=tls://head:8786: expected an installed package"):
         testbed_kinds.testbed_kind(SEVERAL)
+
+
+def test_up_is_for_this_machine() -> None:
+    with pytest.raises(PreflightError, match=r"^machines \(tls://head:8786\): `hotline up` is for scripts"):
+        up.check(SEVERAL)
