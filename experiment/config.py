@@ -359,15 +359,11 @@ class Config(RunSettings):
     def _check_tables(self) -> None:
         name = f"tables ({self.tables})"
         if self.dim != 1:
-            raise ValueError(
-                f"dim ({self.dim}) and {name}: its tables have dims; leave one out"
-            )
+            raise ValueError(f"dim ({self.dim}) and {name}: its tables have dims; leave one out")
         if self.data is not None:
             raise ValueError(f"data and {name}: data are a workload of their own; leave one out")
         if self.design == "collect":
-            raise ValueError(
-                f"{name} and design collect: it takes rows of one dim; expected hotset"
-            )
+            raise ValueError(f"{name} and design collect: it takes rows of one dim; expected hotset")
         self._check_rows(name, "tables")
 
     def _check_rows(self, setting: str, name: str) -> None:
