@@ -10,8 +10,8 @@ import click
 
 from foundation.logs.parts import write_text
 from hotline_allreduce.atp.model.description import AtpDescription
-from hotline_allreduce.judge.description import Description
-from hotline_allreduce.judge.engine import SPRAYING, Judge, PacketFault, Schedule, Violation
+from hotline_allreduce.judge.description import Description, Violation
+from hotline_allreduce.judge.engine import Judge, PacketFault, State
 from hotline_allreduce.judge.hotset import HotSetDescription
 from hotline_allreduce.judge.page import page_of
 from hotline_allreduce.switchml.model import description as switchml
@@ -19,7 +19,7 @@ from hotline_allreduce.switchml.model import description as switchml
 COLUMNS: Mapping[str, frozenset[PacketFault]] = {
     "packets are lost": frozenset(),
     "answers are lost": frozenset({PacketFault.LOST}),
-    "spraying": SPRAYING,
+    "spraying": frozenset({PacketFault.COPIED}),
     "held up on the way to a server": frozenset({PacketFault.DELAYED}),
     "a worker dies": frozenset({PacketFault.KILLED}),
     "the switch restarts, answers are lost": frozenset({PacketFault.RESTARTED, PacketFault.LOST}),
@@ -37,17 +37,16 @@ PROTOCOLS: Mapping[str, tuple[Description, int]] = {
 NOT_DESCRIBED = {("hotset", "the switch restarts, answers are lost"), ("hotset", "all of these")}
 """Cells of faults whose recovery a description lacks: what a switch loses, servers have in logs."""
 MAX_STEPS_OF_ALL = 5  # in the last column, whose states are many
-_ORDER = (Violation.WRONG, Violation.DIFFERENT, Violation.STALLED, Violation.LEAKED)
 
 
 class JudgeVerdict(NamedTuple):
-    found: dict[Violation, list[Schedule]]
+    found: dict[Violation, list[State]]
     states: int  # number of different states that the search has met
 
     def __str__(self) -> str:
         parts = [
-            f"{violation.name.lower()} in {len(self.found[violation][0])}"
-            for violation in _ORDER
+            f"{violation.name.lower()} in {len(self.found[violation][0].steps)}"
+            for violation in Violation
             if violation in self.found
         ]
         return ", ".join(parts) or "none"
@@ -86,10 +85,10 @@ def main(pages: Path | None) -> None:
     if pages is not None:
         pages.mkdir(parents=True, exist_ok=True)
         for (protocol, column), verdict in verdicts.items():
-            for violation, schedules in verdict.found.items():
+            for violation, states in verdict.found.items():
                 judge = Judge(PROTOCOLS[protocol][0], COLUMNS[column])
                 name = f"{protocol}-{column}-{violation.name}".lower().replace(",", "").replace(" ", "-")
-                write_text(pages / f"{name}.html", page_of(judge, violation, schedules[0]))
+                write_text(pages / f"{name}.html", page_of(judge, violation, states[0].steps))
 
 
 if __name__ == "__main__":
