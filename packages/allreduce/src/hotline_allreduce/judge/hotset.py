@@ -176,7 +176,7 @@ class HotSetDescription(Description):
     def _total(self, system: System, key: int) -> int:
         """Return the sum of all values of a key, also of that which is on its way."""
         switch, server, mover = system.switch, system.server, system.hosts[self.workers]
-        total: int = switch.values[key] + server.values[key]
+        total: int = server.values[key] + (switch.values[key] if key in switch.entries else 0)
         for rpc in mover.outstanding.values():
             if rpc.op is HotOp.PUSH and rpc.keys == (key,):
                 is_added = switch.last.get((rpc.caller, rpc.slot), (0, ()))[0] == rpc.turn
