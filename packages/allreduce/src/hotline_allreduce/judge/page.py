@@ -14,20 +14,22 @@ from hotline_allreduce.judge.engine import Judge
 _PAGE = Template("""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em }
-table { border-collapse: collapse; width: 100% }
+.table { overflow-x: auto }
+table { border-collapse: collapse; min-width: 44em; width: 100% }
 td, th { border: 1px solid #ccc; padding: .4em .6em; text-align: left; vertical-align: top }
 th { background: #f3f3f3 }
 .wrong { color: #b00020; font-weight: bold }
 </style>
 <h1>$title</h1>
 <p>$introduction</p>
-<table>
-<tr><th>step</th><th>comes to the switch</th><th>what has changed in the switch$and_server since the beginning</th>$workers</tr>
+<div class="table"><table>
+<tr><th>step</th><th>what happens</th><th>what has changed in the switch$and_server since the beginning</th>$workers</tr>
 $rows
-</table>
+</table></div>
 </html>
 """)
 
@@ -55,34 +57,43 @@ def page_of(judge: Judge, violation: Violation, steps: Sequence[str]) -> str:
 
 
 def _row(protocol: Description, first: System, number: int, step: str, system: System) -> str:
-    lines = list(_changed_lines(protocol, "switch", first.switch, system.switch))
-    lines += _changed_lines(protocol, "server", first.server, system.server)
+    lines = list(_changed_lines(protocol, "switch", "block", first.switch, system.switch))
+    lines += _changed_lines(protocol, "server", "block", first.server, system.server)
     cells = [str(number), escape(step), "<br>".join(map(escape, lines)) or "nothing"]
     cells += [_beliefs(protocol, worker, system) for worker in range(protocol.workers)]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _changed_lines(protocol: Description, name: str, before: Any, now: Any) -> Iterator[str]:
-    """Yield a line for each part of a state in which a field has changed."""
+def _changed_lines(
+    protocol: Description, name: str, field: str, before: Any, now: Any
+) -> Iterator[str]:
+    """Yield a line for each part of a state in which something has changed; `field` is the part's own name."""
+    pairs: list[tuple[str, str, Any, Any]]  # text, field, value before and now
     if is_dataclass(now):
-        pairs = [(each.name, getattr(before, each.name, None), getattr(now, each.name)) for each in fields(now)]
+        values = ((each.name, getattr(before, each.name, None), getattr(now, each.name)) for each in fields(now))
+        pairs = [(key.replace("_", " "), key, old, value) for key, old, value in values]
     elif isinstance(now, dict):
-        pairs = [(str(key), (before or {}).get(key), value) for key, value in now.items()]
+        pairs = [(f"{field} {key}", field, (before or {}).get(key), value) for key, value in now.items()]
     elif isinstance(now, (list, tuple)):
-        before = before or [None] * len(now)
-        pairs = [(str(index), *each) for index, each in enumerate(zip(before, now, strict=False))]
+        old_values = before or [None] * len(now)
+        pairs = [(f"{field} {i}", field, old_values[i], value) for i, value in enumerate(now)]
     else:
         return
     changed = [
-        f"{field.replace('_', ' ')} {_text(protocol, field, value)}"
-        for field, old, value in pairs
+        f"{text} = {_text(protocol, key, value)}"
+        for text, key, old, value in pairs
         if old != value and not _has_parts(value)
     ]
     if changed:
         yield f"{name}: {'; '.join(changed)}"
-    for field, old, value in pairs:
+    for text, key, old, value in pairs:
         if _has_parts(value):
-            yield from _changed_lines(protocol, f"{name}, {field.replace('_', ' ')}", old, value)
+            # Elements of a field are named after it, so the field itself is not in the name.
+            is_field_with_elements = is_dataclass(now) and not is_dataclass(value)
+            part = key.removesuffix("s") if is_field_with_elements else "entry"
+            yield from _changed_lines(
+                protocol, name if is_field_with_elements else f"{name}, {text}", part, old, value
+            )
 
 
 def _has_parts(value: Any) -> bool:
@@ -94,7 +105,9 @@ def _has_parts(value: Any) -> bool:
 def _text(protocol: Description, field: str, value: Any) -> str:
     if field == "bitmap":
         return ", ".join(letter(worker) for worker in range(protocol.workers) if value >> worker & 1) or "none"
-    return addends_of(protocol, value[0]) if field == "values" and value else str(value)
+    if field in ("value", "values", "total"):
+        return addends_of(protocol, value if isinstance(value, int) else value[0] if value else 0)
+    return str(value)
 
 
 def addends_of(protocol: Description, total: int) -> str:

@@ -55,7 +55,7 @@ def test_the_documented_page_is_what_the_judge_finds() -> None:
     assert [(number, packet) for number, packet, _ in rows] == [
         ("0", ""), ("1", "A0"), ("2", "B0"), ("3", "A1"), ("4", "late A0"), ("5", "B1"),
     ]  # fmt: skip
-    assert "switch, sets, 1, 0: bitmap A; missing workers 1; values A1" in rows[3][2]
+    assert "switch, set 1, entry 0: bitmap = A; missing workers = 1; values = A1" in rows[3][2]
     assert page.count("sum 1 = B1: wrong") == 2 and page.count("sum 0 = A0 + B0") == 8
     assert "http" not in page and "<script" not in page  # self-contained
 
