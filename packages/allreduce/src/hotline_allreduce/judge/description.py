@@ -7,7 +7,7 @@ change it in place; the engine gives each step a copy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ class System:
 class Description(ABC):
     name: str  # as in titles
     workers: int
-    chunks: Sequence[Hashable]
+    chunks: Sequence[Any]  # hashable
     """What is added up: a worker has an addend in each."""
 
     @abstractmethod
@@ -100,15 +100,15 @@ class Description(ABC):
         """Return whether memory of the switch is not free although all hosts are done."""
         return False
 
-    def results(self, host: Part) -> Mapping[Hashable, int]:
+    def results(self, host: Part) -> Mapping[Any, int]:
         """Return the sums that a host has taken, by chunk."""
         return {}
 
-    def addend(self, worker: int, chunk: Hashable) -> int:
+    def addend(self, worker: int, chunk: Any) -> int:
         # In two bits each, so that a sum shows its addends, and which of them it has twice.
         return 1 << 2 * (worker * len(self.chunks) + self.chunks.index(chunk))
 
-    def expected_sum(self, chunk: Hashable) -> int:
+    def expected_sum(self, chunk: Any) -> int:
         return sum(self.addend(worker, chunk) for worker in range(self.workers))
 
     def violations(self, system: System) -> Iterator[Violation]:

@@ -126,7 +126,8 @@ class HotSetDescription(Description):
         elif mover.has_moved:
             yield f"key {mover.key} is {'deleted' if switch.entries[mover.key] == DRAINING else HOT}"
         elif not mover.outstanding:
-            yield f"the server {'takes' if switch.entries[mover.key] == DRAINING else 'gives'} key {mover.key}"
+            verb = "takes" if switch.entries[mover.key] == DRAINING else "gives"
+            yield f"the server {verb} key {mover.key}"
 
     def at_event(self, system: System, event: str) -> list[Frame]:
         switch, mover, server = system.switch, system.hosts[self.workers], system.server
@@ -185,4 +186,6 @@ class HotSetDescription(Description):
         return total
 
     def is_done(self, host: HotCaller) -> bool:
-        return not host.outstanding and not host.queue and (not isinstance(host, HotMover) or host.key is None)
+        return (
+            not host.outstanding and not host.queue and (not isinstance(host, HotMover) or host.key is None)
+        )

@@ -99,6 +99,7 @@ class HotServerModel:
         turn, added = self.last.get(place, (0, ()))
         if rpc.turn < turn:
             return None
+        answer = self._close(rpc) if rpc.op is HotOp.STATUS else None
         if rpc.turn > turn:
             added = ()
             if rpc.op is HotOp.PUSH:
@@ -106,7 +107,7 @@ class HotServerModel:
                 for key, delta in rpc.deltas:
                     self.values[key] += delta if key in added else 0
             self.last[place] = rpc.turn, added
-        return self._close(rpc) if rpc.op is HotOp.STATUS else added
+        return added if answer is None else answer
 
     def _close(self, rpc: HotRpc) -> tuple[int, ...]:
         """Return which keys of a push were added; if it comes later, none of them is."""
@@ -201,7 +202,8 @@ class HotWorker(HotCaller):
     def recover(self, epoch: int) -> None:
         """Ask the server about unanswered pushes, and push again what the lost switch had acknowledged."""
         queries = [
-            rpc._replace(op=HotOp.STATUS, queried=(rpc.epoch, rpc.slot, rpc.turn)) for rpc in self.renew(epoch)
+            rpc._replace(op=HotOp.STATUS, queried=(rpc.epoch, rpc.slot, rpc.turn))
+            for rpc in self.renew(epoch)
         ]
         log, self.log = tuple(sorted(self.log.items())), {}
         replay = [HotRpc(self.caller, epoch, 0, 0, HotOp.PUSH, REPLAY, log)] if log else []

@@ -27,7 +27,7 @@ th { background: #f3f3f3 }
 <h1>$title</h1>
 <p>$introduction</p>
 <div class="table"><table>
-<tr><th>step</th><th>what happens</th><th>what has changed in the switch$and_server since the beginning</th>$workers</tr>
+<tr><th>step</th><th>what happens</th>$columns</tr>
 $rows
 </table></div>
 </html>
@@ -43,15 +43,18 @@ def page_of(judge: Judge, violation: Violation, steps: Sequence[str]) -> str:
         _row(protocol, systems[0], number, step, system)
         for number, (step, system) in enumerate(zip(["", *steps], systems, strict=True))
     ]
-    hosts = [f"worker {letter(worker)} believes" for worker in range(protocol.workers)]
+    nodes = "the switch" if systems[0].server is None else "the switch and the server"
+    columns = [
+        f"what has changed in {nodes} since the beginning",
+        *(f"worker {letter(worker)} believes" for worker in range(protocol.workers)),
+    ]
     return _PAGE.substitute(
         title=escape(f"{protocol.name}: {violation.value}"),
         introduction=escape(
-            f"{len(steps)} steps, the fewest that lead there. A1 is worker A's packet of chunk 1. A late packet "
-            "is a copy of one whose answer its worker has already."
+            f"{len(steps)} steps, the fewest that lead there. A1 is worker A's packet of chunk 1. A late "
+            "packet is a copy of one whose answer its worker has already."
         ),
-        and_server="" if systems[0].server is None else " and the server",
-        workers="".join(f"<th>{host}</th>" for host in hosts),
+        columns="".join(f"<th>{column}</th>" for column in columns),
         rows="\n".join(rows),
     )
 
@@ -64,13 +67,13 @@ def _row(protocol: Description, first: System, number: int, step: str, system: S
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _changed_lines(
-    protocol: Description, name: str, field: str, before: Any, now: Any
-) -> Iterator[str]:
-    """Yield a line for each part of a state in which something has changed; `field` is the part's own name."""
+def _changed_lines(protocol: Description, name: str, field: str, before: Any, now: Any) -> Iterator[str]:
+    """Yield a line for each part of a state in which something has changed; `field` is the part's name."""
     pairs: list[tuple[str, str, Any, Any]]  # text, field, value before and now
     if is_dataclass(now):
-        values = ((each.name, getattr(before, each.name, None), getattr(now, each.name)) for each in fields(now))
+        values = (
+            (each.name, getattr(before, each.name, None), getattr(now, each.name)) for each in fields(now)
+        )
         pairs = [(key.replace("_", " "), key, old, value) for key, old, value in values]
     elif isinstance(now, dict):
         pairs = [(f"{field} {key}", field, (before or {}).get(key), value) for key, value in now.items()]
@@ -104,7 +107,9 @@ def _has_parts(value: Any) -> bool:
 
 def _text(protocol: Description, field: str, value: Any) -> str:
     if field == "bitmap":
-        return ", ".join(letter(worker) for worker in range(protocol.workers) if value >> worker & 1) or "none"
+        return (
+            ", ".join(letter(worker) for worker in range(protocol.workers) if value >> worker & 1) or "none"
+        )
     if field in ("value", "values", "total"):
         return addends_of(protocol, value if isinstance(value, int) else value[0] if value else 0)
     return str(value)

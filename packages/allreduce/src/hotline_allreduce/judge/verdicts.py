@@ -87,7 +87,12 @@ def main(pages: Path | None) -> None:
         for (protocol, column), verdict in verdicts.items():
             for violation, states in verdict.found.items():
                 judge = Judge(PROTOCOLS[protocol][0], COLUMNS[column])
-                name = f"{protocol}-{column}-{violation.name}".lower().replace(",", "").replace("'", "").replace(" ", "-")
+                name = (
+                    f"{protocol}-{column}-{violation.name}".lower()
+                    .replace(",", "")
+                    .replace("'", "")
+                    .replace(" ", "-")
+                )
                 write_text(pages / f"{name}.html", page_of(judge, violation, states[0].steps))
 
 

@@ -31,7 +31,7 @@ def packet_bytes(scheme: Scheme) -> int:
 
 
 def fair_tables() -> dict[str, list[FairRow]]:
-    """Return the rows of each table by its title; schemes have 256 values a packet, or their largest packets."""
+    """Return the rows of each table by its title; those with equal bytes have the largest packets."""
     atp, psdense, ring = map(scheme_of, ("atp", "psdense", "ring"))
     published = [
         FairRow(LARGE_PACKETS, MAX_WINDOW),
@@ -42,7 +42,9 @@ def fair_tables() -> dict[str, list[FairRow]]:
         FairRow(ring, WINDOW),
     ]
     schemes = (LARGE_PACKETS, atp, EXACT, psdense, ring)
-    equal = {f"{size:,} bytes in flight": [_row_of(scheme, size) for scheme in schemes] for size in EQUAL_BYTES}
+    equal = {
+        f"{size:,} bytes in flight": [_row_of(scheme, size) for scheme in schemes] for size in EQUAL_BYTES
+    }
     return {
         PUBLISHED: published,
         **{

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from foundation.settings import Strict
 from hotline_allreduce.study.breakdown import parts_of
-from hotline_allreduce.study.memory import Memory, memories
 from hotline_allreduce.study.fair import fair_tables
+from hotline_allreduce.study.memory import Memory, memories
 from hotline_allreduce.study.plan import (
     GBITS,
     AllReducePlan,

@@ -90,10 +90,20 @@ def fair_page_tables(numbers: AllReduceNumbers) -> Iterator[ReportTable]:
     for title in dict.fromkeys(row.table for row in numbers.fair):
         rows = [row for row in numbers.fair if row.table == title]
         texts = [
-            (row.scheme, f"{row.chunk_size}", f"{row.window}", *map(_three_digits_of_millions, row.goodput.values()))
+            (
+                row.scheme,
+                f"{row.chunk_size}",
+                f"{row.window}",
+                *map(_three_digits_of_millions, row.goodput.values()),
+            )
             for row in rows
         ]
-        head = ("", "values of a packet", "packets in flight", *(f"{gbit:g} Gbit/s" for gbit in rows[0].goodput))
+        head = (
+            "",
+            "values of a packet",
+            "packets in flight",
+            *(f"{gbit:g} Gbit/s" for gbit in rows[0].goodput),
+        )
         yield text_table(f"Million values/s of a worker, {title}", head, texts)
 
 

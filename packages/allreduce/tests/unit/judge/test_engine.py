@@ -20,9 +20,7 @@ def shortest(
     protocol: Description, faults: frozenset[PacketFault], max_steps: int
 ) -> dict[Violation, list[str]]:
     found = Judge(protocol, faults).search(max_steps)
-    return {
-        violation: [", ".join(state.steps) for state in states] for violation, states in found.items()
-    }
+    return {violation: [", ".join(state.steps) for state in states] for violation, states in found.items()}
 
 
 def test_late_copies_that_switchml_gets_wrong() -> None:
