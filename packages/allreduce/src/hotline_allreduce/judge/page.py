@@ -128,9 +128,13 @@ def addends_of(protocol: Description, total: int) -> str:
 
 def _beliefs(protocol: Description, worker: int, system: System) -> str:
     host = system.hosts[worker]
-    waits = [packet.name for packet in protocol.sendable(worker, host) if not packet.is_late]
-    names = [name for name in waits if not name.startswith(_RESENT)]
-    lines = [escape(f"waits for the answer to {', '.join(names)}" if names else "has all answers")]
+    names = [
+        packet.name
+        for packet in protocol.sendable(worker, host)
+        if not (packet.is_late or packet.name.startswith(_RESENT))
+    ]
+    waits = not protocol.is_done(host)
+    lines = [escape(f"waits for the answer to {', '.join(names)}" if waits else "waits for nothing")]
     for chunk, total in sorted(protocol.results(host).items()):
         line = escape(f"sum {chunk} = {addends_of(protocol, total)}")
         is_wrong = total != protocol.expected_sum(chunk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def test_the_servers_model_is_the_compiled_server() -> None:
         added = (
             model.take(HotRpc(caller, epoch, slot, turn, op, 0, deltas, queried, served)) if turn else None
         )
-        fields = {"job": 1, "worker": caller, "epoch": epoch, "seq": turn << WINDOW_BITS | slot}
+        fields: dict[str, Any] = {"job": 1, "worker": caller, "epoch": epoch, "seq": turn << WINDOW_BITS | slot}
         if op is HotOp.PUSH:
             bitmap = sum(1 << key for key in served)
             datagram = build_rpc(Op.PUSH, KEYS, [delta for _, delta in deltas], **fields, served=bitmap)
