@@ -7,7 +7,7 @@ change it in place; the engine gives each step a copy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -41,6 +41,10 @@ class Sendable(NamedTuple):
     """Whether the host has the packet's answer, so that only a copy of it may arrive."""
     is_single: bool = False
     """Whether the host sends it only once, so that a second one is a copy."""
+
+
+Event = Callable[[], Sequence[Frame] | None]
+"""Changes a system, and returns the frames that are sent."""
 
 
 @dataclass
@@ -82,13 +86,9 @@ class Description(ABC):
     def to_workers(self, packet: Packet) -> list[Frame]:
         return [Frame(worker, packet) for worker in range(self.workers)]
 
-    def events(self, system: System) -> Iterable[str]:
-        """Return the names of what may happen without a packet, such as the end of a timer."""
-        return []
-
-    def at_event(self, system: System, event: str) -> Sequence[Frame]:
-        """Let an event happen, and return the frames that it causes."""
-        raise NotImplementedError
+    def events(self, system: System) -> Mapping[str, Event]:
+        """Return what may happen without a packet, such as the end of a timer, by name."""
+        return {}
 
     def restart_switch(self, system: System) -> None:
         system.switch = self.system().switch

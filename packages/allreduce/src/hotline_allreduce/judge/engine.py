@@ -59,6 +59,8 @@ class Judge:
         self._can_end = dict[Hashable, bool]()  # by frozen system
         self.states = 0
         """Number of different states that the last search has met."""
+        self.is_exhausted = False
+        """Whether more steps would have led to no other state."""
 
     def search(self, max_steps: int) -> dict[Violation, list[State]]:
         """Return the states that show each violation first, of those that take at most `max_steps` steps."""
@@ -78,7 +80,7 @@ class Judge:
                         shortest.append(state)
                 if set(violations) <= {Violation.PARTIAL}:
                     states.append(state)
-        self.states = len(seen)
+        self.states, self.is_exhausted = len(seen), not states
         return found
 
     def play(self, seed: int, max_steps: int) -> State:
@@ -115,7 +117,7 @@ class Judge:
                     yield from self._send(text, after, protocol.at_switch(after, packet.packet))
         for event in protocol.events(system):
             after = copy_of(system)
-            yield from self._send(event, after, protocol.at_event(after, event))
+            yield from self._send(event, after, protocol.events(after)[event]() or [])
         for index, (text, frame) in enumerate(system.held_up):
             after = copy_of(system)
             del after.held_up[index]
@@ -186,8 +188,8 @@ class Judge:
                 for packet in list(protocol.sendable(host, system.hosts[host])):
                     if not (packet.is_late or packet.is_single):
                         self._pass_on(system, protocol.at_switch(system, packet.packet))
-            for event in islice(protocol.events(system), 1):
-                self._pass_on(system, protocol.at_event(system, event))
+            for event in islice(protocol.events(system).values(), 1):
+                self._pass_on(system, event() or [])
             if all(map(protocol.is_done, system.hosts)):
                 return True
         return False

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from hotline_allreduce.judge.description import (
     SERVER,
     Description,
+    Event,
     Frame,
     Sendable,
     System,
@@ -33,8 +35,6 @@ from hotline_allreduce.judge.hotset_rules import (
     HotSwitchModel,
     HotWorker,
 )
-
-_RENEW = "the server takes back its values"
 
 
 @dataclass
@@ -111,48 +111,54 @@ class HotSetDescription(Description):
 
     # -- the controller
 
-    def events(self, system: System) -> Iterator[str]:
+    def events(self, system: System) -> dict[str, Event]:
         switch, mover = system.switch, system.hosts[self.workers]
+        late_workers = [worker for worker in system.hosts if worker.epoch != switch.epoch]
         if mover.epoch != switch.epoch:
-            yield _RENEW
-            return
-        late_workers = [letter(worker.caller) for worker in system.hosts if worker.epoch != switch.epoch]
-        yield from (f"{name} recovers" for name in late_workers[:1])
+            return {"the server takes back its values": partial(self._renew, system)}
         if late_workers:
-            return
+            [worker, *_] = late_workers
+            return {f"{letter(worker.caller)} recovers": partial(worker.recover, switch.epoch)}
         if mover.key is None:
-            for key in KEYS if mover.moves else ():
-                yield f"key {key} is {DRAINING if key in switch.entries else RESERVED}"
-        elif mover.has_moved:
-            yield f"key {mover.key} is {'deleted' if switch.entries[mover.key] == DRAINING else HOT}"
-        elif not mover.outstanding:
-            verb = "takes" if switch.entries[mover.key] == DRAINING else "gives"
-            yield f"the server {verb} key {mover.key}"
+            states = {key: DRAINING if key in switch.entries else RESERVED for key in KEYS if mover.moves}
+            return {
+                f"key {key} is {state}": partial(self._begin, system, key, state)
+                for key, state in states.items()
+            }
+        is_leaving = switch.entries[mover.key] == DRAINING
+        if mover.has_moved:
+            state = "deleted" if is_leaving else HOT
+            return {f"key {mover.key} is {state}": partial(self._finish, system, is_leaving)}
+        if mover.outstanding:
+            return {}
+        verb = "takes" if is_leaving else "gives"
+        return {f"the server {verb} key {mover.key}": partial(self._command, system, is_leaving)}
 
-    def at_event(self, system: System, event: str) -> list[Frame]:
-        switch, mover, server = system.switch, system.hosts[self.workers], system.server
-        words = event.split()
-        if event == _RENEW:
-            server.restore()
-            mover.renew(switch.epoch)
-            mover.key, mover.has_moved, mover.moves = None, False, mover.moves + 1  # the key comes back
-        elif words[-1] == "recovers":
-            next(host for host in system.hosts if host.epoch != switch.epoch).recover(switch.epoch)
-        elif words[1] == "server":
-            key = mover.key
-            delta = server.release(key) if words[2] == "gives" else 0
-            op = HotOp.PUSH if words[2] == "gives" else HotOp.PULL
-            mover.send([HotRpc(mover.caller, switch.epoch, 0, 0, op, 0, ((key, delta),))])
-        elif mover.has_moved:
-            if words[-1] == "deleted":
-                del switch.entries[mover.key]
-            else:
-                switch.entries[mover.key] = HOT
-            mover.key, mover.has_moved = None, False
+    def _renew(self, system: System) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        system.server.restore()
+        mover.renew(system.switch.epoch)
+        mover.key, mover.has_moved, mover.moves = None, False, mover.moves + 1  # the key may come back
+
+    def _begin(self, system: System, key: int, state: str) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        mover.key, mover.moves, system.switch.entries[key] = key, mover.moves - 1, state
+
+    def _command(self, system: System, is_leaving: bool) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        assert mover.key is not None
+        value = 0 if is_leaving else system.server.release(mover.key)
+        op = HotOp.PULL if is_leaving else HotOp.PUSH
+        mover.send([HotRpc(mover.caller, mover.epoch, 0, 0, op, 0, ((mover.key, value),))])
+
+    def _finish(self, system: System, is_leaving: bool) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        assert mover.key is not None
+        if is_leaving:
+            del system.switch.entries[mover.key]
         else:
-            mover.key, mover.moves = int(words[1]), mover.moves - 1
-            switch.entries[mover.key] = words[-1]
-        return []
+            system.switch.entries[mover.key] = HOT
+        mover.key, mover.has_moved = None, False
 
     def restart_switch(self, system: System) -> None:
         system.switch = HotSwitchModel({}, self.workers, system.switch.epoch + 1)

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from hotline_allreduce.judge.description import (
     SERVER,
     Description,
+    Event,
     Frame,
     Sendable,
     System,
@@ -97,11 +99,11 @@ class TrioDescription(PartialSumsDescription):
     def _send(self, system: System, chunk: int) -> list[Frame]:
         return self.to_workers(StatedPacket(SERVER, chunk, system.switch.pop(chunk).total))
 
-    def events(self, system: System) -> list[str]:
-        return [f"the timer of block {chunk} ends" for chunk in sorted(system.switch)]
-
-    def at_event(self, system: System, event: str) -> list[Frame]:
-        return self._send(system, int(event.split()[-2]))
+    def events(self, system: System) -> dict[str, Event]:
+        return {
+            f"the timer of block {chunk} ends": partial(self._send, system, chunk)
+            for chunk in sorted(system.switch)
+        }
 
 
 @dataclass
@@ -126,14 +128,12 @@ class SereneDescription(PartialSumsDescription):
             return [Frame(packet.worker, answer)]
         return self.to_workers(answer) if len(block.sources) == self.workers else []
 
-    def events(self, system: System) -> list[str]:
-        switch = system.switch
+    def events(self, system: System) -> dict[str, Event]:
+        switch: SereneSwitch = system.switch
         is_between_chunks = all(len(block.sources) == self.workers for block in switch.blocks.values())
-        return ["the mode becomes asynchronous"] if switch.is_synchronous and is_between_chunks else []
-
-    def at_event(self, system: System, event: str) -> list[Frame]:
-        system.switch.is_synchronous = False
-        return []
+        if not (switch.is_synchronous and is_between_chunks):
+            return {}
+        return {"the mode becomes asynchronous": partial(setattr, switch, "is_synchronous", False)}
 
 
 class OlafDescription(Description):
@@ -159,10 +159,10 @@ class OlafDescription(Description):
             queue.add(packet)
         return []
 
-    def events(self, system: System) -> list[str]:
-        return ["the queue sends an update"] if system.switch.sources else []
+    def events(self, system: System) -> dict[str, Event]:
+        return {"the queue sends an update": partial(self._send, system)} if system.switch.sources else {}
 
-    def at_event(self, system: System, event: str) -> list[Frame]:
+    def _send(self, system: System) -> list[Frame]:
         update, system.switch = StatedPacket(SERVER, 0, system.switch.total), Block()
         return [Frame(SERVER, update)]
 

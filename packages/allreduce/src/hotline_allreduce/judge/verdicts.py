@@ -45,6 +45,7 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
 class JudgeVerdict(NamedTuple):
     found: dict[Violation, list[State]]
     states: int  # number of different states that the search has met
+    is_exhausted: bool  # whether more steps lead to no other state
 
     def __str__(self) -> str:
         parts = [
@@ -52,22 +53,22 @@ class JudgeVerdict(NamedTuple):
             for violation in Violation
             if violation in self.found
         ]
-        return ", ".join(parts) or "none"
+        states = f"all {self.states:,}" if self.is_exhausted else f"{self.states:,}"
+        return f"{', '.join(parts) or 'none'} ({states})"
 
 
 def judge_protocol(protocol: str, column: str) -> JudgeVerdict:
     description, max_steps, max_steps_of_all = PROTOCOLS[protocol]
     judge = Judge(description, COLUMNS[column])
     found = judge.search(max_steps_of_all if column == ALL else max_steps)
-    return JudgeVerdict(found, judge.states)
+    return JudgeVerdict(found, judge.states, judge.is_exhausted)
 
 
 def table_lines(verdicts: Mapping[tuple[str, str], JudgeVerdict]) -> list[str]:
     protocols, columns = (list(dict.fromkeys(names)) for names in zip(*verdicts, strict=True))
     lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for protocol in protocols:
-        found = [verdicts[protocol, column] for column in columns]
-        cells = [f"{verdict} ({verdict.states:,})" for verdict in found]
+        cells = [str(verdicts[protocol, column]) for column in columns]
         lines.append(f"| {protocol} | {' | '.join(cells)} |")
     return lines
 

@@ -95,7 +95,10 @@ ATP_SEARCHES: dict[str, tuple[AtpDescription, set[PacketFault]]] = {
         AtpDescription(packets=2), {PacketFault.LOST},
     ),
 }  # fmt: skip
-SOAKED = {"acknowledgements are lost, with tensors of a window of two"}
+SOAKED = {
+    "acknowledgements are lost, with tensors of a window of two",
+    "frames are held up on the way to the server",
+}
 """Searches of many states."""
 
 

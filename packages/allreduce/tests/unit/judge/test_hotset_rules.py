@@ -106,7 +106,12 @@ def test_the_servers_model_is_the_compiled_server() -> None:
         added = (
             model.take(HotRpc(caller, epoch, slot, turn, op, 0, deltas, queried, served)) if turn else None
         )
-        fields: dict[str, Any] = {"job": 1, "worker": caller, "epoch": epoch, "seq": turn << WINDOW_BITS | slot}
+        fields: dict[str, Any] = {
+            "job": 1,
+            "worker": caller,
+            "epoch": epoch,
+            "seq": turn << WINDOW_BITS | slot,
+        }
         if op is HotOp.PUSH:
             bitmap = sum(1 << key for key in served)
             datagram = build_rpc(Op.PUSH, KEYS, [delta for _, delta in deltas], **fields, served=bitmap)
