@@ -28,11 +28,11 @@ COLUMNS: Mapping[str, frozenset[PacketFault]] = {
     ALL: frozenset(PacketFault),
 }
 PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
-    "SwitchML": (switchml.PUBLISHED, 7, 5),
-    "SwitchML, checked": (switchml.CHECKED, 7, 5),
+    "SwitchML": (switchml.PUBLISHED, 9, 7),
+    "SwitchML, checked": (switchml.CHECKED, 9, 7),
     "ATP": (AtpDescription(), 6, 5),
     "ATP, checked": (AtpDescription(check=True), 6, 5),
-    "exact": (switchml.EXACT, 7, 5),
+    "exact": (switchml.EXACT, 9, 7),
     "hotset": (HotSetDescription(), 6, 4),
     "hotset, keys move": (HotSetDescription(window=1, pushes=1, moves=2), 8, 6),
     "Trio-ML's rule": (TrioDescription(), 7, 7),
