@@ -25,7 +25,7 @@ class Violation(Enum):
     PARTIAL = "a worker takes a sum that it knows to be partial"
 
 
-class Frame(NamedTuple):
+class SentFrame(NamedTuple):
     """A packet that the switch or the server sends."""
 
     destination: int
@@ -43,19 +43,19 @@ class Sendable(NamedTuple):
     """Whether the host sends it only once, so that a second one is a copy."""
 
 
-Event = Callable[[], Sequence[Frame] | None]
+Event = Callable[[], Sequence[SentFrame] | None]
 """Changes a system, and returns the frames that are sent."""
 
 
 @dataclass
-class System:
+class JudgedSystem:
     switch: Part
     hosts: list[Part]
     """Workers, and behind them what else sends packets to the switch."""
     server: Part = None
     happened: set[str] = field(default_factory=set)
     """Names of faults that come once, and of single packets, that have come."""
-    held_up: list[tuple[str, Frame]] = field(default_factory=list)
+    held_up: list[tuple[str, SentFrame]] = field(default_factory=list)
     """Frames on their way to the server, with the steps that sent them."""
 
 
@@ -66,37 +66,37 @@ class Description(ABC):
     """What is added up: a worker has an addend in each."""
 
     @abstractmethod
-    def system(self) -> System: ...
+    def system(self) -> JudgedSystem: ...
 
     @abstractmethod
     def sendable(self, host: int, state: Part) -> Iterable[Sendable]:
         """Return the packets that a host in this state has sent, or may send."""
 
     @abstractmethod
-    def at_switch(self, system: System, packet: Packet) -> Sequence[Frame]:
+    def at_switch(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
         """Process a packet at the switch, and return the frames that it sends."""
 
-    def at_server(self, system: System, packet: Packet) -> Sequence[Frame]:
+    def at_server(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
         """Process a packet at the server, and return the frames to hosts that it causes."""
         raise NotImplementedError
 
     @abstractmethod
-    def at_host(self, system: System, host: int, packet: Packet) -> None: ...
+    def at_host(self, system: JudgedSystem, host: int, packet: Packet) -> None: ...
 
-    def to_workers(self, packet: Packet) -> list[Frame]:
-        return [Frame(worker, packet) for worker in range(self.workers)]
+    def to_workers(self, packet: Packet) -> list[SentFrame]:
+        return [SentFrame(worker, packet) for worker in range(self.workers)]
 
-    def events(self, system: System) -> Mapping[str, Event]:
+    def events(self, system: JudgedSystem) -> Mapping[str, Event]:
         """Return what may happen without a packet, such as the end of a timer, by name."""
         return {}
 
-    def restart_switch(self, system: System) -> None:
+    def restart_switch(self, system: JudgedSystem) -> None:
         system.switch = self.system().switch
 
     @abstractmethod
     def is_done(self, host: Part) -> bool: ...
 
-    def has_leak(self, system: System) -> bool:
+    def has_leak(self, system: JudgedSystem) -> bool:
         """Return whether memory of the switch is not free although all hosts are done."""
         return False
 
@@ -111,7 +111,7 @@ class Description(ABC):
     def expected_sum(self, chunk: Any) -> int:
         return sum(self.addend(worker, chunk) for worker in range(self.workers))
 
-    def violations(self, system: System) -> Iterator[Violation]:
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         """Yield the violations that a state shows by itself."""
         sums = {result for host in system.hosts for result in self.results(host).items()}
         if any(total != self.expected_sum(chunk) for chunk, total in sums):

@@ -15,7 +15,14 @@ from itertools import chain, combinations, islice, permutations
 from random import Random
 from typing import Any, NamedTuple
 
-from hotline_allreduce.judge.description import SERVER, Description, Frame, System, Violation, letter
+from hotline_allreduce.judge.description import (
+    SERVER,
+    Description,
+    JudgedSystem,
+    SentFrame,
+    Violation,
+    letter,
+)
 
 
 class PacketFault(Enum):
@@ -30,9 +37,13 @@ _RESTART = "the switch restarts"
 _MAX_ROUNDS = 30  # of sending again, after which a host that is not done waits for ever
 
 
-class State(NamedTuple):
-    system: System
+class JudgedState(NamedTuple):
+    system: JudgedSystem
     steps: tuple[str, ...] = ()
+
+
+Successors = Iterator[tuple[str, JudgedSystem]]
+"""Steps that may come next, and the system after each."""
 
 
 def freeze(data: Any) -> Hashable:
@@ -62,9 +73,9 @@ class Judge:
         self.is_exhausted = False
         """Whether more steps would have led to no other state."""
 
-    def search(self, max_steps: int) -> dict[Violation, list[State]]:
+    def search(self, max_steps: int) -> dict[Violation, list[JudgedState]]:
         """Return the states that show each violation first, of those that take at most `max_steps` steps."""
-        states, found = [State(self.protocol.system())], dict[Violation, list[State]]()
+        states, found = [JudgedState(self.protocol.system())], dict[Violation, list[JudgedState]]()
         seen = {freeze(states[0].system)}
         for _ in range(max_steps):
             previous_states, states = states, []
@@ -83,9 +94,9 @@ class Judge:
         self.states, self.is_exhausted = len(seen), not states
         return found
 
-    def play(self, seed: int, max_steps: int) -> State:
+    def play(self, seed: int, max_steps: int) -> JudgedState:
         """Return the state after random steps: at the first violation, or at the end."""
-        random, state = Random(seed), State(self.protocol.system())
+        random, state = Random(seed), JudgedState(self.protocol.system())
         while len(state.steps) < max_steps and not any(self.violations(state.system)):
             successors = list(self.successors(state))
             if not successors:
@@ -93,19 +104,18 @@ class Judge:
             state = random.choice(successors)
         return state
 
-    def replay(self, steps: Sequence[str]) -> list[State]:
+    def replay(self, steps: Sequence[str]) -> list[JudgedState]:
         """Return the states before and after each step of a schedule."""
-        states = [State(self.protocol.system())]
+        states = [JudgedState(self.protocol.system())]
         for step in steps:
             states.append(next(each for each in self.successors(states[-1]) if each.steps[-1] == step))
         return states
 
-    def successors(self, state: State) -> Iterator[State]:
+    def successors(self, state: JudgedState) -> Iterator[JudgedState]:
         for step, system in self._steps(state.system):
-            yield State(system, (*state.steps, step))
+            yield JudgedState(system, (*state.steps, step))
 
-    def _steps(self, system: System) -> Iterator[tuple[str, System]]:
-        """Yield each step that may come next, and the system after it."""
+    def _steps(self, system: JudgedSystem) -> Successors:
         protocol, faults, workers = self.protocol, self.faults, range(self.protocol.workers)
         for host, part in enumerate(system.hosts):
             for packet in protocol.sendable(host, part) if _death(host) not in system.happened else ():
@@ -134,7 +144,7 @@ class Judge:
             protocol.restart_switch(after)
             yield _RESTART, after
 
-    def _send(self, text: str, system: System, frames: Sequence[Frame]) -> Iterator[tuple[str, System]]:
+    def _send(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
         """Yield the systems after frames were sent: also that in which those to the server are held up."""
         to_server = [(text, frame) for frame in frames if frame.destination == SERVER]
         if to_server and PacketFault.DELAYED in self.faults:
@@ -143,7 +153,7 @@ class Judge:
             yield f"{text} (held up)", after
         yield from self._deliver(text, system, frames)
 
-    def _deliver(self, text: str, system: System, frames: Sequence[Frame]) -> Iterator[tuple[str, System]]:
+    def _deliver(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
         """Yield the systems after frames, and the answers to them, have arrived or are lost."""
         answers = [each for each in self._answers(system, frames) if _death(each[0]) not in system.happened]
         receivers = sorted({host for host, _ in answers})
@@ -156,15 +166,15 @@ class Judge:
             notes = [f"lost to {letter(host)}" for host in lost_to]
             yield f"{text} ({', '.join(notes)})" if notes else text, after
 
-    def _answers(self, system: System, frames: Sequence[Frame]) -> list[Frame]:
+    def _answers(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> list[SentFrame]:
         """Return the frames to hosts, also those that the server sends in response."""
-        answers = list[Frame]()
+        answers = list[SentFrame]()
         for frame in frames:
             is_to_server = frame.destination == SERVER
             answers += self.protocol.at_server(system, frame.packet) if is_to_server else [frame]
         return answers
 
-    def violations(self, system: System) -> Iterator[Violation]:
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         found = list(self.protocol.violations(system))
         yield from found
         if not set(found) <= {Violation.PARTIAL}:
@@ -180,7 +190,7 @@ class Judge:
             if not self._can_end[key]:
                 yield Violation.STALLED
 
-    def _ends(self, system: System, order: Sequence[int]) -> bool:
+    def _ends(self, system: JudgedSystem, order: Sequence[int]) -> bool:
         """Return whether all hosts finish, without further faults, if they send again in this order."""
         protocol = self.protocol
         for _ in range(_MAX_ROUNDS):
@@ -194,7 +204,7 @@ class Judge:
                 return True
         return False
 
-    def _pass_on(self, system: System, frames: Sequence[Frame]) -> None:
+    def _pass_on(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> None:
         for host, packet in self._answers(system, frames):
             self.protocol.at_host(system, host, packet)
 

@@ -15,9 +15,9 @@ from hotline_allreduce.judge.description import (
     SERVER,
     Description,
     Event,
-    Frame,
+    JudgedSystem,
     Sendable,
-    System,
+    SentFrame,
     Violation,
     letter,
 )
@@ -52,7 +52,7 @@ class HotSetDescription(Description):
     def __init__(self, workers: int = 2, window: int = 2, pushes: int = 3, moves: int = 0) -> None:
         self.workers, self.window, self.moves, self.chunks = workers, window, moves, range(pushes)
 
-    def system(self) -> System:
+    def system(self) -> JudgedSystem:
         workers = [HotWorker(worker, self.window) for worker in range(self.workers)]
         for worker in workers:
             worker.send(
@@ -64,7 +64,7 @@ class HotSetDescription(Description):
             )  # fmt: skip
         mover = HotMover(self.workers, window=1, moves=self.moves)
         switch = HotSwitchModel({HOT_KEY: HOT}, mover.caller)
-        return System(switch, [*workers, mover], HotServerModel(set(KEYS) - {HOT_KEY}))
+        return JudgedSystem(switch, [*workers, mover], HotServerModel(set(KEYS) - {HOT_KEY}))
 
     def sendable(self, host: int, state: HotCaller) -> Iterator[Sendable]:
         for is_late, rpcs in ((True, state.earlier), (False, list(state.outstanding.values()))):
@@ -77,7 +77,7 @@ class HotSetDescription(Description):
         name = f"{letter(host)}{'*' if rpc.number == REPLAY else rpc.number} (slot {rpc.slot})"
         return f"question about {name}" if rpc.op is HotOp.STATUS else name
 
-    def at_switch(self, system: System, packet: HotRpc) -> list[Frame]:
+    def at_switch(self, system: JudgedSystem, packet: HotRpc) -> list[SentFrame]:
         served = system.switch.take(packet)
         if served is None:
             return []
@@ -85,19 +85,19 @@ class HotSetDescription(Description):
             values = tuple((key, system.switch.values[key]) for key in served)
             packet = packet._replace(deltas=values)
         is_answer = packet.caller == self.workers or set(served) == set(packet.keys)
-        return [Frame(packet.caller if is_answer else SERVER, packet._replace(served=served))]
+        return [SentFrame(packet.caller if is_answer else SERVER, packet._replace(served=served))]
 
-    def at_server(self, system: System, packet: HotRpc) -> list[Frame]:
+    def at_server(self, system: JudgedSystem, packet: HotRpc) -> list[SentFrame]:
         added = system.server.take(packet)
-        return [] if added is None else [Frame(packet.caller, packet._replace(added=added))]
+        return [] if added is None else [SentFrame(packet.caller, packet._replace(added=added))]
 
-    def at_host(self, system: System, host: int, packet: HotRpc) -> None:
+    def at_host(self, system: JudgedSystem, host: int, packet: HotRpc) -> None:
         if host == self.workers:
             self._at_mover(system, system.hosts[host], packet)
         else:
             system.hosts[host].answer(packet)
 
-    def _at_mover(self, system: System, mover: HotMover, answer: HotRpc) -> None:
+    def _at_mover(self, system: JudgedSystem, mover: HotMover, answer: HotRpc) -> None:
         rpc = mover.take(answer)
         if rpc is None:
             return
@@ -111,7 +111,7 @@ class HotSetDescription(Description):
 
     # -- the controller
 
-    def events(self, system: System) -> dict[str, Event]:
+    def events(self, system: JudgedSystem) -> dict[str, Event]:
         switch, mover = system.switch, system.hosts[self.workers]
         late_workers = [worker for worker in system.hosts if worker.epoch != switch.epoch]
         if mover.epoch != switch.epoch:
@@ -134,24 +134,24 @@ class HotSetDescription(Description):
         verb = "takes" if is_leaving else "gives"
         return {f"the server {verb} key {mover.key}": partial(self._command, system, is_leaving)}
 
-    def _renew(self, system: System) -> None:
+    def _renew(self, system: JudgedSystem) -> None:
         mover: HotMover = system.hosts[self.workers]
         system.server.restore()
         mover.renew(system.switch.epoch)
         mover.key, mover.has_moved, mover.moves = None, False, mover.moves + 1  # the key may come back
 
-    def _begin(self, system: System, key: int, state: str) -> None:
+    def _begin(self, system: JudgedSystem, key: int, state: str) -> None:
         mover: HotMover = system.hosts[self.workers]
         mover.key, mover.moves, system.switch.entries[key] = key, mover.moves - 1, state
 
-    def _command(self, system: System, is_leaving: bool) -> None:
+    def _command(self, system: JudgedSystem, is_leaving: bool) -> None:
         mover: HotMover = system.hosts[self.workers]
         assert mover.key is not None
         value = 0 if is_leaving else system.server.release(mover.key)
         op = HotOp.PULL if is_leaving else HotOp.PUSH
         mover.send([HotRpc(mover.caller, mover.epoch, 0, 0, op, 0, ((mover.key, value),))])
 
-    def _finish(self, system: System, is_leaving: bool) -> None:
+    def _finish(self, system: JudgedSystem, is_leaving: bool) -> None:
         mover: HotMover = system.hosts[self.workers]
         assert mover.key is not None
         if is_leaving:
@@ -160,12 +160,12 @@ class HotSetDescription(Description):
             system.switch.entries[mover.key] = HOT
         mover.key, mover.has_moved = None, False
 
-    def restart_switch(self, system: System) -> None:
+    def restart_switch(self, system: JudgedSystem) -> None:
         system.switch = HotSwitchModel({}, self.workers, system.switch.epoch + 1)
 
     # -- what is right
 
-    def violations(self, system: System) -> Iterator[Violation]:
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         """Yield WRONG if an acknowledged push is not added once to a key, or another one more than once."""
         workers = system.hosts[: self.workers]
         is_recovering = any(host.epoch != system.switch.epoch for host in system.hosts)
@@ -180,7 +180,7 @@ class HotSetDescription(Description):
                         yield Violation.WRONG
                         return
 
-    def _total(self, system: System, key: int) -> int:
+    def _total(self, system: JudgedSystem, key: int) -> int:
         """Return the sum of all values of a key, also of that which is on its way."""
         switch, server, mover = system.switch, system.server, system.hosts[self.workers]
         total: int = server.values[key] + (switch.values[key] if key in switch.entries else 0)

@@ -8,7 +8,7 @@ from html import escape
 from string import Template
 from typing import Any
 
-from hotline_allreduce.judge.description import Description, System, Violation, letter
+from hotline_allreduce.judge.description import Description, JudgedSystem, Violation, letter
 from hotline_allreduce.judge.engine import Judge
 
 _PAGE = Template("""<!doctype html>
@@ -59,7 +59,7 @@ def page_of(judge: Judge, violation: Violation, steps: Sequence[str]) -> str:
     )
 
 
-def _row(protocol: Description, first: System, number: int, step: str, system: System) -> str:
+def _row(protocol: Description, first: JudgedSystem, number: int, step: str, system: JudgedSystem) -> str:
     lines = list(_changed_lines(protocol, "switch", "block", first.switch, system.switch))
     lines += _changed_lines(protocol, "server", "block", first.server, system.server)
     cells = [str(number), escape(step), "<br>".join(map(escape, lines)) or "nothing"]
@@ -126,7 +126,7 @@ def addends_of(protocol: Description, total: int) -> str:
     return " + ".join(names) or "nothing"
 
 
-def _beliefs(protocol: Description, worker: int, system: System) -> str:
+def _beliefs(protocol: Description, worker: int, system: JudgedSystem) -> str:
     host = system.hosts[worker]
     names = [
         packet.name

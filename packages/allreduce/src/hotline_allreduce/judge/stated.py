@@ -25,9 +25,9 @@ from hotline_allreduce.judge.description import (
     SERVER,
     Description,
     Event,
-    Frame,
+    JudgedSystem,
     Sendable,
-    System,
+    SentFrame,
     Violation,
     letter,
 )
@@ -43,7 +43,7 @@ class StatedPacket(NamedTuple):
 
 
 @dataclass
-class Block:
+class StatedBlock:
     """A chunk in the switch, or what waits in a queue."""
 
     sources: dict[int, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class PartialSumsDescription(Description):
             packet = StatedPacket(host, chunk, self.addend(host, chunk))
             yield Sendable(f"{letter(host)}{chunk}", packet, is_late=chunk in state)
 
-    def at_host(self, system: System, host: int, packet: StatedPacket) -> None:
+    def at_host(self, system: JudgedSystem, host: int, packet: StatedPacket) -> None:
         if packet.chunk == len(system.hosts[host]):
             system.hosts[host][packet.chunk] = packet.value
 
@@ -76,7 +76,7 @@ class PartialSumsDescription(Description):
     def is_done(self, host: Sums) -> bool:
         return len(host) == len(self.chunks)
 
-    def violations(self, system: System) -> Iterator[Violation]:
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         sums = [result for host in system.hosts for result in host.items()]
         has_only_addends = all(total & ~self.expected_sum(chunk) == 0 for chunk, total in sums)
         for violation in super().violations(system):
@@ -87,19 +87,19 @@ class PartialSumsDescription(Description):
 class TrioDescription(PartialSumsDescription):
     name = "Trio-ML's rule"
 
-    def system(self) -> System:
-        return System(dict[int, Block](), [Sums() for _ in range(self.workers)])
+    def system(self) -> JudgedSystem:
+        return JudgedSystem(dict[int, StatedBlock](), [Sums() for _ in range(self.workers)])
 
-    def at_switch(self, system: System, packet: StatedPacket) -> list[Frame]:
-        block = system.switch.setdefault(packet.chunk, Block())
+    def at_switch(self, system: JudgedSystem, packet: StatedPacket) -> list[SentFrame]:
+        block = system.switch.setdefault(packet.chunk, StatedBlock())
         if packet.worker not in block.sources:
             block.add(packet)
         return self._send(system, packet.chunk) if len(block.sources) == self.workers else []
 
-    def _send(self, system: System, chunk: int) -> list[Frame]:
+    def _send(self, system: JudgedSystem, chunk: int) -> list[SentFrame]:
         return self.to_workers(StatedPacket(SERVER, chunk, system.switch.pop(chunk).total))
 
-    def events(self, system: System) -> dict[str, Event]:
+    def events(self, system: JudgedSystem) -> dict[str, Event]:
         return {
             f"the timer of block {chunk} ends": partial(self._send, system, chunk)
             for chunk in sorted(system.switch)
@@ -109,26 +109,26 @@ class TrioDescription(PartialSumsDescription):
 @dataclass
 class SereneSwitch:
     is_synchronous: bool = True
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, StatedBlock] = field(default_factory=dict)
 
 
 class SereneDescription(PartialSumsDescription):
     name = "Serene's rule"
 
-    def system(self) -> System:
-        return System(SereneSwitch(), [Sums() for _ in range(self.workers)])
+    def system(self) -> JudgedSystem:
+        return JudgedSystem(SereneSwitch(), [Sums() for _ in range(self.workers)])
 
-    def at_switch(self, system: System, packet: StatedPacket) -> list[Frame]:
-        block = system.switch.blocks.setdefault(packet.chunk, Block())
+    def at_switch(self, system: JudgedSystem, packet: StatedPacket) -> list[SentFrame]:
+        block = system.switch.blocks.setdefault(packet.chunk, StatedBlock())
         is_new, was_complete = packet.worker not in block.sources, len(block.sources) == self.workers
         if is_new:
             block.add(packet)
         answer = StatedPacket(SERVER, packet.chunk, block.total)
         if was_complete or not system.switch.is_synchronous:
-            return [Frame(packet.worker, answer)]
+            return [SentFrame(packet.worker, answer)]
         return self.to_workers(answer) if len(block.sources) == self.workers else []
 
-    def events(self, system: System) -> dict[str, Event]:
+    def events(self, system: JudgedSystem) -> dict[str, Event]:
         switch: SereneSwitch = system.switch
         is_between_chunks = all(len(block.sources) == self.workers for block in switch.blocks.values())
         if not (switch.is_synchronous and is_between_chunks):
@@ -142,41 +142,41 @@ class OlafDescription(Description):
     def __init__(self, workers: int = 2, chunks: int = 2) -> None:
         self.workers, self.chunks = workers, range(chunks)
 
-    def system(self) -> System:
-        return System(Block(), [None] * self.workers, Block())
+    def system(self) -> JudgedSystem:
+        return JudgedSystem(StatedBlock(), [None] * self.workers, StatedBlock())
 
     def sendable(self, host: int, state: None) -> Iterator[Sendable]:
         for chunk in self.chunks:
             packet = StatedPacket(host, chunk, self.addend(host, chunk))
             yield Sendable(f"{letter(host)}{chunk}", packet, is_single=True)
 
-    def at_switch(self, system: System, packet: StatedPacket) -> list[Frame]:
-        queue: Block = system.switch
+    def at_switch(self, system: JudgedSystem, packet: StatedPacket) -> list[SentFrame]:
+        queue: StatedBlock = system.switch
         if set(queue.sources) == {packet.worker}:
             if packet.chunk > queue.sources[packet.worker]:
-                system.switch = Block({packet.worker: packet.chunk}, packet.value)
+                system.switch = StatedBlock({packet.worker: packet.chunk}, packet.value)
         else:
             queue.add(packet)
         return []
 
-    def events(self, system: System) -> dict[str, Event]:
+    def events(self, system: JudgedSystem) -> dict[str, Event]:
         return {"the queue sends an update": partial(self._send, system)} if system.switch.sources else {}
 
-    def _send(self, system: System) -> list[Frame]:
-        update, system.switch = StatedPacket(SERVER, 0, system.switch.total), Block()
-        return [Frame(SERVER, update)]
+    def _send(self, system: JudgedSystem) -> list[SentFrame]:
+        update, system.switch = StatedPacket(SERVER, 0, system.switch.total), StatedBlock()
+        return [SentFrame(SERVER, update)]
 
-    def at_server(self, system: System, packet: StatedPacket) -> list[Frame]:
+    def at_server(self, system: JudgedSystem, packet: StatedPacket) -> list[SentFrame]:
         system.server.total += packet.value
         return []
 
-    def at_host(self, system: System, host: int, packet: StatedPacket) -> None:
+    def at_host(self, system: JudgedSystem, host: int, packet: StatedPacket) -> None:
         raise AssertionError("nothing is answered")
 
     def is_done(self, host: None) -> bool:
         return True
 
-    def violations(self, system: System) -> Iterator[Violation]:
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         """Yield WRONG if the server has added an update more than once."""
         every_update_once = sum(map(self.expected_sum, self.chunks))
         if system.server.total & ~every_update_once:

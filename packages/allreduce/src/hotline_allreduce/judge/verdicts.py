@@ -11,7 +11,7 @@ import click
 from foundation.logs.parts import write_text
 from hotline_allreduce.atp.model.description import AtpDescription
 from hotline_allreduce.judge.description import Description, Violation
-from hotline_allreduce.judge.engine import Judge, PacketFault, State
+from hotline_allreduce.judge.engine import Judge, JudgedState, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
 from hotline_allreduce.judge.page import page_of
 from hotline_allreduce.judge.stated import OlafDescription, SereneDescription, TrioDescription
@@ -43,7 +43,7 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
 
 
 class JudgeVerdict(NamedTuple):
-    found: dict[Violation, list[State]]
+    found: dict[Violation, list[JudgedState]]
     states: int  # number of different states that the search has met
     is_exhausted: bool  # whether more steps lead to no other state
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from hotline_allreduce.atp.model.description import AtpDescription
-from hotline_allreduce.judge.description import Description, System, Violation
+from hotline_allreduce.judge.description import Description, JudgedSystem, Violation
 from hotline_allreduce.judge.engine import Judge, PacketFault
 from hotline_allreduce.switchml.model.description import CHECKED, EXACT, PUBLISHED, SwitchMLDescription
 from hotline_allreduce.switchml.model.rules import SwitchAnswer, SwitchMLSwitchModel
@@ -157,7 +157,7 @@ class BrokenDescription:
 )
 def test_planted_bugs_are_found(broken: BrokenDescription) -> None:
     class Planted(SwitchMLDescription):
-        def system(self) -> System:
+        def system(self) -> JudgedSystem:
             system = super().system()
             planted = broken.switch(self.workers, self.window, check=self.check)
             planted.sets = system.switch.sets

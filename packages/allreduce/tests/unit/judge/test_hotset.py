@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hotline_allreduce.judge.description import System, Violation
+from hotline_allreduce.judge.description import JudgedSystem, Violation
 from hotline_allreduce.judge.engine import Judge, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
 from hotline_allreduce.judge.hotset_rules import (
@@ -125,13 +125,13 @@ def plant(protocol: HotSetDescription, part: str, broken: type[Any]) -> HotSetDe
     """Return a protocol whose switch, server or workers are of another class, in the same state."""
 
     class Planted(HotSetDescription):
-        def system(self) -> System:
+        def system(self) -> JudgedSystem:
             system = super().system()
             for owner in system.hosts[: self.workers] if part == "worker" else [getattr(system, part)]:
                 owner.__class__ = broken
             return system
 
-        def restart_switch(self, system: System) -> None:
+        def restart_switch(self, system: JudgedSystem) -> None:
             super().restart_switch(system)
             if part == "switch":
                 system.switch.__class__ = broken

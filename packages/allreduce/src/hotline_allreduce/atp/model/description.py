@@ -7,7 +7,7 @@ from typing import Any
 
 from hotline_allreduce.atp.model.rules import AtpSwitchModel, AtpWindowModel, Output, ServerModel
 from hotline_allreduce.atp.packet import RESEND, VALUES, AtpPacket
-from hotline_allreduce.judge.description import SERVER, Description, Frame, Sendable, System, letter
+from hotline_allreduce.judge.description import SERVER, Description, JudgedSystem, Sendable, SentFrame, letter
 
 APP = 1  # number of the only job
 
@@ -24,11 +24,13 @@ class AtpDescription(Description):
         self.check, self.name = check, "ATP with its check" if check else "ATP as published"
         self.chunks = [f"{tensor + 1}.{n + 1}" for tensor in range(tensors) for n in range(packets)]
 
-    def system(self) -> System:
+    def system(self) -> JudgedSystem:
         switch = AtpSwitchModel(cells=self.window, check=self.check)
         for cell in switch.memory:
             cell.values = ()  # a value stands for all of a packet's
-        return System(switch, [[self._window(1)] for _ in range(self.workers)], ServerModel(check=self.check))
+        return JudgedSystem(
+            switch, [[self._window(1)] for _ in range(self.workers)], ServerModel(check=self.check)
+        )
 
     def _window(self, tensor: int) -> AtpWindowModel:
         window = AtpWindowModel(key=tensor, total=self.packets, places=list(range(self.window)))
@@ -47,17 +49,17 @@ class AtpDescription(Description):
                 yield Sendable(letter(host) + name, first_copy, is_late, is_single=True)
                 yield Sendable(f"resent {letter(host)}{name}", first_copy._replace(flags=RESEND), is_late)
 
-    def at_switch(self, system: System, packet: AtpPacket) -> list[Frame]:
+    def at_switch(self, system: JudgedSystem, packet: AtpPacket) -> list[SentFrame]:
         output: Output | None = system.switch.take(packet)
         if output is None:
             return []
-        return self.to_workers(output.packet) if output.is_multicast else [Frame(SERVER, output.packet)]
+        return self.to_workers(output.packet) if output.is_multicast else [SentFrame(SERVER, output.packet)]
 
-    def at_server(self, system: System, packet: AtpPacket) -> list[Frame]:
+    def at_server(self, system: JudgedSystem, packet: AtpPacket) -> list[SentFrame]:
         answer = system.server.take(packet)
         return self.at_switch(system, answer) if answer else []
 
-    def at_host(self, system: System, host: int, packet: AtpPacket) -> None:
+    def at_host(self, system: JudgedSystem, host: int, packet: AtpPacket) -> None:
         window: AtpWindowModel = system.hosts[host][-1]
         window.take(packet)
         window.send()
@@ -74,5 +76,5 @@ class AtpDescription(Description):
     def is_done(self, host: Windows) -> bool:
         return len(host) == self.tensors and host[-1].is_done
 
-    def has_leak(self, system: System) -> bool:
+    def has_leak(self, system: JudgedSystem) -> bool:
         return any(cell.owner for cell in system.switch.memory)

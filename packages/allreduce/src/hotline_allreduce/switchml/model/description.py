@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hotline_allreduce.judge.description import Description, Frame, Sendable, System, letter
+from hotline_allreduce.judge.description import Description, JudgedSystem, Sendable, SentFrame, letter
 from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel, SwitchMLWindowModel
 from hotline_allreduce.switchml.packet import SwitchMLPacket
 
@@ -25,11 +25,11 @@ class SwitchMLDescription(Description):
         self.workers, self.window, self.passes, self.check = workers, window, tuple(passes), check
         self.chunks = range(sum(passes))
 
-    def system(self) -> System:
+    def system(self) -> JudgedSystem:
         switch = SwitchMLSwitchModel(self.workers, self.window, check=self.check)
         for entry in (entry for entries in switch.sets for entry in entries):
             entry.values = (0,)  # a value stands for all of a packet's
-        return System(switch, [[self._window(0)] for _ in range(self.workers)])
+        return JudgedSystem(switch, [[self._window(0)] for _ in range(self.workers)])
 
     def _window(self, number: int) -> SwitchMLWindowModel:
         return SwitchMLWindowModel(sum(self.passes[:number]), self.passes[number], self.window)
@@ -41,14 +41,14 @@ class SwitchMLDescription(Description):
                 packet = SwitchMLPacket(chunk, *window.slot_and_set(number), (self.addend(host, chunk),))
                 yield Sendable(f"{letter(host)}{chunk}", (host, packet), is_late=number in window.results)
 
-    def at_switch(self, system: System, packet: tuple[int, SwitchMLPacket]) -> Sequence[Frame]:
+    def at_switch(self, system: JudgedSystem, packet: tuple[int, SwitchMLPacket]) -> Sequence[SentFrame]:
         worker, request = packet
         answer = system.switch.take(worker, request)
         if answer is None:
             return []
-        return self.to_workers(answer.packet) if answer.is_multicast else [Frame(worker, answer.packet)]
+        return self.to_workers(answer.packet) if answer.is_multicast else [SentFrame(worker, answer.packet)]
 
-    def at_host(self, system: System, host: int, packet: SwitchMLPacket) -> None:
+    def at_host(self, system: JudgedSystem, host: int, packet: SwitchMLPacket) -> None:
         windows: Windows = system.hosts[host]
         for window in windows:
             window.take(packet)
