@@ -20,11 +20,12 @@ HELD_UP = "held up on the way to a server"
 RESTARTED = "the switch restarts, answers are lost"
 SOAKED = {
     *((protocol, HELD_UP) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move")),
-    *((protocol, ALL) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move", "OLAF's rule")),
-    *((protocol, RESTARTED) for protocol in ("ATP", "hotset", "hotset, keys move")),
-    ("hotset, keys move", "answers are lost"),
+    *((protocol, ALL) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move")),
+    *((protocol, ALL) for protocol in ("Trio-ML's rule", "OLAF's rule")),
+    *((protocol, RESTARTED) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move")),
+    *(("hotset, keys move", column) for column in ("answers are lost", "a worker dies")),
 }
-"""Cells with thousands of states, whose searches are soaked."""
+"""Cells with many states, whose searches are soaked."""
 
 
 def cells_of_docs() -> dict[tuple[str, str], str]:
