@@ -192,7 +192,7 @@ def test_a_ps_reads_registers_by_the_same_calls() -> None:
         assert client.served.tolist() == [True, False, True]
         assert client.values.tolist() == (100 + lanes.astype(np.int64)).tolist()
     assert not len(client.records) and not client.hinted.any()
-    with pytest.raises(ValueError, match="expected an operation on at most 3 parameters, got 4"):
+    with pytest.raises(ValueError, match="expected an operation on at most 3 rows, got 4"):
         client.pull(0, np.arange(4))
 
 
