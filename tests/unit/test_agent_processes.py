@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -26,12 +25,11 @@ from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.sockets import open_udp
 from hosts.worker import ledger
-from hosts.worker.__main__ import main as worker_main
 from hosts.worker.logs import ROWS
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import PATIENCE_S
 from tests.harness import agents
-from tests.harness.agents import Agent
+from tests.harness.agents import Agent, refusal
 
 JOBS = {1: "baseline", 2: "proxy"}
 SIZE = 3000
@@ -300,20 +298,8 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ),
     ],
 )
-def test_configurations_that_are_wrong(
-    log_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, object],
-    message: str,
-) -> None:
-    path = log_dir / "worker.json"
-    path.write_text(json.dumps(worker_config(log_dir, **changes)))
-    assert worker_main.callback is not None
-    with open(os.devnull) as nothing, pytest.raises(SystemExit) as ended:
-        monkeypatch.setattr(sys, "stdin", nothing)
-        worker_main.callback(path)
-    assert ended.value.code == 1 and message in json.loads(capsys.readouterr().out)["error"]
+def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
+    assert message in refusal("hosts.worker", worker_config(log_dir, **changes), log_dir)
 
 
 def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
