@@ -14,7 +14,6 @@ from foundation.errors import os_error_message
 from hotline.cli.examples import add_examples
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
-_ENTRY_POINTS = "hotline.commands"
 _HELP_CHARACTERS = 66  # of a command's line in `hotline --help`
 
 
@@ -35,14 +34,30 @@ class VerbCommands(UserDict[str, Any]):
             self[name]
 
 
-_MODULES: Final[Mapping[str, str]] = {
-    "run": "run", "report": "report", "figures": "report", "compare": "report", "logs": "report",
-    "watch": "watch", "recover": "run", "hotset": "hotset", "explain": "explain", "simulate": "run",
-    "faults": "faults", "up": "run", "down": "run", "status": "status", "load": "switch", "follow": "follow",
-    "quota": "switch", "offload": "switch", "proxy": "switch", "registers": "status", "unload": "switch",
-}  # fmt: skip
-"""The module of each command of the core, in this folder."""
-_PACKAGES = {each.name: each for each in entry_points(group=_ENTRY_POINTS)}
+_CORE: Final[Mapping[str, str]] = {
+    "run": "hotline.cli.run:run",
+    "report": "hotline.cli.report:report",
+    "figures": "hotline.cli.report:figures",
+    "compare": "hotline.cli.report:compare",
+    "logs": "hotline.cli.report:logs",
+    "watch": "hotline.cli.watch:watch",
+    "recover": "hotline.cli.run:recover",
+    "hotset": "hotline.cli.hotset:hotset",
+    "explain": "hotline.cli.explain:explain",
+    "simulate": "hotline.cli.run:simulate",
+    "faults": "hotline.cli.faults:faults",
+    "up": "hotline.cli.run:up",
+    "down": "hotline.cli.run:down",
+    "status": "hotline.cli.status:status",
+    "load": "hotline.cli.switch:load",
+    "follow": "hotline.cli.follow:follow",
+    "quota": "hotline.cli.switch:quota",
+    "offload": "hotline.cli.switch:offload",
+    "proxy": "hotline.cli.switch:proxy",
+    "registers": "hotline.cli.status:registers",
+    "unload": "hotline.cli.switch:unload",
+}
+_PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
 GROUPS = {
     "Runs and their reports": ("run", "report", "figures", "compare", "logs", "watch", "recover"),
     "Logs and hot sets": ("hotset", "explain"),
@@ -53,10 +68,10 @@ GROUPS = {
     ),
     "Packages": tuple(sorted(_PACKAGES)),
 }  # fmt: skip
-_CORE = {
-    name: EntryPoint(name, f"hotline.cli.{module}:{name}", _ENTRY_POINTS) for name, module in _MODULES.items()
-}
-COMMANDS = VerbCommands({name: (_CORE | _PACKAGES)[name] for name in chain(*GROUPS.values())})
+_ENTRY_POINTS = {
+    name: EntryPoint(name, place, group="hotline.commands") for name, place in _CORE.items()
+} | _PACKAGES
+COMMANDS = VerbCommands({name: _ENTRY_POINTS[name] for name in chain(*GROUPS.values())})
 
 
 class _Commands(click.Group):
