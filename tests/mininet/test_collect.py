@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from switch_harness.wording import says
 from tests.mininet.run_topo import check_staleness, finished_run, record_of, run_topo
 from tests.mininet.test_recovery import RECOVERY
 
@@ -17,7 +18,7 @@ def test_adagrad_with_the_hot_set_in_the_switch(tmp_path: Path) -> None:
     run = finished_run(tmp_path, "OPTIMISER=adagrad", arms=ARMS)
     record = record_of(run.folder)
     check_staleness(record["staleness"]["collect"])
-    assert "Values in the switch were" in run.output
+    assert says(run.output, "Values", "switch")
     accounting = record["accounting"]
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert accounting["sent"] == accounting["applied"] > 10_000
@@ -32,7 +33,7 @@ def test_a_killed_server_or_switch_loses_no_gradient(tmp_path: Path, module: str
     assert run.errors.count("; it is started again") == 1, run.errors
     record = record_of(run.folder)
     check_staleness(record["staleness"]["collect"])
-    assert "Values in the switch were" in run.output
+    assert says(run.output, "Values", "switch")
     accounting = record["accounting"]
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert sum(accounting["restarts"].values()) == 1

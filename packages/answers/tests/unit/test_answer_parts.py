@@ -21,6 +21,9 @@ from packages.answers.tests.harness.capacities import capacities_of
 from simulator.costs import HostCosts
 from simulator.experiment import quiet_reporter
 from switch_harness.effort import examples
+from switch_harness.wording import says
+
+pytestmark = pytest.mark.usefixtures("no_input_effects")
 
 
 @pytest.mark.parametrize(
@@ -65,8 +68,8 @@ def test_an_answer_by_a_part_has_the_rates_of_the_whole(of_part: ClusterAnswer) 
     assert of_part.sizes[0].ps_cpu_us * of_part.sizes[0].capacity / 1e6 == pytest.approx(
         cluster.servers * sides.baseline.at_capacity.servers
     )
-    assert any("16 of the 64 workers with 25 %" in sentence for sentence in of_part.sentences)
-    assert any("in 8 racks of up to 8" in sentence for sentence in of_part.sentences)
+    assert any(says(sentence, 16, 64, "25 %") for sentence in of_part.sentences)
+    assert any(says(sentence, 8, "racks") for sentence in of_part.sentences)
 
 
 @pytest.mark.parametrize("oversubscription", [64, 1_024])

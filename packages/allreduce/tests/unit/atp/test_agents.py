@@ -45,6 +45,7 @@ from packages.allreduce.tests.harness.dense import integers, total
 from packages.allreduce.tests.harness.loop import MS, FaultyLoop
 from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
+from switch_harness.wording import mentions
 
 SIZE = 300
 handle = plain(server.handle)
@@ -292,9 +293,7 @@ def test_who_waits_in_vain_says_so() -> None:
     client = AtpClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, 4)
     client.all_reduce(np.ones(100, np.float32), 2)
     list(iter(client.transmit, None))
-    with pytest.raises(
-        StalledError, match=r"worker 1: nothing has come for 10\.\d s in all-reduce 1, with 2"
-    ):
+    with pytest.raises(StalledError, match=mentions("worker 1", 1, 2)):
         for at in range(0, STALL_TIMEOUT_NS + 100 * MS, 5 * MS):
             client.wake(at)
             list(iter(client.transmit, None))
@@ -321,7 +320,7 @@ def test_vectors_that_cannot_be_added(vector: Any, workers: int, told: str) -> N
 
 
 def test_a_vector_has_at_most_65535_packets() -> None:
-    with pytest.raises(ValueError, match="at most 4063170 values, got 4063171"):
+    with pytest.raises(ValueError, match=mentions(4063170, 4063171)):
         AtpClient(Caller(1, 1, 1), 1, KeySpace(MAX_SEQUENCE * VALUES + 1), lambda: 0, 4)
 
 

@@ -10,6 +10,7 @@ from hotline_allreduce.study.fair import EQUAL_BYTES, equal_rows, published_rows
 from hotline_allreduce.switchml.model.subject import LARGE_PACKETS, LARGE_PACKETS_CHECKED, PUBLISHED
 from packages.allreduce.tests.harness.verdicts import check_verdicts
 from simulator.costs import Network
+from switch_harness.wording import mentions
 
 
 def test_published_parameters() -> None:
@@ -40,7 +41,7 @@ def test_a_window_beyond_64_packets_hides_a_longer_way() -> None:
     far = Network(rate_mbit=100_000, delay_us=20)
     goodputs = [measure(PUBLISHED, 2, 1, 60_000, far, window=window).values_per_s for window in (64, 256)]
     assert 3 < goodputs[1] / goodputs[0] < 4.1
-    with pytest.raises(ValueError, match="window: expected 1 to 256 packets, got 257"):
+    with pytest.raises(ValueError, match=mentions("window", 1, 256, 257)):
         measure(PUBLISHED, 2, 1, 100, far, window=257)
 
 
