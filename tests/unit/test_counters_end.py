@@ -196,6 +196,7 @@ def test_a_mover_continues_from_a_checkpoint_with_the_slots_it_has_left() -> Non
 @pytest.mark.parametrize("seed", seeds(16))
 def test_workers_of_servers_only_with_few_turns_left(seed: int) -> None:
     testbed = ServerTestbed(KeySpace(100), seed)
+    testbed.loss = 0.2
     for client in testbed.clients:
         state = cast(Any, client.state)
         for k, number in enumerate(state.free[:4].tolist()):
@@ -204,11 +205,11 @@ def test_workers_of_servers_only_with_few_turns_left(seed: int) -> None:
     for _ in range(3):
         for w in range(2):
             testbed.begin(w, testbed.random.sample(range(100), 40), pushes=True)
-        testbed.settle(loss=0.2)
+        testbed.settle()
     assert all(cast(Any, client.state).header.n_free < 4 for client in testbed.clients)
     for w, client in enumerate(testbed.clients):
         testbed.begin(w, list(range(100)), pushes=False)
-        testbed.settle(loss=0.0)
+        testbed.settle()
         assert client.values.tolist() == testbed.sums.tolist()
 
 
