@@ -221,7 +221,7 @@ async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None
         follower = Follower(controller, {JOB: RULE})
         await next_period(follower)
         async with Controller(net.address):
-            with pytest.raises(NotPrimary, match=mentions(127, "controller")):
+            with pytest.raises(NotPrimary, match=mentions("switch", "controller")):
                 await next_period(follower)
 
 

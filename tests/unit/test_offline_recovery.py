@@ -103,7 +103,7 @@ def test_a_run_is_recovered_by_one_process_at_a_time(tmp_path: Path) -> None:
         before = run.held().tolist()
         for options in ([], ["--apply"]):
             ran = recover(tmp_path, *options)
-            assert ran.exit_code == 1 and says(ran.output, "another", "hotline")
+            assert ran.exit_code == 1 and says(ran.output, "`hotline recover`", "another")
         assert run.held().tolist() == before
         assert crashed_run.recover() == 0
     assert recover(tmp_path, "--apply").exit_code == 0 and run.held().tolist() == run.pushed.tolist()

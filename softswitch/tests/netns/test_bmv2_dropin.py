@@ -147,4 +147,4 @@ def test_a_pcap_file_that_cannot_be_written_is_an_error(stack: ExitStack, tmp_pa
     with started(words, tmp_path / "out", tmp_path / "bin") as switch:
         assert switch.wait(PATIENCE_S) == 1
     last = (tmp_path / "out").read_text().splitlines()[-1]
-    assert says_in_one_line(last, "simple_switch", "error", tmp_path)
+    assert says_in_one_line(last, "simple_switch", tmp_path / "s1_in.pcap", "directory")

@@ -146,7 +146,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
         switch.wait()
         traffic.wait_for_more(1000)  # nobody is there
         switch, message = start(stack, folder)
-        assert says_in_one_line(message[0], "softswitch", folder)
+        assert says_in_one_line(message[0], "resumed", folder)
     wait_for_more()
     crossed = traffic.end()
     writer.stdin.close()
@@ -177,7 +177,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     stack.callback(unpin, folder)
     for number in range(2):
         switch, message = start(stack, folder, str(PROGRAM))
-        assert (says_in_one_line(message[0], "softswitch", folder)) is (number == 1)
+        assert (says_in_one_line(message[0], "resumed", folder)) is (number == 1)
         switch.terminate()
         assert switch.wait() == 0
     other = PROGRAMS / "control.json"
@@ -203,7 +203,7 @@ def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_p
         ip("link", "set", name, "up")
     assert [programs_at(name) for name in net.names.values()] == [1, 0]
     switch, message = start(stack, folder, str(PROGRAM))
-    assert says_in_one_line(message[0], "softswitch", folder)
+    assert says_in_one_line(message[0], "resumed", folder)
     assert [programs_at(name) for name in net.names.values()] == [1, 1]
     files = {os.readlink(file) for file in Path(f"/proc/{switch.pid}/fd").iterdir()}
     held = {file for file in files if file.startswith("anon_inode:bpf")}

@@ -20,7 +20,9 @@ def says_in_one_line(text: object, *facts: object) -> bool:
 
 
 def _whole(fact: str) -> str:
-    """Return a pattern of the fact where it is no part of another: 5 is in "5 keys", and not in 15 or 5,000."""
-    before = r"(?<!\w)(?<!\d[.,])" if re.match(r"\w", fact) else ""
-    after = r"(?!\w)(?![.,]\d)" if re.search(r"\w\Z", fact) else ""
+    """Return a pattern of a fact that is no part of another: 5 is in "5 keys", and not in 15 or 5,000."""
+    before = r"(?<!\w)" if re.match(r"\w", fact) else ""
+    before += r"(?<!\d[.,])" if re.match(r"\d", fact) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", fact) else ""
+    after += r"(?![.,]\d)" if re.search(r"\d\Z", fact) else ""
     return f"{before}{re.escape(fact)}{after}"

@@ -290,7 +290,7 @@ def test_a_malformed_query(control: Control) -> None:
         replace_match(query.table_entry, match)
         with pytest.raises(Refusal) as refusal:
             read(control, query)
-        assert says_in_one_line(str(refusal.value), kind, message)
+        assert says_in_one_line(str(refusal.value), f"Pick.{kind}_table", message)
 
 
 def test_a_full_table(control: Control) -> None:

@@ -129,7 +129,7 @@ def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
     GOOD.drop("ps", "n_tx_us").write_csv(logs / "rpc.csv")
     assert says_in_one_line(report(logs).stderr, "n_tx_us", logs, ", ".join(RPC))
     GOOD.clear().write_csv(logs / "rpc.csv")
-    assert says_in_one_line(report(logs).stderr, "Error", logs)
+    assert says_in_one_line(report(logs).stderr, f"{logs}/rpc.csv", "row")
     (logs / "rpc.csv").write_bytes(b"\x00\x01")
     assert says(report(logs).stderr, "Parquet", "text")
     GOOD.write_csv(logs / "rpc.csv")

@@ -133,7 +133,7 @@ def test_impossible_values_are_refused() -> None:
         sweeps(["skew", "skwe"])
     with pytest.raises(ConfigError, match=mentions("workload.hot_share", 2, 1)):
         vary(DDL, "workload.hot_share", [0.5, 2])
-    with pytest.raises(ConfigError, match=mentions("network.rate", 5, "rate_")):
+    with pytest.raises(ConfigError, match=mentions("network.rate", 5, "rate_mbit")):
         vary(DDL, "network.rate", [5])
     with pytest.raises(SimulationError, match=mentions("top_k", 5, 7)):
         vary(DDL, "top_k", [5, 7, 5])

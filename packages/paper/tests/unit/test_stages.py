@@ -108,7 +108,7 @@ def test_ctrl_c_ends_the_stage_and_keeps_finished_ones(
         thread.join()
         signal.signal(signal.SIGINT, before)
     assert done(tmp_path) == ["a", "b"] and (tmp_path / "interrupted").exists()
-    assert says_in_one_line(capfd.readouterr().err, "hotline", "ending")
+    assert says_in_one_line(capfd.readouterr().err, "stage b")
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert is_done(stage("a"), tmp_path)
