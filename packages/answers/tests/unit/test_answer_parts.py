@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
 from hosts.workload.files import deal, load
-from hotline_answers.cluster_answer.ask import ClusterAnswer, answer
+from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, capacity_with
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
+from hotline_answers.cluster_answer.hotset import workload_for
 from packages.answers.tests.harness.capacities import capacities_of
 from simulator.costs import HostCosts
 from simulator.experiment import quiet_reporter
@@ -41,6 +42,13 @@ def test_a_part_of_a_cluster_carries_its_share(cluster: Cluster) -> None:
     """Each is limited by something else, and a quarter or a third of it is simulated."""
     part = capacities_of(cluster, max(8, cluster.workers // 8))
     assert part == pytest.approx(capacities_of(cluster), rel=MAX_ERROR)
+
+
+def test_the_capacity_with_a_hot_set_needs_no_simulation_without() -> None:
+    config = config_for(Cluster(workers=4, servers=1, keys_per_step=100, top_k=500))
+    workload = workload_for(config, None, quiet_reporter())
+    both = capacities(config, workload, 500, quiet_reporter())
+    assert capacity_with(config, workload, 500, quiet_reporter()) == both[1] != both[0]
 
 
 @pytest.fixture(scope="module")
