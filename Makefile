@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
-VARIABLES := DESIGN TARGET WORKERS PS TOP_K RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
+VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
 	CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))

@@ -161,6 +161,7 @@ class Summary(_SummaryModel):
     last_loss: float | None = None
     chance_loss: float | None = None
     vector: int | None = None  # number of parameters of the vector in lockstep runs
+    dim: int = 1  # values of each row
     learning: dict[str, Comparison] = {}
     reports: int | None = None  # number of reports that all arms have
     last_reported: dict[str, float] = {}  # arm -> loss of the last of these reports
@@ -240,6 +241,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         last_loss=mean_loss(block for block in first_attempts if block.round == last_round),
         chance_loss=record.workload.get("chance_loss"),
         vector=record.workload.get("vector"),
+        dim=record.config.get("dim", 1),
         **(_script_fields(run, record) if record.config.get("script") else _training_fields(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),

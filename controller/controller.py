@@ -33,16 +33,17 @@ from foundation.protocol import addressing
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command
 from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
+from foundation.protocol.rows import RowRanges
 
 _MAX_SHOWN_KEYS = 10  # in an error
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A key with an entry, and the signed 32-bit value that the switch holds; None if its PS holds it."""
+    """A key with an entry, and the signed 32-bit values that the switch holds; None if its PS holds them."""
 
     param: HotParam
-    value: int | None
+    values: tuple[int, ...] | None
 
 
 def no_progress(done: int, total: int) -> None:
@@ -125,16 +126,19 @@ class Controller:
         await self.job(job)
         params = await self._switch.read(HotParam)
         jobs = await self._read_jobs()
-        remaining_by_job = remaining_keys(params, job, keys, {row.job: row.quota for row in jobs.values()})
+        quotas, ranges = (
+            {row.job: getattr(row, name) for row in jobs.values()} for name in ("quota", "ranges")
+        )
+        remaining_by_job = remaining_keys(params, job, keys, quotas, ranges=ranges)
         other_plans = {
-            other: plan(params, other, remaining, jobs[other].offload)
+            other: plan(params, other, remaining, jobs[other].offload, ranges=ranges[other])
             for other, remaining in remaining_by_job.items()
         }
         freed_keys = {
             (move.param.job, move.param.key) for each in other_plans.values() for move in each.leaving
         }
         remaining_params = [param for param in params if (param.job, param.key) not in freed_keys]
-        return other_plans, plan(remaining_params, job, keys, jobs[job].offload)
+        return other_plans, plan(remaining_params, job, keys, jobs[job].offload, ranges=ranges[job])
 
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
@@ -143,7 +147,8 @@ class Controller:
         # The values of one hot set move while the entries of another hot set are written.
         params, plans = await self._switch.read(HotParam), {}
         for job, keys in hot_sets.items():
-            plans[job] = plan(params, job, keys, (await self.job(job)).offload)
+            row = await self.job(job)
+            plans[job] = plan(params, job, keys, row.offload, ranges=row.ranges)
             # For other jobs, slots of both leaving and arriving keys are taken.
             params += [move.param for move in plans[job].arriving if move.start is None]
         total, done_by_job = sum(len(job_plan.moves) for job_plan in plans.values()), dict[int, int]()
@@ -164,9 +169,9 @@ class Controller:
         return await self.load(job, [], progress=progress)
 
     async def plan_offload(self, job: int, is_on: bool) -> MigrationPlan:
-        await self.job(job)
+        ranges = (await self.job(job)).ranges
         params = await self._switch.read(HotParam)
-        return plan(params, job, [param.key for param in params if param.job == job], is_on)
+        return plan(params, job, [param.key for param in params if param.job == job], is_on, ranges=ranges)
 
     async def set_offload(self, job: int, is_on: bool, *, progress: Progress = no_progress) -> MigrationPlan:
         """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
@@ -176,7 +181,7 @@ class Controller:
         # The flag is on as long as any value is in the switch.
         if is_on:
             await self.install(changed_job)
-        offload_plan = plan(await self._switch.read(HotParam), job, keys, is_on)
+        offload_plan = plan(await self._switch.read(HotParam), job, keys, is_on, ranges=settings.ranges)
         await self._execute(job, offload_plan, renew=True, progress=progress)
         if not is_on:
             await self.install(changed_job)
@@ -209,9 +214,16 @@ class Controller:
         await self.install(replace(await self.job(job), proxy=is_on))
 
     async def quotas(self) -> dict[int, int]:
-        """Return the quota of each job on the switch, in hot keys."""
+        """Return the quota of each job on the switch, in slots of banks."""
+        return {job: row.quota for job, row in (await self.jobs()).items()}
+
+    async def jobs(self) -> dict[int, JobRow]:
         self._switch.check_pipeline()
-        return {job: row.quota for job, row in (await self._read_jobs()).items()}
+        return await self._read_jobs()
+
+    async def set_ranges(self, job: int, ranges: RowRanges) -> None:
+        """Set the dims of a job's rows; its keys must not be in the switch."""
+        await self.install(replace(await self.job(job), ranges=ranges))
 
     async def set_quota(self, job: int, keys: int) -> None:
         """Set a job's quota, rounded up (`round_quota`), for later loads and periods; raises `QuotaError`."""
@@ -266,7 +278,7 @@ class Controller:
             InBand(self._switch, timeout_s=self._timeout_s) as inband,
             self._registered_caller(inband.epoch, job),
         ):
-            values = await inband.read(servers, [param.key for param in params])
+            values = await inband.read(servers, [(param.key, param.dim) for param in params])
         return [Register(param, values.get(param.key)) for param in params]
 
     async def _execute(
@@ -278,7 +290,7 @@ class Controller:
             if renew and moved_keys:
                 await self._renew_epochs(inband, servers)
                 # Before the first write, check that every PS answers and knows the keys.
-                await inband.check(servers, moved_keys)
+                await inband.check(servers, moved_keys, (await self.job(job)).ranges)
             await execute(
                 job_plan,
                 self._switch.write,

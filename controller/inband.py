@@ -32,9 +32,11 @@ from foundation.protocol.header import (
     WINDOW,
     Header,
     Op,
+    lanes_of_dim,
     unpack,
 )
 from foundation.protocol.packing import pack_hashed
+from foundation.protocol.rows import ONE_VALUE, RowRanges, dims_in
 
 log = logging.getLogger(__name__)
 
@@ -72,17 +74,22 @@ class InBand:
         with suppress(asyncio.CancelledError):
             await self._receiver
 
-    async def check(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> None:
-        """Raise `NoAnswer` unless the PS of every key answers, `MoveRefused` unless it has the key."""
-        ps_ids = ps_ids_of(np.array(keys, dtype=np.uint64), len(servers)).tolist()
-        keys_by_ps: dict[int, list[int]] = {}
-        for ps, key in zip(ps_ids, keys, strict=True):
-            keys_by_ps.setdefault(ps, []).append(key)
-        chunk_size = control.MAX_VALUES_KEYS
+    async def check(
+        self, servers: Sequence[ServerRow], keys: Sequence[int], ranges: RowRanges = ONE_VALUE
+    ) -> None:
+        """Raise `NoAnswer` unless the PS of every key answers, `MoveRefused` unless it has the key's row.
+
+        `ranges` has the dims of the rows.
+        """
+        key_array = np.array(keys, dtype=np.uint64)
+        ps_ids, dims = ps_ids_of(key_array, len(servers)).tolist(), dims_in(ranges, key_array).tolist()
+        groups: dict[tuple[int, int], list[int]] = {}
+        for ps, dim, key in zip(ps_ids, dims, keys, strict=True):
+            groups.setdefault((ps, dim), []).append(key)
         await gather_or_cancel(
-            self._check_keys(servers[ps], ps_keys[start : start + chunk_size])
-            for ps, ps_keys in keys_by_ps.items()
-            for start in range(0, len(ps_keys), chunk_size)
+            self._check_keys(servers[ps], group[start : start + control.max_values_keys(dim)], dim)
+            for (ps, dim), group in groups.items()
+            for start in range(0, len(group), control.max_values_keys(dim))
         )
 
     async def move(self, command: Command, server: ServerRow, keys: Sequence[int]) -> None:
@@ -106,39 +113,56 @@ class InBand:
             pages.append((answer.keys, answer.values))
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
-    async def read(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> dict[int, int]:
-        """Return the switch's int32 values of `keys`; its table `workers` must have this caller's row."""
-        if not keys:
-            return {}
+    async def read(
+        self, servers: Sequence[ServerRow], rows: Sequence[tuple[int, int]]
+    ) -> dict[int, tuple[int, ...]]:
+        """Return the switch's int32 values by key, of the rows with these keys and dims.
+
+        Its table `workers` must have this caller's row.
+        """
+        keys_by_dim: dict[int, list[int]] = {}
+        for key, dim in rows:
+            keys_by_dim.setdefault(dim, []).append(key)
+        values_by_key: dict[int, tuple[int, ...]] = {}
+        # In turn 0 of a slot, the switch drops requests as stale.
+        free_seqs = _free_seqs(_MAX_CONCURRENT_READS, first_seq=WINDOW)
+        for dim, keys in keys_by_dim.items():
+            values_by_key |= await self._read_rows(servers, keys, dim, free_seqs)
+        return values_by_key
+
+    async def _read_rows(
+        self, servers: Sequence[ServerRow], keys: Sequence[int], dim: int, free_seqs: asyncio.Queue[int]
+    ) -> dict[int, tuple[int, ...]]:
         key_array = np.array(keys, dtype=np.uint64)
-        packing = pack_hashed(ps_ids_of(key_array, len(servers)), lanes_of(key_array))
+        packing = pack_hashed(ps_ids_of(key_array, len(servers)), lanes_of(key_array, lanes_of_dim(dim)))
         # A lane without a key has position len(keys), where NO_KEY is appended.
         keys_by_lane = np.append(key_array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(
             packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), keys_by_lane, strict=True
         )
-        # In turn 0 of a slot, the switch drops requests as stale.
-        free_seqs = _free_seqs(_MAX_CONCURRENT_READS, first_seq=WINDOW)
         answers = await gather_or_cancel(
-            self._read(servers[ps], live, lanes[:count], free_seqs) for ps, count, live, lanes in rpcs
+            self._read(servers[ps], live, lanes[:count], dim, free_seqs) for ps, count, live, lanes in rpcs
         )
-        values_by_key: dict[int, int] = {}
+        values_by_key: dict[int, tuple[int, ...]] = {}
         for positions, answer in zip(packing.position.tolist(), answers, strict=True):
             assert answer.values is not None
-            values = answer.values.view(np.int32).tolist()
+            values = answer.values.view(np.int32).reshape(-1, dim).tolist()
             for lane in range(LANES):
                 if answer.header.served >> lane & 1:
-                    values_by_key[keys[positions[lane]]] = values[lane]
+                    values_by_key[keys[positions[lane]]] = tuple(values[lane])
         return values_by_key
 
-    async def _check_keys(self, server: ServerRow, keys: Sequence[int]) -> None:
-        if (await self._command(Command.VALUES, server, keys)).status is not Status.OK:
+    async def _check_keys(self, server: ServerRow, keys: Sequence[int], dim: int) -> None:
+        if (await self._command(Command.VALUES, server, keys, dim)).status is not Status.OK:
+            of_dim = "" if dim == 1 else f" with rows of {dim} values"
             raise MoveRefused(
                 f"PS {server.ps} at {server.addr} does not have all of the keys {keys[0]}, ...: not all "
-                f"are parameters of job {server.job}; nothing was changed"
+                f"are parameters of job {server.job}{of_dim}; nothing was changed"
             )
 
-    async def _read(self, server: ServerRow, live: int, keys: Keys, free_seqs: asyncio.Queue[int]) -> Message:
+    async def _read(
+        self, server: ServerRow, live: int, keys: Keys, dim: int, free_seqs: asyncio.Queue[int]
+    ) -> Message:
         """Pull keys [count], each in its lane; 1 bits of `live` mark the lanes in use."""
         seq = await free_seqs.get()
         header = Header(
@@ -149,6 +173,7 @@ class InBand:
             epoch=self.epoch,
             ps=server.ps,
             count=len(keys),
+            dim=dim,
             seq=seq,
             live=live,
         )
@@ -165,7 +190,9 @@ class InBand:
         free_seqs.put_nowait(seq + WINDOW)  # the same slot in its next turn
         return answer
 
-    async def _command(self, command: Command, server: ServerRow, keys: Sequence[int]) -> Control:
+    async def _command(
+        self, command: Command, server: ServerRow, keys: Sequence[int], dim: int = 1
+    ) -> Control:
         free_seqs = self._free_seqs_by_server.setdefault(server, _free_seqs(control.SLOTS, first_seq=0))
         seq = await free_seqs.get()
         if seq > MAX_U32:
@@ -173,7 +200,8 @@ class InBand:
                 f"PS {server.ps} at {server.addr}: this controller has no sequence number of 32 bits left "
                 f"for {command.name}; another connection has new ones"
             )
-        request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
+        key_array = np.array(keys, dtype=np.uint64)
+        request = Control(command, server.job, server.ps, self.epoch, seq, key_array, dim=dim)
         endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
         frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
         answer = await self._call(

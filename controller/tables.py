@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from enum import Enum, IntEnum
 from functools import cache
 from ipaddress import IPv4Address
+from struct import Struct
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
 
 import finsy as fy
@@ -19,12 +20,15 @@ from finsy.proto import p4i, p4r
 from typing_extensions import Self
 
 from foundation.protocol import addressing
-from foundation.protocol.header import LANES, QUAD
+from foundation.protocol.header import LANES
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row
 
 CPU_PORT = addressing.CPU_PORT
 CALLERS = 8192  # entries of table `workers`
 SLOTS = 4096  # register slots of a bank, and entries of a lane's table
 INGRESS = "HotlineIngress."
+_QUOTA_BYTES = 4
+_RANGE = Struct("!QB")  # first key and dim of a range
 _LANE_IN_NAME = slice(len("lookup_"), len("lookup_NN"))
 
 
@@ -110,19 +114,29 @@ class JobRow(TableRow):
     offload: bool
     proxy: bool
     quota: int = 0
-    """Hot keys that the job may have while other jobs want slots (`controller/hotset/quotas.py`)."""
+    """Rows of one value that the job may have while other jobs want slots (`controller/hotset/quotas.py`)."""
+    ranges: RowRanges = ONE_VALUE
+    """The ranges of the job's keys by the dim of their rows."""
 
     def entry(self) -> TableEntry:
-        # Packets do not need the quota, so it is in the entry's metadata.
-        quota = _octets(self.quota) if self.quota else b""
+        # Packets need neither quota nor ranges, so they are in the entry's metadata.
+        metadata = _octets(self.quota) if self.quota else b""
+        if self.ranges != ONE_VALUE:
+            metadata = self.quota.to_bytes(_QUOTA_BYTES, "big")
+            metadata += b"".join(_RANGE.pack(first, dim) for first, dim in self.ranges)
         args = (int(self.offload), int(self.proxy))
-        return TableEntry(self.CONTROL + self.TABLES[0], (self.job,), self.CONTROL + self.ACTION, args, quota)
+        return TableEntry(
+            self.CONTROL + self.TABLES[0], (self.job,), self.CONTROL + self.ACTION, args, metadata
+        )
 
     @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         args = _action(entry).args
-        quota = int.from_bytes(entry.metadata, "big")
-        return cls(entry["job"], bool(args["offload"]), bool(args["proxy"]), quota)
+        quota, ranges = entry.metadata[:_QUOTA_BYTES], entry.metadata[_QUOTA_BYTES:]
+        return cls(
+            entry["job"], bool(args["offload"]), bool(args["proxy"]), int.from_bytes(quota, "big"),
+            tuple(RowRange(*each) for each in _RANGE.iter_unpack(ranges)) or ONE_VALUE,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +213,12 @@ class HotParam(TableRow):
     @property
     def bank(self) -> int:
         """Return the row's first bank, which counts its pushes."""
-        return self.lane * max(self.dim, QUAD) // QUAD
+        return self.lane * banks_of_row(self.dim)
+
+    @property
+    def banks(self) -> range:
+        """Return the banks in which the row takes its slot."""
+        return range(self.bank, self.bank + banks_of_row(self.dim))
 
     def entry(self) -> TableEntry:
         action = f"{INGRESS}lookup_{self.lane:02d}.{self.state.value}"

@@ -38,7 +38,8 @@ from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_opt
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
-from foundation.protocol.header import LANES
+from foundation.protocol.header import DIMS, LANES, padded_dim
+from foundation.protocol.rows import banks_of_row
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
@@ -57,9 +58,9 @@ MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (CALLERS - 1) // _MAX_ARMS - MAX_SERVERS)
 """Limit from table `workers`: each worker and server has a row in every job, and the controller has one."""
 
 
-def max_top_k(jobs: int) -> int:
+def max_top_k(jobs: int, dim: int = 1) -> int:
     """Return the maximum `top_k` of each of `jobs` offloaded jobs: 7/8, because lanes fill unevenly."""
-    return LANES * SLOTS // jobs * 7 // 8
+    return LANES * SLOTS // banks_of_row(padded_dim(dim)) // jobs * 7 // 8
 
 
 MAX_TOP_K = max_top_k(1)
@@ -69,6 +70,7 @@ VARIABLES = {
     "WORKERS": "workers",
     "PS": "servers",
     "TOP_K": "top_k",
+    "DIM": "dim",
     "RULE": "rule",
     "ROUNDS": "rounds",
     "PRECISE": "precise",
@@ -138,6 +140,7 @@ class Config(RunSettings):
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
+    dim: int = Field(default=1, ge=1, le=DIMS[-1])
     rule: str = TOP_K
     rounds: int | None = Field(default=None, ge=1)
     precise: bool = False
@@ -240,7 +243,7 @@ class Config(RunSettings):
     @property
     def has_room_for_profile(self) -> bool:
         # The hot set of the profile job fits beside those of the offloaded arms.
-        return self.top_k <= max_top_k(len(self.offloaded_arms) + 1)
+        return self.top_k <= max_top_k(len(self.offloaded_arms) + 1, self.dim)
 
     @property
     def lanes_to_profile(self) -> int:
@@ -308,10 +311,13 @@ class Config(RunSettings):
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(references)}, including "
                 f"{reference_names}"
             )
-        limit = max_top_k(max(1, self.jobs_per_switch))
+        limit = max_top_k(max(1, self.jobs_per_switch), self.dim)
         if self.top_k > limit and not self.is_lockstep:
             offloaded = " and ".join(arm.name for arm in self.offloaded_arms)
-            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}")
+            of_rows = "" if self.dim == 1 else f" of rows of {self.dim} values"
+            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}{of_rows}")
+        if self.dim > 1:
+            self._check_rows()
         if self.workload.hot_parameters >= self.workload.parameters:
             expected = f"less than its parameters ({self.workload.parameters:,})"
             raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {expected}")
@@ -335,6 +341,23 @@ class Config(RunSettings):
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
+
+    def _check_rows(self) -> None:
+        if not find_design(self.design).has_rows:
+            names = ", ".join(name for name in NAMES if find_design(name).has_rows)
+            raise ValueError(
+                f"dim ({self.dim}) and design {self.design}: its packets have no rows; expected design "
+                f"{names}, or dim 1"
+            )
+        if self.script is not None:
+            raise ValueError(
+                f"dim ({self.dim}) and script: a script gives its tables their dims; leave dim out"
+            )
+        if self.codec != "fast":
+            raise ValueError(
+                f"dim ({self.dim}) and codec {self.codec}: agents of Scapy have rows of one value; leave one "
+                "out"
+            )
 
     def _check_rule(self) -> None:
         if find_design(self.design).preparation is None:

@@ -7,8 +7,16 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from controller.tables import SLOTS
 from foundation.designs.registry import DEFAULT, DesignError, design
 from foundation.logs.columns import CLOSED_LOOP
+from foundation.protocol.header import DIMS, LANES, padded_dim
+from foundation.protocol.rows import banks_of_row
+from hosts.workload.generator import R1
+
+TOP_K = 20_000
+"""Default size of the hot set, in rows."""
+_HOT_SETS = 3
 
 Settings: TypeAlias = Mapping[str, Any]
 """Settings before validation, whose values have any type that TOML has."""
@@ -55,6 +63,23 @@ MAX_STEP_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0, "mixed": 60.0}
 PRECISE_DEFAULTS: Settings = {"budget_s": 600.0}
 """Setting -> default of runs that last until intervals are narrow."""
 
+MAX_VALUES_OF_MODEL = 2**24
+"""Values of all rows of the built-in workload: each worker's ledger has one for each arm."""
+
+
+def row_defaults(dim: int) -> Settings:
+    """Return the defaults of a run with rows of `dim` values, more than one.
+
+    The hot sets of both arms that have one, and that of the profile, fit into the switch.
+    """
+    padded = padded_dim(dim)
+    rows = LANES * SLOTS // banks_of_row(padded)
+    return {
+        "top_k": min(TOP_K, rows // _HOT_SETS * 7 // 8),
+        "workload": {"parameters": min(R1.parameters, MAX_VALUES_OF_MODEL // padded)},
+    }
+
+
 _DEPENDENT: Settings = {
     **SCRIPT_DEFAULTS,
     **LOCKSTEP_DEFAULTS,
@@ -70,9 +95,20 @@ def with_defaults(given: Settings, codec: object) -> dict[str, Any]:
         defaults = SCRIPT_DEFAULTS
     elif _is_lockstep(given.get("design", DEFAULT)):
         defaults = {**defaults, **LOCKSTEP_DEFAULTS}
+    elif (dim := _dim_of(given)) > 1:
+        defaults = {**defaults, **row_defaults(dim)}
     if _is_true(given.get("precise")):
         defaults = {**defaults, **PRECISE_DEFAULTS}
     return {**given, **{name: _with_default(given, name, default) for name, default in defaults.items()}}
+
+
+def _dim_of(given: Settings) -> int:
+    """Return a valid dim other than 1, or 1."""
+    try:
+        dim = TypeAdapter(int).validate_python(given.get("dim", 1))
+    except ValidationError:
+        return 1
+    return dim if dim in range(1, DIMS[-1] + 1) else 1
 
 
 def _is_true(value: object) -> bool:

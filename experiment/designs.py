@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from controller.designs import control_of
-from controller.tables import InitialRow
+from controller.tables import InitialRow, JobRow
 from experiment.config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
+from foundation.protocol.header import padded_dim
+from foundation.protocol.rows import RowRange
 
 # Sessions and traces are `Any`: real and simulated ones differ, and each design uses different parts of them.
 Prepare: TypeAlias = Callable[[Any, Any], Awaitable[None]]
@@ -23,7 +26,8 @@ def hosts_of(config: Config) -> SwitchHosts:
 def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
     arms = config.every_arm if arms is None else arms
     switch_rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts_of(config), arms, epoch)
-    return switch_rows
+    ranges = (RowRange(0, padded_dim(config.dim)),)
+    return [replace(row, ranges=ranges) if isinstance(row, JobRow) else row for row in switch_rows]
 
 
 async def prepare(design: Design, session: Any, trace: Any) -> None:

@@ -27,7 +27,9 @@ class _Declaration(Strict):
         parameters = dict(self)
         optimiser = parameters.pop("name")
         # A whole number is written without ".0".
-        arguments = ", ".join(f"{name}={value!r}".removesuffix(".0") for name, value in parameters.items())
+        arguments = ", ".join(
+            f"{name}={value!r}".removesuffix(".0") for name, value in parameters.items() if value is not False
+        )
         return f"{optimiser}({arguments})"
 
 
@@ -39,13 +41,15 @@ class SGD(_Declaration):
 
 
 class Adagrad(_Declaration):
-    """Adagrad by element (Duchi et al., 2011), as `torch.optim.Adagrad`."""
+    """Adagrad (Duchi et al., 2011) by element, as `torch.optim.Adagrad`, or by row, as FBGEMM's exact one."""
 
     name: Literal["adagrad"] = "adagrad"
     lr: _Rate = 0.01
     eps: _NotNegative = 1e-10
     initial: _NotNegative = 0.0
     """Initial value of the sum of squared gradients."""
+    rowwise: bool = False
+    """Whether a row has one sum, of the mean squares of its gradients, instead of one for each value."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -82,8 +82,9 @@ class CrashedRun:
                 f"got {len(self.servers)}: the run ended before its workers began"
             )
         first_config = self.servers[0]
-        size = first_config.parameters
-        self.space = KeySpace(size) if size else KeySpace.load(self.folder / KEYS_FILE)
+        if first_config.keys is not None:
+            first_config = first_config.model_copy(update={"keys": self.folder / KEYS_FILE})
+        self.space = first_config.key_space()
         self.jobs = [job.job for job in first_config.jobs]
 
     def unreplayed(self) -> list[UnreplayedCount]:
@@ -123,17 +124,18 @@ class CrashedRun:
             return sum(self._count_mismatches(servers, job, folder) for job in self.jobs)
 
     def _count_mismatches(self, servers: list[_OfflineServer], job: int, folder: Path) -> int:
-        stored_sums = np.zeros(self.space.size, np.uint32)
+        stored_sums = np.zeros(self.space.n_values, np.uint32)
         for server in servers:
             contents = server.core.stores[job].contents()
-            stored_sums[self.space.positions(contents.keys)] += contents.sums
+            places = self.space.value_places(self.space.positions(contents.keys))
+            stored_sums[places] += contents.sums
         ledgers = [ledger.read(folder / file.name) for file in self._worker_files("ledger", job)]
         logs = [
             replay.read_unacked(folder / file.name, replay.NO_SWITCH)
             for file in self._worker_files("replay", job)
         ]
         uncertain_deltas = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
-        return count_mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums)
+        return count_mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums, self.space)
 
     def _replay_logs(self, config: WorkerConfig, job: int) -> list[Path]:
         """Return the replay log of a worker, if it has one; raise `AgentConfigError` if it is missing."""
@@ -223,7 +225,7 @@ class _OfflineServer:
 def _replay(
     servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, file: Path
 ) -> None:
-    log = ReplayLog.reopen(file, replay.NO_SWITCH)
+    log = ReplayLog.reopen(file, space, replay.NO_SWITCH)
     used_epochs = set().union(*(server.used_epochs(job, config.number) for server in servers))
     epoch = next(number for number in count(1) if number not in used_epochs)
     caller = Caller(job, config.number, epoch)

@@ -16,7 +16,7 @@ from hosts.udp import make_udp
 from hosts.worker.client import NO_ITERATION
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
-from hosts.worker.replay import ReplayLog
+from hosts.worker.replay import UNDO_WORDS, ReplayLog
 
 _NO_FILE = -1
 _N_PS = 2
@@ -26,7 +26,7 @@ _PAST_NS = 0  # a deadline with which the loops return after one pass
 def warm_worker(name: str = DEFAULT) -> None:
     run_design = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
-    ledger = Ledger(job=0, epoch=0, size=1, capacity=1)
+    ledger = Ledger(job=0, epoch=0, space=KeySpace(1), capacity=1)
     caller, space = Caller(job=0, worker=1, epoch=0), KeySpace(1)
     make_client = agents_of(run_design).client
     client = make_client(caller, n_ps=1, space=space, clock=lambda: 0)
@@ -37,7 +37,8 @@ def warm_worker(name: str = DEFAULT) -> None:
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    log = ReplayLog.in_memory(np.zeros(1, np.int64), capacity=1) if run_design.is_durable else None
+    words = np.zeros(1 + UNDO_WORDS, np.int64)
+    log = ReplayLog.in_memory(words, space, capacity=1) if run_design.is_durable else None
     client = make_client(caller, n_ps=1, space=space, clock=lambda: 0, log=log)
     if log is not None:
         log.acknowledged[:] = 1

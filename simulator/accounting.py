@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from analysis.record import Accounting, Staleness
 from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
+from hosts.worker.ledger import count_mismatches
 from simulator.drive import pass_time
 from simulator.session import SimulatedSession
 
@@ -23,12 +24,13 @@ def account(session: SimulatedSession) -> Accounting:
         ages = [store_ages._asdict() for store in arm.network.stores if (store_ages := store.copy_ages())]
         if ages:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
-        sums = arm.switch.stored_values(arm.network.arm.job, session.trace.space)
+        space = session.trace.space
+        sums = arm.switch.stored_values(arm.network.arm.job, space)
         for store in arm.network.stores:
             stored = store.contents()
-            sums[session.trace.space.positions(stored.keys)] += stored.sums
+            sums[space.value_places(space.positions(stored.keys))] += stored.sums
             at_servers += int(stored.updates.sum())
-        mismatched_keys += int((sums != arm.ledger.sums).sum())
+        mismatched_keys += count_mismatches([arm.ledger.sums], [], sums, space)
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
     accounting = reconcile(

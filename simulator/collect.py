@@ -27,5 +27,5 @@ def _publish(store: CollectStore, now: int) -> None:
 
 
 SWITCH_STATE_OPS = HOTSET._replace(
-    release_to_switch=_release_to_switch, values=read_registers("pending_a"), hold=_hold, publish=_publish
+    release_to_switch=_release_to_switch, values=read_registers("pending"), hold=_hold, publish=_publish
 )

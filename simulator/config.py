@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
 from controller.tables import CALLERS
-from experiment.config import MAX_TOP_K, PROFILE_LANES, SERVER_ROWS, Config, config_of, read_toml
+from experiment.config import PROFILE_LANES, SERVER_ROWS, Config, config_of, max_top_k, read_toml
 from experiment.errors import ConfigError
 from foundation.designs.arms import arms_in_order, measured_arms
 from foundation.designs.registry import DEFAULT
@@ -155,15 +155,16 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_lanes(self) -> Self:
-        lanes, max_top_k = self.network.switch_lanes, MAX_TOP_K * self.network.switch_lanes // LANES
+        lanes = self.network.switch_lanes
+        limit = max_top_k(1, self.dim) * lanes // LANES
         if lanes < LANES and self.design != DEFAULT:
             raise ValueError(
                 f"network.switch_lanes ({lanes}) and design {self.design}: expected {LANES}; only RPCs of "
                 f"design {DEFAULT} have fewer"
             )
-        if self.top_k > max_top_k:
+        if self.top_k > limit:
             raise ValueError(
-                f"top_k ({self.top_k}) must be at most {max_top_k:,} with network.switch_lanes ({lanes})"
+                f"top_k ({self.top_k}) must be at most {limit:,} with network.switch_lanes ({lanes})"
             )
         return self
 

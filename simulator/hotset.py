@@ -10,15 +10,19 @@ from controller.hotset.migrate import plan
 from controller.status import LaneEvent
 from controller.tables import INGRESS, HotParam, KeyState, TableRow
 from foundation.protocol.codec import Keys, Values
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, QUAD
+from foundation.protocol.rows import RowRanges
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 
 
-def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int) -> list[TableRow]:
-    return [move.param for move in plan(entries, job, keys, offload=True, lane_count=lanes).arriving]
+def _rows_to_load(
+    entries: Iterable[HotParam], job: int, keys: Sequence[int], lanes: int, ranges: RowRanges
+) -> list[TableRow]:
+    moves = plan(entries, job, keys, offload=True, lane_count=lanes, ranges=ranges).arriving
+    return [move.param for move in moves]
 
 
 def _count_writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:
@@ -32,18 +36,27 @@ def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
 
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:
-    """Return a function that reads entries' cells in the register `register` of each bank."""
+    """Return a function that reads entries' rows in the registers `register`_a to `register`_d of banks."""
 
     def read_values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
-        result = np.zeros(space.size, np.uint32)
+        result = np.zeros(space.n_values, np.uint32)
         params_by_bank: dict[int, list[HotParam]] = {}
         for param in entries:
-            params_by_bank.setdefault(param.bank, []).append(param)
+            for bank in param.banks:
+                params_by_bank.setdefault(bank, []).append(param)
         for bank, params in params_by_bank.items():
-            slots = [param.slot for param in params]
-            cells = pipeline.cells.read_register(f"{INGRESS}bank_{bank:02d}.{register}", 0, max(slots) + 1)
+            slots = np.array([param.slot for param in params])
             keys = np.array([param.key for param in params], np.uint64)
-            result[space.positions(keys)] = np.array(cells, np.uint32)[slots]
+            first = space.first_values(space.positions(keys))
+            first += np.array([(bank - param.bank) * QUAD for param in params])
+            is_wide = np.array([param.dim > 1 for param in params])
+            for value in range(QUAD):
+                # A row of one value has the first register only.
+                rows = np.flatnonzero(is_wide | (value == 0))
+                if len(rows):
+                    name = f"{INGRESS}bank_{bank:02d}.{register}_{'abcd'[value]}"
+                    cells = pipeline.cells.read_register(name, 0, int(slots[rows].max()) + 1)
+                    result[first[rows] + value] = np.array(cells, np.uint32)[slots[rows]]
         return result
 
     return read_values
@@ -61,6 +74,6 @@ SWITCH_STATE_OPS = SwitchStateOps(
     rows_to_load=_rows_to_load,
     count_writes=_count_writes,
     release_to_switch=_release_to_switch,
-    values=read_registers("values_a"),
+    values=read_registers("values"),
     overflows=_overflows,
 )

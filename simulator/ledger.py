@@ -6,13 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
+from hosts.keys import KeySpace
 
 
 class SimulatedPushLedger:
-    """Sums modulo 2^32 over `size` parameters, and the number of lanes that were acknowledged."""
+    """Sums modulo 2^32 of all values of a space of rows, and the number of lanes that were acknowledged."""
 
-    def __init__(self, size: int) -> None:
-        self.sums = np.zeros(size, np.uint32)
+    def __init__(self, space: KeySpace) -> None:
+        self.space = space
+        self.sums = np.zeros(space.n_values, np.uint32)
         self.lanes = 0
 
     def for_worker(self) -> WorkerLedger:
@@ -32,6 +34,7 @@ class WorkerLedger:
         return self._answered
 
     def close(self) -> None:
-        answered = self._answered
-        self._ledger.sums[self._positions[answered]] += self._deltas[answered]
+        answered, space = self._answered, self._ledger.space
+        of_values = answered.repeat(space.dims_at(self._positions))
+        self._ledger.sums[space.value_places(self._positions[answered])] += self._deltas[of_values]
         self._ledger.lanes += int(answered.sum())

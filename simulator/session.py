@@ -229,13 +229,13 @@ def _build_arm(
     for client in network.clients:
         client.set_worker_count(config.workers)
         client.limit_lanes(lanes)
-    return RunningArm(network, switch, SimulatedPushLedger(trace.space.size))
+    return RunningArm(network, switch, SimulatedPushLedger(trace.space))
 
 
 def _make_model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
     if training is None:
         return SyntheticGradient(config.seed)
-    return LogisticRegression(training.scale, training.learning_rate)
+    return LogisticRegression(training.scale, training.learning_rate, config.dim)
 
 
 _OPERATIONS = ("pull", "push", "step")

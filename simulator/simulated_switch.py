@@ -17,6 +17,7 @@ from controller.tables import Change, RowEncoder, TableRow, Update
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from simulator.switch_state import state_ops_of
 from softswitch.compiled import CompiledPipeline
@@ -68,8 +69,10 @@ class SimulatedSwitch:
     def write(self, updates: Iterable[Update]) -> None:
         self._writer.write(updates)
 
-    def load(self, job: int, keys: Sequence[int]) -> None:
-        rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded_rows.values()), job, keys, self._lanes)
+    def load(self, job: int, keys: Sequence[int], ranges: RowRanges = ONE_VALUE) -> None:
+        """Load keys, whose rows have the dims of `ranges`."""
+        entries = chain(*self._loaded_rows.values())
+        rows_to_load = self.state_ops.rows_to_load(entries, job, keys, self._lanes, ranges)
         self.install(rows_to_load)
         self._loaded_rows.setdefault(job, []).extend(rows_to_load)
 

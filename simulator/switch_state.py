@@ -11,6 +11,7 @@ from controller.tables import TableRow
 from foundation.designs.interface import Design
 from foundation.designs.registry import load_part
 from foundation.protocol.codec import Keys, Values
+from foundation.protocol.rows import RowRanges
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 
@@ -19,7 +20,7 @@ Entries = Iterable[Entry]
 
 
 def _values_of_none(_pipeline: CompiledPipeline, _entries: Entries, space: KeySpace) -> Values:
-    return np.zeros(space.size, np.uint32)
+    return np.zeros(space.n_values, np.uint32)
 
 
 class SwitchStateOps(NamedTuple):
@@ -27,14 +28,15 @@ class SwitchStateOps(NamedTuple):
 
     is_entry: Callable[[TableRow], bool] = lambda row: False
     is_moving: Callable[[Entry], bool] = lambda entry: False
-    rows_to_load: Callable[[Entries, int, Sequence[int], int], list[TableRow]] = lambda *_: []
-    """(entries, job, keys, lanes): rows to insert so that the job has these keys in that many lanes."""
+    rows_to_load: Callable[[Entries, int, Sequence[int], int, RowRanges], list[TableRow]] = lambda *_: []
+    """(entries, job, keys, lanes, ranges): rows to insert so that the job has these keys in that many lanes;
+    `ranges` has the dims of the rows of its keys."""
     count_writes: Callable[[Entries, int, Sequence[int]], int] = lambda entries, job, keys: 0
     """(entries, job, keys): number of table writes until the job has exactly these keys."""
     release_to_switch: Callable[[Any, Keys], None] = lambda store, keys: None  # of any design's class
     """(store, keys): transfer to the switch those of these keys that the server owns."""
     values: Callable[[CompiledPipeline, Entries, KeySpace], Values] = _values_of_none
-    """(pipeline, entries, space): values of these entries by position in the key space, 0 elsewhere."""
+    """(pipeline, entries, space): values of these entries by place in the value space, 0 elsewhere."""
     overflows: Callable[[CompiledPipeline], int] = lambda pipeline: 0
     """(pipeline): number of additions that overflowed."""
     hold: Callable[[Any], None] | None = None

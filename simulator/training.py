@@ -102,7 +102,7 @@ def train_closed_loop(
     compute_costs: Sequence[WorkerCost],
 ) -> ClosedLoopResult:
     """Train each worker's model on these steps of the trace, from time 0 on."""
-    clocks, ledger = [WorkerClock() for _ in simulated_network.clients], SimulatedPushLedger(trace.space.size)
+    clocks, ledger = [WorkerClock() for _ in simulated_network.clients], SimulatedPushLedger(trace.space)
     trainers = [
         Trainer(
             index + 1, client, trace, models[index], ledger.for_worker(),

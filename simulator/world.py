@@ -21,7 +21,7 @@ from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
-from hosts.worker.replay import ReplayLog
+from hosts.worker.replay import UNDO_WORDS, ReplayLog
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
 from nativekit.records import Records, one_record, records, zeros
@@ -97,6 +97,7 @@ class SimulatedNetwork:
         design, arm, network, hosts = system.design, system.arm, system.network, system.hosts
         workers, servers, space = system.workers, system.servers, system.space
         self.arm = arm
+        self._key_ranges = space.key_ranges
         arms = (arm, *system.neighbours)
         self.loop_ns = 0  # elapsed real time in the compiled event loop
         agents = agents_of(design)
@@ -172,7 +173,7 @@ class SimulatedNetwork:
 
     def load_hot_set(self, keys: Keys) -> None:
         """Put keys into the switch with value 0, without using simulated time; call this before any event."""
-        self._switch.load(self.arm.job, keys.tolist())
+        self._switch.load(self.arm.job, keys.tolist(), self._key_ranges)
         for store in self.stores:
             self._switch.state_ops.release_to_switch(store, keys)
         for client in self.clients:
@@ -244,7 +245,7 @@ class SimulatedNetwork:
 
 
 def _replay_log(space: KeySpace, max_keys: int) -> ReplayLog:
-    return ReplayLog.in_memory(np.zeros(space.size, np.int64), max_keys)
+    return ReplayLog.in_memory(np.zeros(space.n_values + UNDO_WORDS, np.int64), space, max_keys)
 
 
 row_of = cast(Compiled, row).plain

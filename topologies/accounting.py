@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from topologies.session import RealSession
 log = logging.getLogger(__name__)
 
 Values = npt.NDArray[np.uint32]
-"""Values by position in the key space, uint32 (parameters,)."""
+"""Values by place in the value space of the rows, uint32 (values,)."""
 Arrays = dict[str, npt.NDArray[Any]]  # name -> array; their types differ
 
 
@@ -59,7 +59,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
         models = [await _read_dump(worker, "model", session) for worker in model_workers]
         dumps = await gather_or_cancel(_read_dump(server, "dump", session) for server in servers)
         async with session.controller() as controller:
-            switch_values: dict[str, dict[int, int]] = {}
+            switch_values: dict[str, Values] = {}
             if control.read_values is not None:
                 switch_values = await control.read_values(controller, session.config.every_arm, space)
             for done_count, arm in enumerate(session.config.every_arm, start=1):
@@ -71,20 +71,21 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
                 ]
                 sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
                 unknown_lanes += sum(each.lanes_unknown for each in ledgers)
-                unreplayed_sum, unknown_replays = unreplayed_updates.read_job(arm.job, space.size)
+                unreplayed_sum, unknown_replays = unreplayed_updates.read_job(arm.job, space.n_values)
                 # Pushes without an answer may be among the values; replays without one may be missing.
                 uncertain_updates = [
                     *(each.unknown for each in ledgers),
                     *(np.negative(each) for each in unknown_replays),
                 ]
-                switch_sum = values_at_switch(switch_values.get(arm.name, {}), space)
+                switch_sum = switch_values.get(arm.name, np.zeros(space.n_values, np.uint32))
                 final_values = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
                     # An acknowledged update that only its worker's replay log has is not missing.
                     final_values = [values_at_servers(dumps, arm.job, space) + switch_sum + unreplayed_sum]
                 sent_by_worker = [each.sent for each in ledgers]
                 mismatched_values += sum(
-                    ledger.count_mismatches(sent_by_worker, uncertain_updates, each) for each in final_values
+                    ledger.count_mismatches(sent_by_worker, uncertain_updates, each, space)
+                    for each in final_values
                 )
                 unknown_lanes += sum(int(np.count_nonzero(each)) for each in unknown_replays)
                 lanes_at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
@@ -140,19 +141,11 @@ class UnreplayedUpdates:
 def values_at_servers(
     dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace
 ) -> Values:
-    sums = np.zeros(space.size, dtype=np.uint32)
+    sums = np.zeros(space.n_values, dtype=np.uint32)
     for dump in dumps:
-        sums[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_sums"].astype(
-            np.uint32
-        )
+        positions = space.positions(dump[f"job{job}_keys"].astype(np.uint64))
+        sums[space.value_places(positions)] += dump[f"job{job}_sums"].astype(np.uint32)
     return sums
-
-
-def values_at_switch(values: Mapping[int, int], space: KeySpace) -> Values:
-    switch_values = np.zeros(space.size, dtype=np.uint32)
-    keys = np.array(list(values), dtype=np.uint64)
-    switch_values[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
-    return switch_values
 
 
 async def _read_dump(agent: CommandTarget, command: str, session: RealSession) -> Arrays:

@@ -1,8 +1,12 @@
-"""Map embedding tables to one dense key space: tables by name, then rows of `dim` parameters each."""
+"""Map embedding tables to one dense key space: tables by name, then a key for each row.
+
+A row of more values than an RPC's row may have is several keys, one after the other. So is a row in designs
+whose packets have no rows: a key for each value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -11,8 +15,13 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.optimisers import Optimiser, OptimiserError, TableOptimiser, parse
+from foundation.protocol.header import DIMS, padded_dim
+from foundation.protocol.rows import RowRange
 from foundation.text import show
+from hosts.keys import KeySpace
+from nativekit.records import Words
 
+MAX_DIM = DIMS[-1]
 MAX_PARAMETERS = 2**31 - 1
 DEFAULT_SCALE = 2.0**16
 """Fixed-point units of 1.0: values from -32,768 to 32,768 in steps of 0.000015."""
@@ -24,9 +33,10 @@ class TableError(HotlineError):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingTable:
-    """A table of `rows` × `dim` values. 1.0 is `scale` units; `first` is the index of the first parameter.
+    """A table of `rows` × `dim` values. 1.0 is `scale` units; `first` is its first key.
 
-    With an optimiser, values are float32, and gradients have `scale` units.
+    With an optimiser, values are float32, and gradients have `scale` units. A row has `keys_of_row` keys,
+    each with `width` values; values after the row's last one are padding.
     """
 
     name: str
@@ -34,18 +44,42 @@ class EmbeddingTable:
     dim: int
     scale: float
     first: int
+    keys_of_row: int
+    width: int
     optimiser: Optimiser | None = None
 
     @property
     def size(self) -> int:
-        return self.rows * self.dim
+        """Number of its keys."""
+        return self.rows * self.keys_of_row
 
-    def parameters(self, keys: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the indices of the parameters of rows `keys` [n], row by row [n * dim]."""
-        rows = np.asarray(keys, np.int64)
-        if self.dim == 1:
-            return rows + self.first
-        return ((rows * self.dim + self.first)[:, None] + np.arange(self.dim)).reshape(-1)
+    @property
+    def values_of_key(self) -> int:
+        """Number of values of a key without padding, as far as all keys of a row have equally many."""
+        return self.dim if self.keys_of_row == 1 else self.width
+
+    def positions(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the keys of `rows` [n], row by row [n * keys_of_row]."""
+        first_keys = np.asarray(rows, np.int64) * self.keys_of_row + self.first
+        if self.keys_of_row == 1:
+            return first_keys
+        return (first_keys[:, None] + np.arange(self.keys_of_row)).reshape(-1)
+
+    def pad(self, words: Words) -> Words:
+        """Return the words of rows [n * dim] with padding after each row."""
+        padded_width = self.keys_of_row * self.width
+        if padded_width == self.dim:
+            return words
+        padded = np.zeros((len(words) // self.dim, padded_width), np.uint32)
+        padded[:, : self.dim] = words.reshape(-1, self.dim)
+        return padded.reshape(-1)
+
+    def strip(self, words: Words) -> Words:
+        """Return the words of padded rows without their padding [n * dim]."""
+        padded_width = self.keys_of_row * self.width
+        if padded_width == self.dim:
+            return words
+        return np.ascontiguousarray(words.reshape(-1, padded_width)[:, : self.dim]).reshape(-1)
 
     def __str__(self) -> str:
         suffix = "" if self.optimiser is None else f" with {self.optimiser}"
@@ -54,8 +88,17 @@ class EmbeddingTable:
 
 class EmbeddingTables(dict[str, EmbeddingTable]):
     @property
-    def size(self) -> int:
-        return sum(table.size for table in self.values())
+    def space(self) -> KeySpace:
+        """The key space of all tables."""
+        ranges: list[RowRange] = []
+        for table in self.values():
+            if not ranges or ranges[-1].dim != table.width:
+                ranges.append(RowRange(table.first, table.width))
+        return KeySpace(sum(table.size for table in self.values()), None, tuple(ranges))
+
+    def in_design(self, has_rows: bool) -> EmbeddingTables:
+        """Return the tables in a design whose packets have rows, or none."""
+        return _place_tables(self.values(), MAX_DIM if has_rows else 1)
 
     def find_table(self, name: str | None) -> EmbeddingTable:
         """Return a table by name, or for None the only table; otherwise raise `TableError` with all names."""
@@ -95,7 +138,7 @@ class EmbeddingTables(dict[str, EmbeddingTable]):
         if list(self) != list(other_tables):
             return f"tables {', '.join(self)}; the others have declared {', '.join(other_tables)}"
         for name, table in self.items():
-            # The text lacks only `first`, which is equal if all tables are.
+            # The text lacks only what follows from all tables.
             if str(table) != str(other_tables[name]):
                 return f"table {name}: {table}; the others have declared {other_tables[name]}"
         return None
@@ -133,25 +176,34 @@ def make_tables(
             raise TableError(
                 f"{argument} of unknown table {unknown_names}; expected one of {', '.join(sizes)}"
             )
-    tables, first_parameter = EmbeddingTables(), 0
+    tables, value_count = list[EmbeddingTable](), 0
     for name in sorted(sizes):
-        table = _make_table(name, sizes[name], scale, first_parameter)
+        table = _make_table(name, sizes[name], scale)
         optimiser_text = optimiser.get(name) if isinstance(optimiser, Mapping) else optimiser
         if optimiser_text is not None:
             table = replace(table, optimiser=_parse_optimiser(name, optimiser_text))
-        tables[name] = table
-        first_parameter += table.size
-        if first_parameter > MAX_PARAMETERS:
+        tables.append(table)
+        value_count += table.rows * table.dim
+        if value_count > MAX_PARAMETERS:
             raise TableError(
                 f"table {name}: expected at most {MAX_PARAMETERS:,} values up to this table, "
-                f"got {show(first_parameter)}"
+                f"got {show(value_count)}"
             )
-    return tables
+    return _place_tables(tables, MAX_DIM)
 
 
-def _make_table(
-    name: str, size: object, scale: float | Mapping[str, float], first_parameter: int
-) -> EmbeddingTable:
+def _place_tables(tables: Iterable[EmbeddingTable], max_dim: int) -> EmbeddingTables:
+    """Return the tables, in order, with the keys of rows of at most `max_dim` values."""
+    placed, first = EmbeddingTables(), 0
+    for table in tables:
+        keys_of_row = -(-table.dim // max_dim)
+        width = padded_dim(-(-table.dim // keys_of_row))
+        placed[table.name] = replace(table, first=first, keys_of_row=keys_of_row, width=width)
+        first += placed[table.name].size
+    return placed
+
+
+def _make_table(name: str, size: object, scale: float | Mapping[str, float]) -> EmbeddingTable:
     if not isinstance(size, tuple | list) or len(size) != 2 or not all(map(_is_count, size)):
         raise TableError(f"table {name}: expected (rows, dim), whole numbers above 0, got {show(size)}")
     table_scale = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
@@ -162,7 +214,7 @@ def _make_table(
         is_valid = False
     if not is_valid or table_scale <= 0:
         raise TableError(f"table {name}: expected a finite scale above 0, got {show(table_scale)}")
-    return EmbeddingTable(name, int(size[0]), int(size[1]), float(table_scale), first_parameter)
+    return EmbeddingTable(name, int(size[0]), int(size[1]), float(table_scale), 0, 1, 1)
 
 
 def _parse_optimiser(name: str, text: object) -> Optimiser:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from analysis.record import RunRecord
 from controller.controller import Controller
 from controller.designs import control_of
+from controller.tables import JobRow
 from experiment.config import EPOCH, Config
 from experiment.designs import initial_rows
 from experiment.liveness import Liveness
@@ -22,6 +23,7 @@ from foundation.designs.registry import design, no_optimiser_message
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
+from foundation.protocol.rows import ONE_VALUE
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import is_scapy_server, is_scapy_worker
@@ -53,6 +55,14 @@ async def provision(address: str, config: Config, arms: Sequence[Arm] | None = N
     async with Controller(address, exclusive=True, design=config.design) as controller:
         await controller.commit_pipeline()
         await controller.install(*initial_rows(config, arms))
+
+
+async def set_ranges(address: str, config: Config, arm: Arm, space: KeySpace) -> None:
+    """Tell the switch's controllers the dims of the rows of an arm's keys, if any has more than one value."""
+    has_jobs = any(isinstance(row, JobRow) for row in initial_rows(config, [arm]))
+    if has_jobs and space.ranges != ONE_VALUE:
+        async with Controller(address, exclusive=True, design=config.design) as controller:
+            await controller.set_ranges(arm.job, space.key_ranges)
 
 
 async def publish(address: str, config: Config, arm: Arm) -> None:
@@ -132,6 +142,7 @@ def server_config(
         "cpu": cpu_of(number, placement.servers),
         **durability,
         **key_settings,
+        "row_ranges": [list(each) for each in space.ranges],
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
         "service": {"address": service.address, "port": HOTLINE_PORT},
         "servers": [
@@ -165,6 +176,7 @@ def _worker_config(
         "n_ps": config.servers,
         "cpu": cpu_of(number, placement.workers),
         "seed": config.seed,
+        "dim": config.dim,
         **({} if training is None else asdict(training)),
         "trace": str(run / "trace"),
         "jobs": [
@@ -179,13 +191,15 @@ def _worker_config(
     }
 
 
-def check_design(config: Config, tables: EmbeddingTables) -> None:
+def tables_of_design(config: Config, tables: EmbeddingTables) -> EmbeddingTables:
+    """Return tables as the run's design has them; raise `TableError` if it cannot."""
     if not design(config.design).optimises:
         for table in tables.values():
             if table.optimiser is not None:
                 raise TableError(
                     f"table {table.name}: {no_optimiser_message(config.design, str(table.optimiser))}"
                 )
+    return tables.in_design(design(config.design).has_rows)
 
 
 def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:

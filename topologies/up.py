@@ -31,12 +31,18 @@ from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
 from foundation.protocol import addressing
-from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, namespace_command
 from topologies.embedding_tables import EmbeddingTables
-from topologies.fleet import check_design, provision, publish, server_config, session_terms
+from topologies.fleet import (
+    provision,
+    publish,
+    server_config,
+    session_terms,
+    set_ranges,
+    tables_of_design,
+)
 from topologies.lines import Message
 from topologies.placement import Placement, place
 from topologies.rendezvous import (
@@ -103,7 +109,7 @@ class UpBackend:
         await provision(self._network.address, self._config, [self._arm])
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
-        check_design(self._config, tables)
+        tables = tables_of_design(self._config, tables)
         self._has_reports = False
         switch_process = self._network.switch.switch_process
         if switch_process is None or switch_process.exit_error() is not None:
@@ -138,7 +144,7 @@ class UpBackend:
         (self._folder / "parts").mkdir(exist_ok=True)
         for number, host in enumerate(self._network.servers, start=1):
             settings = server_config(
-                number, self._config, self._folder, self._placement, KeySpace(tables.size), [self._arm],
+                number, self._config, self._folder, self._placement, tables.space, [self._arm],
                 tables.optimisers,
             )  # fmt: skip
             command = namespace_command(host.pid, "hosts.ps")
@@ -146,6 +152,7 @@ class UpBackend:
                 await Agent(f"ps-{number - 1}", command, settings, self._folder / "logs").start()
             )
         await gather_or_cancel(each.ready() for each in self._servers)
+        await set_ranges(self._network.address, self._config, self._arm, tables.space)
 
     async def _quit_servers(self) -> None:
         servers, self._servers = self._servers, []

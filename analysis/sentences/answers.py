@@ -216,8 +216,9 @@ def first_screen_notes(answer: RunAnswer, summary: Summary, has_rows: bool, has_
     if summary.staleness is not None:
         notes.append(_ages(summary.staleness))
     if summary.is_sound:
+        what = "values" if summary.dim == 1 else f"rows of {summary.dim} values"
         notes.append(
-            f"{summary.updates.sent:,} values were pushed and added: none lost, none doubled, no overflow."
+            f"{summary.updates.sent:,} {what} were pushed and added: none lost, none doubled, no overflow."
         )
     return notes
 

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Protocol
 
-from controller.controller import Controller
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.controller import Controller, Register
 from controller.forwarding import routes
 from controller.tables import CallerKind, InitialRow, JobRow, ServerRow, WorkerRow
 from foundation.designs.hotset import settings_of
 from foundation.designs.interface import Arm, ControllerOps, SwitchHosts
 from foundation.protocol import addressing
+from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+
+
+class RowSpace(Protocol):
+    """The part of `hosts.keys.KeySpace` that says where a key's values are."""
+
+    @property
+    def n_values(self) -> int: ...
+
+    def positions(self, keys: Keys) -> NDArray[np.int64]: ...
+
+    def value_places(self, positions: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
 
 def _rows(hosts: SwitchHosts, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
@@ -75,17 +91,21 @@ async def _has_changed_settings(controller: Controller, arm: Arm) -> bool:
     return (current.offload, current.proxy) != (expected.aggregates, expected.proxies)
 
 
-async def _read_values(
-    controller: Controller, arms: Sequence[Arm], _space: object
-) -> dict[str, dict[int, int]]:
+async def _read_values(controller: Controller, arms: Sequence[Arm], space: RowSpace) -> dict[str, Values]:
     aggregating_arms = [arm for arm in arms if arm.settings.aggregates]
     # Entries are read once for all arms, because that takes longer than reading registers.
     params = await controller.entries() if aggregating_arms else []
     registers = {arm.name: await controller.registers(arm.job, params=params) for arm in aggregating_arms}
-    return {
-        name: {register.param.key: register.value for register in arm_registers if register.value is not None}
-        for name, arm_registers in registers.items()
-    }
+    return {name: _values_in(arm_registers, space) for name, arm_registers in registers.items()}
+
+
+def _values_in(registers: Sequence[Register], space: RowSpace) -> Values:
+    held = [(register.param.key, register.values) for register in registers if register.values is not None]
+    values = np.zeros(space.n_values, np.uint32)
+    keys = np.array([key for key, _ in held], np.uint64)
+    row_values = np.array([value for _, row in held for value in row], np.int64)
+    values[space.value_places(space.positions(keys))] = row_values.astype(np.uint32)
+    return values
 
 
 async def _count_overflows(controller: Controller) -> int:

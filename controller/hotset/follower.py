@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
-from controller.hotset.quotas import ALL_SLOTS, CAPACITY, Slots, first_per_lane, keys_of_others, slots_of
+from controller.hotset.quotas import (
+    ALL_SLOTS,
+    CAPACITY,
+    Slots,
+    first_per_lane,
+    keys_of_others,
+    slots_of,
+    slots_of_entries,
+)
 from controller.hotset.rules import PeriodUpdates, RunningRule
 from controller.hotset.selection import (
     HotSetChange,
@@ -32,8 +40,9 @@ from controller.hotset.selection import (
     smooth_rates,
     sum_by_key,
 )
-from controller.tables import HotParam, KeyState
+from controller.tables import HotParam, JobRow, KeyState
 from foundation.protocol.codec import Keys, Values
+from foundation.protocol.rows import RowRanges, banks_of_row
 from foundation.text import pluralize
 
 _EntryId = tuple[int, int, int]  # key, lane, slot
@@ -68,18 +77,18 @@ class _Job:
             return cold_limit(self.rule.top_k, hot_keys, self.rule.max_swaps)
         return cold_limit(self.rule.top_k, hot_keys)
 
-    def select(self, counts: Rates, hot: Keys, is_first: bool) -> SelectedKeys:
+    def select(self, counts: Rates, hot: Keys, is_first: bool, ranges: RowRanges) -> SelectedKeys:
         if isinstance(self.rule, RunningRule):
             # The switch's counts before the first period are unknown.
             if is_first and len(hot):
-                return RuleChoice(hot, hot)
+                return RuleChoice(hot, hot, ranges)
             period = PeriodUpdates(counts.keys, counts.rates.astype(np.int64), hot)
-            return RuleChoice(self.rule.choose(period), hot)
+            return RuleChoice(self.rule.choose(period), hot, ranges)
         if is_first:
             filling = replace(self.rule, top_k=max(self.rule.top_k, len(hot)), max_swaps=0)
-            return HotSetState(counts, hot, filling)
+            return HotSetState(counts, hot, filling, ranges)
         self.rates = smooth_rates(self.rates, counts)
-        return HotSetState(self.rates, hot, self.rule)
+        return HotSetState(self.rates, hot, self.rule, ranges)
 
 
 class _JobCounts(NamedTuple):
@@ -107,18 +116,20 @@ class Follower:
         In the first period other rules than `window` fill empty hot sets only.
         """
         start_s = time.monotonic()
-        quotas = await self._check_offload_and_read_quotas()
+        rows = await self._check_offload_and_read_jobs()
+        quotas = {job: row.quota for job, row in rows.items()}
         entries = await self._controller.entries()
-        other_keys, room = self._other_keys_and_room(entries, quotas)
-        job_counts = {job: await self._count_updates(job, entries) for job in self._jobs}
+        other_keys, room = self._other_keys_and_room(entries, rows)
+        job_counts = {job: await self._count_updates(job, entries, rows[job].ranges) for job in self._jobs}
         changes, remaining_slots = choose_for_jobs(
             {job: each.selected for job, each in job_counts.items()},
-            {other: slots_of(keys) for other, keys in other_keys.items()},
+            {other: slots_of(keys, rows[other].ranges) for other, keys in other_keys.items()},
             quotas,
             room,
         )
         other_keys_before_after = {
-            other: (keys, first_per_lane(keys, remaining_slots[other])) for other, keys in other_keys.items()
+            other: (keys, first_per_lane(keys, remaining_slots[other], rows[other].ranges))
+            for other, keys in other_keys.items()
         }
         await self._execute_changes(job_counts, changes, other_keys_before_after)
         return [
@@ -134,27 +145,39 @@ class Follower:
             for job, each in job_counts.items()
         ]
 
-    async def _check_offload_and_read_quotas(self) -> dict[int, int]:
+    async def _check_offload_and_read_jobs(self) -> dict[int, JobRow]:
         for job in self._jobs:
-            if not (await self._controller.job(job)).offload:
+            row = await self._controller.job(job)
+            if not row.offload:
                 raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` turns it on")
-        return await self._controller.quotas()
+            dims = sorted({each.dim for each in row.ranges})
+            if len(dims) > 1:
+                raise HotSetError(
+                    f"job {job} has rows of {', '.join(map(str, dims))} values; hot sets follow drift "
+                    "only in jobs whose rows all have the same number of values"
+                )
+        return await self._controller.jobs()
 
     def _other_keys_and_room(
-        self, entries: Sequence[HotParam], quotas: Mapping[int, int]
+        self, entries: Sequence[HotParam], rows: Mapping[int, JobRow]
     ) -> tuple[dict[int, list[int]], Slots]:
-        """Return other jobs' keys in order of slots, and the slots by lane, both for jobs with quotas."""
-        keys_by_job, orphaned_keys = keys_of_others(entries, self._jobs, quotas)
-        other_key_count = sum(map(len, keys_by_job.values())) + len(orphaned_keys)
+        """Return other jobs' keys in order of slots, and the slots by bank, both for jobs with rows."""
+        keys_by_job, _ = keys_of_others(entries, self._jobs, rows)
+        of_others = slots_of_entries([entry for entry in entries if entry.job not in self._jobs])
         for job, job_state in self._jobs.items():
-            if job_state.rule.top_k > CAPACITY - other_key_count:
+            n_banks = banks_of_row(rows[job].ranges[0].dim)
+            room = (CAPACITY - int(of_others.sum())) // n_banks
+            if job_state.rule.top_k > room:
                 raise HotSetError(
                     f"top-k {job_state.rule.top_k} is too large: the switch has room for "
-                    f"{pluralize(CAPACITY - other_key_count, 'key')} of job {job}"
+                    f"{pluralize(room, 'key')} of job {job}"
                 )
-        return keys_by_job, ALL_SLOTS - slots_of(orphaned_keys)
+        orphans = [entry for entry in entries if entry.job not in self._jobs and entry.job not in rows]
+        return keys_by_job, ALL_SLOTS - slots_of_entries(orphans)
 
-    async def _count_updates(self, job: int, all_entries: Sequence[HotParam]) -> _JobCounts:
+    async def _count_updates(
+        self, job: int, all_entries: Sequence[HotParam], ranges: RowRanges
+    ) -> _JobCounts:
         job_state = self._jobs[job]
         entries = [entry for entry in all_entries if entry.job == job]
         hot = np.array([entry.key for entry in entries], dtype=np.uint64)
@@ -162,7 +185,7 @@ class Follower:
         cold, counts, at_servers = await self._read_busiest(job, job_state.cold_limit(len(entries)))
         pushes = await self._read_new_pushes(job_state, entries)
         updates = sum_by_key(np.append(hot, cold), np.append(pushes, counts))
-        selected = job_state.select(updates, hot, is_first)
+        selected = job_state.select(updates, hot, is_first, ranges)
         in_switch = int(pushes.sum())
         if is_first:
             return _JobCounts(entries, hot, selected, None, None)

@@ -13,18 +13,21 @@ Keys leave before others arrive, so that their slots are free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.errors import HotSetError
 from controller.tables import SLOTS, Change, HotParam, KeyState, Update
 from foundation.concurrency import gather_or_cancel
+from foundation.protocol.codec import Keys
 from foundation.protocol.control import MAX_KEYS, Command
-from foundation.protocol.hashing import lanes_of, ps_ids_of
+from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import LANES
 from foundation.protocol.packing import rank_in_group
+from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, dims_in, lanes_of_rows
 
 WAVE = 1024
 """Keys that move at a time; the switch refuses workers' RPCs for these keys, and only these."""
@@ -96,13 +99,17 @@ class MigrationPlan:
 
 def plan(
     entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS,
-    lane_count: int = LANES,
+    lane_count: int = LANES, ranges: RowRanges = ONE_VALUE,
 ) -> MigrationPlan:  # fmt: skip
-    """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots."""
+    """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots.
+
+    `ranges` has the dims of the rows of the job's keys. A row takes the lowest slot that is free in all banks
+    of its lane, and wider rows are placed first.
+    """
     goal = KeyState.HOT if offload else KeyState.PARKED
     wanted_keys = set(wanted)
     present_keys: set[int] = set()
-    used_slots: list[set[int]] = [set() for _ in range(LANES)]
+    is_used = np.zeros((LANES, slots), np.bool_)
     moves: list[Move] = []
     for param in entries:
         target_state: KeyState | None = param.state
@@ -110,32 +117,41 @@ def plan(
             present_keys.add(param.key)
             target_state = goal if param.key in wanted_keys else None
         if target_state is not None:
-            used_slots[param.lane].add(param.slot)
+            is_used[param.bank : param.banks.stop, param.slot] = True
         if target_state is not param.state:
             moves.append(Move(param, param.state, target_state))
-    new_keys = [key for key in wanted if key not in present_keys]
-    lanes = lanes_of(np.array(new_keys, dtype=np.uint64), lane_count).tolist()
-    _check_slots_suffice(lanes, used_slots, slots)
-    free_slots = [_free_slots(lane_slots, slots) for lane_slots in used_slots]
-    for key, lane in zip(new_keys, lanes, strict=True):
-        moves.append(Move(HotParam(job, key, lane, next(free_slots[lane]), goal), None, goal))
+    new_keys = np.array([key for key in wanted if key not in present_keys], dtype=np.uint64)
+    for param in _place_rows(job, new_keys, goal, is_used, ranges, lane_count):
+        moves.append(Move(param, None, goal))
     return MigrationPlan(
         leaving=tuple(move for move in moves if not move.is_arrival),
         arriving=tuple(move for move in moves if move.is_arrival),
     )
 
 
-def _free_slots(used_slots: set[int], slot_count: int) -> Iterator[int]:
-    return (slot for slot in range(slot_count) if slot not in used_slots)
-
-
-def _check_slots_suffice(lanes: list[int], used_slots: list[set[int]], slots: int) -> None:
-    for lane, needed_slots in sorted(Counter(lanes).items()):
-        if needed_slots + len(used_slots[lane]) > slots:
-            raise HotSetError(
-                f"lane {lane} has {slots} slots, {len(used_slots[lane])} of them taken by entries that stay; "
-                f"the hot set needs {needed_slots} more: choose fewer keys"
-            )
+def _place_rows(
+    job: int, keys: Keys, state: KeyState, is_used: NDArray[np.bool_], ranges: RowRanges, lane_count: int
+) -> list[HotParam]:
+    """Return entries for the rows of `keys` [n], and mark their slots in `is_used` [banks, slots]."""
+    dims = dims_in(ranges, keys)
+    lanes, slots = lanes_of_rows(keys, dims, lane_count), np.empty(len(keys), np.int64)
+    slot_count = is_used.shape[1]
+    for dim in sorted(set(dims.tolist()), reverse=True):
+        n_banks = banks_of_row(dim)
+        for lane in np.unique(lanes[dims == dim]).tolist():
+            rows = np.flatnonzero((lanes == lane) & (dims == dim))
+            banks = is_used[lane * n_banks : (lane + 1) * n_banks]
+            free_slots = np.flatnonzero(~banks.any(axis=0))
+            if len(rows) > len(free_slots):
+                of_rows = "" if dim == 1 else f" of rows of {dim} values"
+                raise HotSetError(
+                    f"lane {lane}{of_rows} has {slot_count} slots, {slot_count - len(free_slots)} of them "
+                    f"taken by entries that stay; the hot set needs {len(rows)} more: choose fewer keys"
+                )
+            slots[rows] = free_slots[: len(rows)]
+            banks[:, slots[rows]] = True
+    columns = zip(keys.tolist(), lanes.tolist(), slots.tolist(), dims.tolist(), strict=True)
+    return [HotParam(job, key, lane, slot, state, dim) for key, lane, slot, dim in columns]
 
 
 Write = Callable[[Sequence[Update]], Coroutine[object, object, None]]

@@ -1,7 +1,8 @@
 """Divide the switch's slots between jobs by their quotas: pure functions, no I/O.
 
-A quota of K keys is K / LANES slots of each lane. The quotas of all jobs together fit into the switch, so a
-job can claim its quota at any time. Slots of a quota that its job does not need are free for any job.
+A quota of K slots is K / LANES slots of each bank: a row of one value takes one of them, and a row of 16
+takes four. The quotas of all jobs together fit into the switch, so a job can claim its quota at any time.
+Slots of a quota that its job does not need are free for any job.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from numpy.typing import NDArray
 
 from controller.errors import QuotaError
 from controller.tables import SLOTS, HotParam
-from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES
 from foundation.protocol.packing import rank_in_group
+from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, count_slots, dims_in, lanes_of_rows
 
 Slots: TypeAlias = NDArray[np.int64]
-"""Numbers of slots by lane: [LANES]."""
+"""Numbers of slots by bank: [LANES]."""
 CAPACITY = LANES * SLOTS
+NO_RANGES: Mapping[int, RowRanges] = {}
+"""Ranges of rows by job, if all rows have one value."""
 ALL_SLOTS: Slots = np.full(LANES, SLOTS, np.int64)
 
 
 def round_quota(keys: int) -> int:
-    """Return the smallest quota of at least `keys` keys that has equally many slots in each lane."""
+    """Return the smallest quota of at least `keys` slots that has equally many in each bank."""
     return -(-keys // LANES) * LANES
 
 
@@ -38,8 +41,17 @@ def check_quota(job: int, keys: int, quotas: Mapping[int, int]) -> None:
         )
 
 
-def slots_of(keys: Sequence[int]) -> Slots:
-    return np.bincount(lanes_of(np.array(keys, dtype=np.uint64)), minlength=LANES).astype(np.int64)
+def slots_of(keys: Sequence[int], ranges: RowRanges = ONE_VALUE) -> Slots:
+    """Return the slots that the rows of `keys` take; `ranges` has their dims."""
+    key_array = np.array(keys, dtype=np.uint64)
+    dims = dims_in(ranges, key_array)
+    return count_slots(lanes_of_rows(key_array, dims), dims)
+
+
+def lane_room(room: Slots, dim: int) -> Slots:
+    """Return how many rows of `dim` values fit into each of their lanes, for `room` slots by bank."""
+    fewest: Slots = room.reshape(-1, banks_of_row(dim)).min(axis=1)
+    return fewest
 
 
 def divide(
@@ -48,7 +60,7 @@ def divide(
     quotas: Mapping[int, int],
     slots: Slots,
 ) -> dict[int, Slots]:
-    """Divide each lane's `slots` between jobs that want slots and jobs that only hold slots.
+    """Divide each bank's `slots` between jobs that want slots and jobs that only hold slots.
 
     First every job gets what it wants or holds within its quota. Then jobs that only hold slots keep all of
     them, and the rest is divided as equally as possible between jobs that want more.
@@ -83,31 +95,60 @@ def remaining_keys(
     wanted: Sequence[int],
     quotas: Mapping[int, int],
     slots: int = SLOTS,
+    ranges: Mapping[int, RowRanges] = NO_RANGES,
 ) -> dict[int, list[int]]:
     """Return the keys left to each other job that must give slots back so that `job` can load `wanted`.
 
     Keys in a lane's last slots leave first: a hot set that was loaded at once has its coldest keys there.
+    `ranges` has the ranges of rows of each job whose rows have more than one value.
     """
+    entries = list(entries)
     keys_by_job, orphaned_keys = keys_of_others(entries, {job}, quotas)
+    orphaned = set(orphaned_keys)
+    orphans = [entry for entry in entries if entry.key in orphaned and entry.job not in quotas]
+    held_slots = {other: slots_of(keys, ranges.get(other, ONE_VALUE)) for other, keys in keys_by_job.items()}
     shares = divide(
-        {job: slots_of(wanted)},
-        {other: slots_of(keys) for other, keys in keys_by_job.items()},
+        {job: slots_of(wanted, ranges.get(job, ONE_VALUE))},
+        held_slots,
         quotas,
-        np.maximum(slots - slots_of(orphaned_keys), 0),
+        np.maximum(slots - slots_of_entries(orphans), 0),
     )
-    for other, keys in keys_by_job.items():
+    for other, held in held_slots.items():
         # Orphaned keys may leave too few slots for all quotas: jobs keep what they hold within theirs.
-        held_within_quota = np.minimum(slots_of(keys), quotas[other] // LANES)
+        held_within_quota = np.minimum(held, quotas[other] // LANES)
         shares[other] = np.maximum(shares[other], held_within_quota)
-    remaining = {other: first_per_lane(keys, shares[other]) for other, keys in keys_by_job.items()}
+    remaining = {
+        other: first_per_lane(keys, shares[other], ranges.get(other, ONE_VALUE))
+        for other, keys in keys_by_job.items()
+    }
     return {other: keys for other, keys in remaining.items() if len(keys) < len(keys_by_job[other])}
 
 
-def first_per_lane(keys: Sequence[int], room: Slots) -> list[int]:
-    """Return the keys [n] that are among the first `room` of their lanes, in their order."""
-    lanes = lanes_of(np.array(keys, dtype=np.uint64))
-    has_room = (rank_in_group(lanes) < room[lanes]).tolist()
-    return [key for key, key_has_room in zip(keys, has_room, strict=True) if key_has_room]
+def slots_of_entries(entries: Sequence[HotParam]) -> Slots:
+    lanes = np.array([entry.lane for entry in entries], np.int64)
+    return count_slots(lanes, np.array([entry.dim for entry in entries], np.int64))
+
+
+def first_per_lane(keys: Sequence[int], room: Slots, ranges: RowRanges = ONE_VALUE) -> list[int]:
+    """Return the keys [n] whose rows are among the first that find `room` in their banks, in their order."""
+    key_array = np.array(keys, dtype=np.uint64)
+    dims = dims_in(ranges, key_array)
+    lanes = lanes_of_rows(key_array, dims)
+    if len({each.dim for each in ranges}) == 1:
+        has_room = rank_in_group(lanes.astype(np.uint8)) < lane_room(room, ranges[0].dim)[lanes]
+    else:
+        has_room = _take_room(lanes, dims, room.copy())
+    return [key for key, key_has_room in zip(keys, has_room.tolist(), strict=True) if key_has_room]
+
+
+def _take_room(lanes: NDArray[np.int64], dims: NDArray[np.int64], room: Slots) -> NDArray[np.bool_]:
+    """Return which rows [n], taken in order, find a slot in each of their banks; reduce `room`."""
+    has_room = np.zeros(len(lanes), np.bool_)
+    for k, (lane, dim) in enumerate(zip(lanes.tolist(), dims.tolist(), strict=True)):
+        banks = room[lane * banks_of_row(dim) : (lane + 1) * banks_of_row(dim)]
+        has_room[k] = banks.min() > 0
+        banks -= has_room[k]
+    return has_room
 
 
 def _grant(needs: Mapping[int, Slots], shares: Mapping[int, Slots], slots: Slots) -> None:

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from controller.hotset.quotas import ALL_SLOTS, Slots, divide, first_per_lane, slots_of
+from controller.hotset.quotas import ALL_SLOTS, Slots, divide, first_per_lane, lane_room, slots_of
 from controller.hotset.rules import PeriodUpdates
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import lanes_of_dim
 from foundation.protocol.packing import rank_in_group
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 
 MARGIN = 1.25
 NEWEST_WEIGHT = 0.5
@@ -103,17 +105,18 @@ class HotSetChange:
         return [*(key for _, key in self.swaps), *self.surplus]
 
 
-def choose(rates: Rates, hot: Keys, rule: SwapRule, room: Sequence[int]) -> HotSetChange:
+def choose(rates: Rates, hot: Keys, rule: SwapRule, room: Sequence[int], dim: int = 1) -> HotSetChange:
     """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first.
 
-    Keys beyond the room of their lanes leave, the coldest first.
+    Keys beyond the room of their lanes leave, the coldest first. All rows have `dim` values, and as many
+    lanes as such rows have.
     """
-    ranked_hot = _rank_keys(hot, rates.lookup(hot))
+    ranked_hot = _rank_keys(hot, rates.lookup(hot), dim)
     is_staying = rank_in_group(ranked_hot.lanes) < np.array(room)[ranked_hot.lanes]
     is_staying &= np.cumsum(is_staying) <= rule.top_k
     staying_keys, surplus = ranked_hot.select(is_staying), ranked_hot.keys[~is_staying]
     is_cold = ~np.isin(rates.keys, hot, assume_unique=True)
-    ranked_arrivals = _rank_keys(rates.keys[is_cold], rates.rates[is_cold]).to_list()
+    ranked_arrivals = _rank_keys(rates.keys[is_cold], rates.rates[is_cold], dim).to_list()
     free_slots = np.array(room) - np.bincount(staying_keys.lanes, minlength=len(room))
     filling, waiting_arrivals = _fill_free_slots(
         ranked_arrivals, rule.top_k - len(staying_keys.keys), free_slots
@@ -126,7 +129,7 @@ class SelectedKeys(Protocol):
     """Keys that a job should have in the switch, as far as its share of the slots allows."""
 
     def choose(self, room: Slots) -> HotSetChange:
-        """Return the change of the job's hot set if it has `room` slots in each lane."""
+        """Return the change of the job's hot set if it has `room` slots in each bank."""
 
     def wanted_slots(self) -> Slots:
         """Return the slots that the job would use if it had all."""
@@ -138,12 +141,14 @@ class HotSetState(NamedTuple):
     rates: Rates
     hot: Keys
     rule: SwapRule
+    ranges: RowRanges = ONE_VALUE  # of one dim
 
     def choose(self, room: Slots) -> HotSetChange:
-        return choose(self.rates, self.hot, self.rule, room.tolist())
+        dim = self.ranges[0].dim
+        return choose(self.rates, self.hot, self.rule, lane_room(room, dim).tolist(), dim)
 
     def wanted_slots(self) -> Slots:
-        return slots_of(self.choose(ALL_SLOTS).apply_to(self.hot.tolist()))
+        return slots_of(self.choose(ALL_SLOTS).apply_to(self.hot.tolist()), self.ranges)
 
 
 class RuleChoice(NamedTuple):
@@ -151,10 +156,11 @@ class RuleChoice(NamedTuple):
 
     keys: Keys  # the most wanted first
     hot: Keys
+    ranges: RowRanges = ONE_VALUE
 
     def choose(self, room: Slots) -> HotSetChange:
         hot = self.hot.tolist()
-        wanted = dict.fromkeys(first_per_lane(self.keys.tolist(), room))
+        wanted = dict.fromkeys(first_per_lane(self.keys.tolist(), room, self.ranges))
         arriving, leaving = wanted.keys() - set(hot), set(hot) - wanted.keys()
         return HotSetChange(
             swaps=(),
@@ -163,7 +169,7 @@ class RuleChoice(NamedTuple):
         )
 
     def wanted_slots(self) -> Slots:
-        return np.minimum(slots_of(self.keys.tolist()), ALL_SLOTS)
+        return np.minimum(slots_of(self.keys.tolist(), self.ranges), ALL_SLOTS)
 
 
 class WindowRule:
@@ -223,9 +229,9 @@ class _RankedKeys(NamedTuple):
         return [_Key(*row) for row in zip(*(column.tolist() for column in self), strict=True)]
 
 
-def _rank_keys(keys: Keys, rates: NDArray[np.float64]) -> _RankedKeys:
+def _rank_keys(keys: Keys, rates: NDArray[np.float64], dim: int) -> _RankedKeys:
     order = np.lexsort((keys, -rates))
-    return _RankedKeys(keys[order], rates[order], lanes_of(keys[order]))
+    return _RankedKeys(keys[order], rates[order], lanes_of(keys[order], lanes_of_dim(dim)))
 
 
 def _fill_free_slots(

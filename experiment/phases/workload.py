@@ -15,7 +15,8 @@ from foundation.designs.registry import design as find_design
 from foundation.errors import DataError
 from foundation.logs.training import training_length
 from foundation.optimisers import Optimiser, TableOptimiser
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, padded_dim
+from foundation.protocol.rows import RowRange
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.model.logistic import GRADIENT_SCALE
 from hosts.workload import files
@@ -29,7 +30,7 @@ _STEPS_MARGIN = 1.02  # factor on the number of steps, because mini-batches diff
 
 
 _MAX_FULL_MODEL_SIZE = 2**24
-"""Maximum number of parameters that agents allocate; of a larger model, only those in the trace."""
+"""Maximum number of values that agents allocate; of a larger model, only those of rows in the trace."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
@@ -39,7 +40,8 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
     try:
         with reporter.phase("data"):
             whole_trace = files.load(config.data, config.workers, config.read_options, reporter.message)
-            trace = _with_profile(config, restrict_for_lockstep(config, whole_trace))
+            restricted = restrict_for_lockstep(config, with_rows(whole_trace, config.dim))
+            trace = _with_profile(config, restricted)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None  # errors of a file begin with its path
@@ -102,6 +104,7 @@ def describe(
         "name": trace.name,
         "parameters": parameters,
         "touched": trace.space.size,
+        "dims": list(trace.space.dims),
         "steps": trace.steps,
         "lanes_per_step": lanes_per_step(trace),
         "trains": trace.samples is not None,
@@ -139,9 +142,16 @@ def _has_profile(config: Config) -> bool:
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
+    trace = with_rows(trace, config.dim)
     trace = _with_profile(config, restrict_for_lockstep(config, trace))
     # Agents and ledgers allocate every parameter of every job.
-    return trace.compact() if trace.space.size > _MAX_FULL_MODEL_SIZE else trace
+    return trace.compact() if trace.space.n_values > _MAX_FULL_MODEL_SIZE else trace
+
+
+def with_rows(trace: Trace, dim: int) -> Trace:
+    """Return the trace with rows of `dim` values, padded to the next dim that RPCs carry."""
+    rows = (RowRange(0, padded_dim(dim)),)
+    return replace(trace, space=replace(trace.space, ranges=rows))
 
 
 def steps_to_profile(config: Config, steps: int, lanes: int) -> int:

@@ -39,6 +39,7 @@ DESIGN = Design(
     module=__name__,
     agents="hosts.collect:AGENTS",
     control="controller.collect:CONTROL",
+    has_rows=True,
     preparation="experiment.hotset:prepare",
     switch_state="simulator.collect:SWITCH_STATE_OPS",
     has_services=True,

@@ -62,6 +62,7 @@ DESIGN = Design(
     module=__name__,
     agents="hosts.hotset:AGENTS",
     control="controller.hotset.control:CONTROL",
+    has_rows=True,
     preparation="experiment.hotset:prepare",
     switch_state="simulator.hotset:SWITCH_STATE_OPS",
     has_services=True,

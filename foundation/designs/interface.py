@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import NamedTuple
 
 from foundation.protocol import addressing
@@ -272,6 +274,9 @@ K_contra = TypeVar("K_contra", contravariant=True)  # type of the controller
 R = TypeVar("R")  # type of a row of a table
 
 
+ReadValues: TypeAlias = Callable[[K_contra, Sequence["Arm"], Any], Awaitable[dict[str, NDArray[np.uint32]]]]
+
+
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
     """A design's controller functions (`controller.designs`); an operation that a design lacks is None."""
 
@@ -280,10 +285,10 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     is_changed: Callable[[K_contra, Arm], Awaitable[bool]] | None = None
     """(controller, arm): return whether the switch has other settings than the arm's; None if there are no
     settings that can change."""
-    read_values: Callable[[K_contra, Sequence[Arm], Any], Awaitable[dict[str, dict[int, int]]]] | None = None
-    """(controller, arms, space): return, by arm and key, the values of all parameters that the switch holds;
-    `space` is the `hosts.keys.KeySpace` of all jobs, of `Any` since this package cannot import `hosts`. Runs
-    of processes need it if the switch aggregates; None if the switch holds none."""
+    read_values: ReadValues[K_contra] | None = None
+    """(controller, arms, space): return, by arm, the values that the switch holds, by place in the value
+    space, and 0 elsewhere; `space` is the `hosts.keys.KeySpace` of all jobs, of `Any` since this package
+    cannot import `hosts`. Runs of processes need it if the switch aggregates; None if it holds no values."""
     overflows: Callable[[K_contra], Awaitable[int]] | None = None
     """(controller): return the number of additions in the switch that overflowed; None if none can."""
     publish: Callable[[K_contra, int], Awaitable[None]] | None = None
@@ -388,6 +393,8 @@ class Design:
     udp_port: int = HOTLINE_PORT
     is_durable: bool = False
     """Whether servers can write a journal, and workers a replay log."""
+    has_rows: bool = False
+    """Whether its agents and its switch have rows of more than one value."""
     optimises: bool = False
     """Whether servers apply optimisers to gradients (`foundation.optimisers`)."""
     is_lockstep: bool = False

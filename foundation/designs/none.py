@@ -29,5 +29,6 @@ DESIGN = Design(
     module=__name__,
     agents="hosts.none:AGENTS",
     control="controller.forwarding:CONTROL",
+    has_rows=True,
     optimises=True,
 )

@@ -1,10 +1,10 @@
 """CONTROL: the controller's commands to a PS, in-band by packet-out and packet-in.
 
 After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
-answer to VALUES or BUSIEST n values of 4 B. The header's job and ps identify the keys' owner; its seq is the
-number of the command. A command is idempotent: the controller repeats it until an answer with the same seq
-comes. The seq is turn * SLOTS + slot. A slot sends its next command only after its previous one is answered,
-so a seq below the slot's latest is a late copy.
+answer to VALUES n rows of the header's dim, or in that to BUSIEST n counts, of 4 B a number. The header's job
+and ps identify the keys' owner; its seq is the number of the command. A command is idempotent: the controller
+repeats it until an answer with the same seq comes. The seq is turn * SLOTS + slot. A slot sends its next
+command only after its previous one is answered, so a seq below the slot's latest is a late copy.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import MAX_U32, Keys, Values
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
+    DIMS,
     HEADER_BYTES,
     KEY_BYTES,
     LAYOUT,
@@ -36,7 +37,7 @@ class Command(IntEnum):
     COLLECT = 2
     """Move the values of the keys out of the switch."""
     VALUES = 3
-    """Return the values that the PS holds (0 for a key whose value is in the switch)."""
+    """Return the rows that the PS holds (0 for a key whose row is in the switch), all of the header's dim."""
     HELLO = 4
     """Check that the PS is running."""
     RENEW = 5
@@ -61,7 +62,7 @@ class Command(IntEnum):
 class Status(IntEnum):
     OK = 0
     NOT_OWNED = 1
-    """A key is not in this PS's share; nothing was changed."""
+    """A key is not in this PS's share, or its row has another dim; nothing was changed."""
     NO_ENTRY = 2
     """A key has no entry in the switch, and was not moved; the command's other keys were."""
 
@@ -70,8 +71,17 @@ SLOTS = 4
 """Maximum number of concurrent commands to a PS for one job."""
 MAX_KEYS = 128
 """Maximum number of keys of one SEED or COLLECT."""
-MAX_VALUES_KEYS = 117
-"""Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented (MTU 1500)."""
+_MAX_ANSWER_BYTES = 1404
+"""Maximum size of keys and values in an answer, which must not be fragmented (MTU 1500)."""
+
+
+def max_values_keys(dim: int) -> int:
+    """Return the maximum number of keys of an answer with rows of `dim` values."""
+    return _MAX_ANSWER_BYTES // (KEY_BYTES + VALUE_BYTES * dim)
+
+
+MAX_VALUES_KEYS = max_values_keys(1)
+"""Maximum number of keys of an answer with values of one number each."""
 
 _BODY = struct.Struct("!BBHI")  # command, status, zero, n
 _NO_KEYS = np.empty(0, dtype=np.uint64)
@@ -82,7 +92,11 @@ WITH_VALUES = (Command.VALUES, Command.BUSIEST)
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A CONTROL datagram. `keys` has shape [n], `values` [n] in answers to VALUES and BUSIEST, else None."""
+    """A CONTROL datagram. `keys` has shape [n].
+
+    `values` has shape [n · dim] in an answer to VALUES, [n] in one to BUSIEST, and is else None. Only VALUES
+    has a `dim` other than 1.
+    """
 
     command: Command
     job: int
@@ -93,6 +107,7 @@ class Control:
     is_answer: bool = False
     status: Status = Status.OK
     values: Values | None = None
+    dim: int = 1
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -118,6 +133,7 @@ def build(control: Control) -> bytes:
         worker=CONTROLLER_CALLER,
         epoch=control.epoch,
         ps=control.ps,
+        dim=control.dim,
         seq=control.seq,
     )
     datagram = LAYOUT.pack(*header) + _BODY.pack(control.command, control.status, 0, len(control.keys))
@@ -141,12 +157,14 @@ def parse(datagram: bytes | memoryview) -> Control:
         command, status = Command(code), Status(status)
     except ValueError as error:
         raise MalformedDatagram(f"CONTROL: {error}") from None
+    if header.dim not in (DIMS if command is Command.VALUES else (1,)):
+        raise MalformedDatagram(f"{command.name} with dim {header.dim}")
     if zero:
         raise MalformedDatagram(f"{command.name}: expected 0 in the field `zero`, got {zero}")
     limit = {
         **dict.fromkeys(WITHOUT_KEYS, 0),
         **dict.fromkeys(WITH_EPOCH, 1),
-        **dict.fromkeys(WITH_VALUES, MAX_VALUES_KEYS),
+        **dict.fromkeys(WITH_VALUES, max_values_keys(header.dim)),
     }.get(command, MAX_KEYS)
     if n > limit or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
@@ -156,7 +174,7 @@ def parse(datagram: bytes | memoryview) -> Control:
         raise MalformedDatagram(f"{command.name} with {n} keys, not {expected_keys}")
     has_values = is_answer and command in WITH_VALUES and status is Status.OK
     has_keys = not is_answer or has_values
-    length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * has_values)
+    length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * header.dim * has_values)
     if len(datagram) != length:
         raise MalformedDatagram(f"{len(datagram)} bytes, not {length} for a {command.name} of {n} keys")
     keys, values = _NO_KEYS, None
@@ -166,5 +184,7 @@ def parse(datagram: bytes | memoryview) -> Control:
     if command in WITH_EPOCH and has_keys and keys[0] > MAX_U32:
         raise MalformedDatagram(f"{command.name} of the epoch {keys[0]}, which is no number of 32 bits")
     if has_values:
-        values = np.frombuffer(datagram, ">u4", n, offset + n * KEY_BYTES).astype(np.uint32)
-    return Control(command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values)
+        values = np.frombuffer(datagram, ">u4", n * header.dim, offset + n * KEY_BYTES).astype(np.uint32)
+    return Control(
+        command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values, header.dim
+    )

@@ -62,6 +62,11 @@ def lanes_of_dim(dim: int) -> int:
     return MAX_VALUES // max(dim, QUAD)
 
 
+def padded_dim(dim: int) -> int:
+    """Return the smallest dim that an RPC may carry for rows of `dim` values, at most `DIMS[-1]`."""
+    return next(each for each in DIMS if each >= dim)
+
+
 def lane_bytes(flags: int, dim: int) -> int:
     """Return the bytes of a lane in an RPC with these flags."""
     return KEY_BYTES * ((flags & KEYS) != 0) + VALUE_BYTES * dim * ((flags & VALUES) != 0)

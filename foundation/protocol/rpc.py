@@ -20,8 +20,8 @@ from foundation.protocol.header import (
     KEY_BYTES,
     LANES,
     LAYOUT,
+    MAX_VALUES,
     NO_KEY,
-    VALUE_BYTES,
     Header,
     Op,
     bits_of_fields,
@@ -37,7 +37,7 @@ _WORD_BYTES = 4
 assert LANES <= 32, "a bitmap is a signed integer of 64 bits, and stays positive"
 assert HEADER_BYTES % _WORD_BYTES == 0, "the header is copied word by word"
 _HEADER_WORDS = HEADER_BYTES // _WORD_BYTES
-_LANE_WORDS = (KEY_BYTES + VALUE_BYTES) // _WORD_BYTES
+_KEY_WORDS = KEY_BYTES // _WORD_BYTES
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
 ALL_LANES = 2**32 - 1  # bitmap; an RPC of the agents has at most 32 lanes
@@ -52,7 +52,7 @@ _RECORD_FIELDS = [
     ),
     ("head", ("u4", (_HEADER_WORDS,)), 0),
     ("keys", ("u8", (LANES,)), HEADER_BYTES),
-    ("words", ("u4", (_LANE_WORDS * LANES,)), HEADER_BYTES),
+    ("words", ("u4", (_KEY_WORDS * LANES + MAX_VALUES,)), HEADER_BYTES),
 ]
 RPC = check_field_names(
     np.dtype(
@@ -118,6 +118,7 @@ class Request(NamedTuple):
     epoch: int
     ps: int
     count: int  # type: ignore[assignment]  # as in `Header`
+    dim: int
     seq: int
     iteration: int
     live: int

@@ -48,6 +48,7 @@ from hosts.collect.schedule import (
     first_due_time,
     interval,
     push_entry,
+    row_at,
     take_due_key,
 )
 from hosts.collect.state import (
@@ -64,7 +65,7 @@ from hosts.collect.state import (
 )
 from hosts.ps.journal import append_note
 from hosts.ps.rpcs import find_job
-from hosts.ps.share import locate
+from hosts.ps.share import HEAD_CELLS, locate
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, push
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
@@ -160,8 +161,9 @@ def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
     op = PULL if phase == READING else PUSH
     flags = KEYS if phase == READING else KEYS | VALUES | (SET if phase == PUBLISHING else 0)
     ps, job, epoch = int64(server.header.ps), int64(server.jobs[j].job), int64(server.collectors[j].epoch)
+    dim = dim_of(server)
     request = Request(
-        op=op, flags=flags, job=job, worker=COLLECTOR_BASE + ps, epoch=epoch, ps=ps, count=count,
+        op=op, flags=flags, job=job, worker=COLLECTOR_BASE + ps, epoch=epoch, ps=ps, count=count, dim=dim,
         seq=int64(collection.seq), iteration=0, live=live, t0=0,
     )  # fmt: skip
     encode(rpc, request)
@@ -169,17 +171,29 @@ def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
         is_live = live >> lane & 1
         rpc.keys[lane] = swap64(collection.keys[lane]) if is_live else NO_KEY_U64
         if op == PUSH:
-            word = (
-                -int64(collection.sums[lane]) if phase == SUBTRACTING else value_of(server, collection, lane)
-            )
-            rpc.words[2 * count + lane] = swap32(word if is_live else 0)  # after `count` keys of two words
-    collection.length = HEADER_BYTES + count * (KEY_BYTES if op == PULL else KEY_BYTES + VALUE_BYTES)
+            write_row(server, s, lane, phase, is_live)
+    collection.length = HEADER_BYTES + count * (KEY_BYTES if op == PULL else KEY_BYTES + VALUE_BYTES * dim)
 
 
 @compiled
-def value_of(server: CollectServer, collection: Collection, lane: int) -> int:
-    cell_index = int64(collection.places[lane]) * int64(server.header.width)
-    return int64(server.cells[collection.job, cell_index].value)
+def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int) -> None:
+    """Write the row that a collection's push subtracts or publishes; zeros in a lane that is not live."""
+    collection, rpc, dim = server.collections[s], server.requests[s], dim_of(server)
+    source = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
+    target = 2 * int64(collection.count) + lane * dim  # after `count` keys of two words
+    for v in range(dim):
+        word = int64(0)
+        if is_live and phase == SUBTRACTING:
+            word = -int64(collection.sums[lane * dim + v])
+        elif is_live:
+            word = int64(server.cells[collection.job, source + v].word)
+        rpc.words[target + v] = swap32(word)
+
+
+@compiled
+def dim_of(server: CollectServer) -> int:
+    """Return the number of values of every row."""
+    return int64(server.share.header.dim)
 
 
 @compiled
@@ -259,8 +273,7 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
     collection.read_time = now
     for lane in range(int64(collection.count)):
         if live >> lane & 1 and h.served >> lane & 1:
-            collection.sums[lane] = swap32(rpc.words[lane])
-            if collection.sums[lane]:
+            if read_sums(collection, rpc, lane, h.dim):
                 nonzero_lanes |= 1 << lane
             elif int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
                 changed_lanes |= 1 << lane
@@ -276,6 +289,16 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
         publish_lanes(server, s, changed_lanes)
     else:
         end_collection(server, s, now)
+
+
+@compiled
+def read_sums(collection: Collection, rpc: Rpc, lane: int, dim: int) -> bool:
+    """Store the sums of a lane's row; return whether any is not 0."""
+    bits = int64(0)
+    for v in range(lane * dim, (lane + 1) * dim):
+        collection.sums[v] = swap32(rpc.words[v])
+        bits |= int64(collection.sums[v])
+    return bits != 0
 
 
 @compiled
@@ -335,7 +358,7 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
         if live >> lane & 1:
             place = int64(collection.places[lane])
             copy = server.copies[j, place]
-            if server.cells[j, place * int64(server.header.width)].updates < NOT_OWNED:
+            if server.cells[j, row_at(server, place)].word < NOT_OWNED:
                 copy.marks = int64(copy.marks) & ~QUEUED
             else:
                 is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
@@ -350,17 +373,19 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
 @compiled
 def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
     collection = server.collections[s]
-    count, step = int64(collection.count), int64(server.collectors[j].step)
+    count, step, dim = int64(collection.count), int64(server.collectors[j].step), dim_of(server)
     for lane in range(count):
         if lanes >> lane & 1:
             place = int64(collection.places[lane])
-            cell = server.cells[j, place * int64(server.header.width)]
-            collection.previous_values[lane] = cell.number
-            server.collected[j, place] += collection.sums[lane]
+            row = row_at(server, place)
+            for v in range(dim):
+                collection.previous_values[lane * dim + v] = server.cells[j, row + HEAD_CELLS + v].number
+                server.collected[j, row + HEAD_CELLS + v] += collection.sums[lane * dim + v]
             copy = server.copies[j, place]
             copy.n_collections += 1
             # Adam's step is at least the number of gradients of each key.
-            step = max(step, (int64(cell.updates) & UPDATE_COUNT_MASK) + int64(copy.n_collections))
+            updates = int64(server.cells[j, row].word) & UPDATE_COUNT_MASK
+            step = max(step, updates + int64(copy.n_collections))
     apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:
@@ -372,41 +397,49 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
 
 @compiled
 def absolute_change(server: CollectServer, collection: Collection, lane: int) -> float:
-    if server.header.width == 1:
-        units = int64(collection.sums[lane])
-        return float(min(units, 2**32 - units))  # the magnitude of a sum in two's complement
-    cell_index = int64(collection.places[lane]) * int64(server.header.width)
-    value = float(server.cells[collection.job, cell_index].number)
-    change = abs(value - float(collection.previous_values[lane]))
-    return change if change >= 0 else 0.0  # 0 for NaN
+    """Return the largest change of a lane's values; NaN counts as 0."""
+    dim, change = dim_of(server), 0.0
+    values = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
+    for v in range(dim):
+        if len(server.rules) == 0:
+            units = int64(collection.sums[lane * dim + v])
+            change = max(change, float(min(units, 2**32 - units)))  # of a sum in two's complement
+        else:
+            value = float(server.cells[collection.job, values + v].number)
+            difference = abs(value - float(collection.previous_values[lane * dim + v]))
+            if difference > change:
+                change = difference
+    return change
 
 
 @compiled
 def apply_words(
     server: CollectServer, j: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int, step: int
 ) -> None:
-    """Apply gradients to keys of this PS, including keys in the switch, without counting updates again."""
+    """Apply rows of gradients to keys of this PS, also to those in the switch; count no update again."""
     rpc = server.requests[len(server.requests) - 1]  # the scratch RPC
-    job, ps, width = int64(server.jobs[j].job), int64(server.header.ps), int64(server.header.width)
+    job, ps, dim = int64(server.jobs[j].job), int64(server.header.ps), dim_of(server)
     request = Request(
-        op=PUSH, flags=KEYS | VALUES, job=job, worker=COLLECTOR_BASE + ps, epoch=0, ps=ps, count=count, seq=0,
-        iteration=max(step - 1, 0), live=lanes, t0=0,
+        op=PUSH, flags=KEYS | VALUES, job=job, worker=COLLECTOR_BASE + ps, epoch=0, ps=ps, count=count,
+        dim=dim, seq=0, iteration=max(step - 1, 0), live=lanes, t0=0,
     )  # fmt: skip
     encode(rpc, request)
     lanes_in_switch = int64(0)
     for lane in range(count):
         if lanes >> lane & 1:
-            rpc.keys[lane], rpc.words[2 * count + lane] = swap64(keys[lane]), swap32(int64(words[lane]))
-            cell = server.cells[j, locate(server.share, keys[lane]) * width]
-            if cell.updates >= NOT_OWNED:  # `push` applies gradients only to keys that this PS owns
-                cell.updates &= UPDATE_COUNT_MASK
+            rpc.keys[lane] = swap64(keys[lane])
+            for v in range(dim):
+                rpc.words[2 * count + lane * dim + v] = swap32(int64(words[lane * dim + v]))
+            head = server.cells[j, row_at(server, locate(server.share, keys[lane]))]
+            if head.word >= NOT_OWNED:  # `push` applies gradients only to keys that this PS owns
+                head.word &= UPDATE_COUNT_MASK
                 lanes_in_switch |= 1 << lane
     applied_lanes = push(server, j, decode(rpc), rpc)
     # The switch has counted these updates.
     server.jobs[j].applied_lanes -= popcount(applied_lanes)
     for lane in range(count):
         if applied_lanes >> lane & 1:
-            cell = server.cells[j, locate(server.share, keys[lane]) * width]
+            head = server.cells[j, row_at(server, locate(server.share, keys[lane]))]
             # `push` has counted the update, mod 2^31.
-            count = int64(cell.updates) - 1 & UPDATE_COUNT_MASK
-            cell.updates = count | (NOT_OWNED if lanes_in_switch >> lane & 1 else 0)
+            updates = int64(head.word) - 1 & UPDATE_COUNT_MASK
+            head.word = updates | (NOT_OWNED if lanes_in_switch >> lane & 1 else 0)

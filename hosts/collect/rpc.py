@@ -10,6 +10,7 @@ from hosts.collect.state import CHANGED, CollectServer
 from hosts.hotset.ps.rpc import handle as handle_request
 from hosts.ps.journal import append_note
 from hosts.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
+from hosts.ps.share import HEAD_CELLS
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, lanes_to_serve, locate_lanes
 from nativekit.bits import popcount, swap32
 from nativekit.compile import compiled, int64
@@ -55,13 +56,14 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     """Add replayed updates to the unsettled sums; return the bitmap of lanes whose keys belong to this PS."""
     lanes, added_lanes = lanes_to_serve(h), int64(0)
-    locate_lanes(server, rpc, h.count, lanes)  # sets `header.cell_indices`
+    locate_lanes(server, h, rpc, lanes)  # sets `header.cell_indices`
     for lane in range(h.count):
-        # The place of the key in this PS's share; a key of another share has the place `places`.
-        place = int64(server.header.cell_indices[lane]) // int64(server.header.width)
-        if lanes >> lane & 1 and place < server.share.header.places:
+        row = int64(server.header.cell_indices[lane])
+        if lanes >> lane & 1 and row < server.share.header.outside_cell:
             # The values follow `count` keys of two words.
-            server.unsettled[j, place] += swap32(rpc.words[2 * h.count + lane])
+            for v in range(h.dim):
+                units = swap32(rpc.words[2 * h.count + lane * h.dim + v])
+                server.unsettled[j, row + HEAD_CELLS + v] += units
             added_lanes |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added_lanes)
     return added_lanes
@@ -73,20 +75,20 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
     j, lanes_in_switch = find_job(server, h.job), int64(0)
     if j < 0 or h.count > len(server.header.cell_indices):  # the handler counts it, and does not answer
         return handle_request(server, rpc, length, arrival, answer)
-    locate_lanes(server, rpc, h.count, lanes_to_serve(h))
-    outside_index = int64(server.share.header.places) * int64(server.header.width)
+    locate_lanes(server, h, rpc, lanes_to_serve(h))
+    outside_cell = int64(server.share.header.outside_cell)
     # The handler sets only keys that this PS owns, so keys in the switch are marked as owned meanwhile:
     # NOT_OWNED is the top bit of `updates`.
     for lane in range(h.count):
-        cell_index = int64(server.header.cell_indices[lane])
-        if cell_index < outside_index and server.cells[j, cell_index].updates >= NOT_OWNED:
-            server.cells[j, cell_index].updates &= UPDATE_COUNT_MASK
+        row = int64(server.header.cell_indices[lane])
+        if row < outside_cell and server.cells[j, row].word >= NOT_OWNED:
+            server.cells[j, row].word &= UPDATE_COUNT_MASK
             lanes_in_switch |= 1 << lane
     reply_length = handle_request(server, rpc, length, arrival, answer)
     for lane in range(h.count):
         if lanes_in_switch >> lane & 1:
-            cell_index = int64(server.header.cell_indices[lane])
-            server.cells[j, cell_index].updates |= NOT_OWNED
-            copy = server.copies[j, cell_index // int64(server.header.width)]
+            row = int64(server.header.cell_indices[lane])
+            server.cells[j, row].word |= NOT_OWNED
+            copy = server.copies[j, row // int64(server.share.ranges[0].stride)]
             copy.marks = int64(copy.marks) | CHANGED
     return reply_length

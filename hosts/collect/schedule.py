@@ -32,6 +32,12 @@ _BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 
 
 @compiled
+def row_at(server: CollectServer, place: int) -> int:
+    """Return the first cell of the row at a place; all rows have the same dim."""
+    return place * int64(server.share.ranges[0].stride)
+
+
+@compiled
 def push_entry(server: CollectServer, q: int, due: int, place: int, key: Key) -> None:
     n = int64(server.queue_sizes[q])
     server.queue_sizes[q] = n + 1
@@ -94,7 +100,7 @@ def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection:
         place = int64(entry.place)
         collection.places[lane], collection.keys[lane] = place, entry.key
         remove_first_entry(server, q)
-        if server.cells[j, place * int64(server.header.width)].updates >= NOT_OWNED:
+        if server.cells[j, row_at(server, place)].word >= NOT_OWNED:
             return True
         copy.marks = int64(copy.marks) & ~QUEUED  # the key has left the switch
     return False

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
-from foundation.protocol.header import LANES, WINDOW
+from foundation.protocol.header import LANES, MAX_VALUES, WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
+from hosts.config import AgentConfigError
 from hosts.hotset.ps.state import HotsetHeader
 from hosts.hotset.ps.state import needs_room as hotset_needs_room
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES
-from hosts.ps.optimise import Batch, OptimiserRule, make_rules, width_of
+from hosts.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
 from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.share import Share, make_share
-from hosts.ps.values import Cell, make_cells
+from hosts.ps.values import Cell, make_cells, words_of_value
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, RecordTable, Words, one_record, records
 
@@ -67,7 +68,7 @@ class Collector:
 
 
 class Collection:
-    """A slot of the collector's window: up to 32 keys, which three RPCs read, subtract and publish."""
+    """A slot of the collector's window: up to 32 rows, which three RPCs read, subtract and publish."""
 
     job: int
     seq: int
@@ -80,8 +81,8 @@ class Collection:
     read_time: int  # when the sums were read, in ns
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
-    sums: Annotated[Words, LANES]
-    previous_values: Annotated[NDArray[np.float32], LANES]  # before the optimiser was applied
+    sums: Annotated[Words, MAX_VALUES]  # of the lanes' rows, one after the other
+    previous_values: Annotated[NDArray[np.float32], MAX_VALUES]  # before the optimiser was applied
 
 
 class QueueEntry:
@@ -92,7 +93,7 @@ class QueueEntry:
 
 class Copy:
     read_time: int  # when the sum included in the copy was read, in ns
-    change: np.float32  # mean change of the value per second
+    change: np.float32  # mean change of the row per second: the largest of its values
     marks: int  # bitmap: `QUEUED`, `CHANGED`
     n_collections: int  # number of collections whose gradients were applied
 
@@ -103,9 +104,9 @@ class CollectServer(NamedTuple):
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     collected: Words
-    """uint32[jobs, places + 1]: sum of the gradients that were collected from the current switch."""
+    """uint32[jobs, cells]: sum of the gradients of each value's cell, collected from the current switch."""
     unsettled: Words
-    """uint32[jobs, places + 1]: sum of updates replayed for lost switches, minus collected gradients."""
+    """uint32[jobs, cells]: sum of updates replayed for lost switches, minus collected gradients."""
     collectors: Records[Collector]  # [jobs]
     collections: Records[Collection]  # [jobs * COLLECTIONS]
     requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
@@ -124,12 +125,14 @@ def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> CollectServer:  # fmt: skip
-    share = make_share(space, ps, n_ps)
+    if len(space.dims) > 1:
+        raise AgentConfigError(f"design collect: expected rows of one dim, got rows of {space.dims}")
+    rules = make_rules(tables)
+    share = make_share(space, ps, n_ps, words_of_value(rules))
     header = one_record(CollectHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
-    rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
-    header.width = width_of(rules)
+    header.state_words = state_words_of(rules)
     n_jobs, n_places = len(jobs), int(share.header.places) + 1
     collectors = records(n_jobs, Collector)
     collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
@@ -138,7 +141,7 @@ def make_server(
     collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)  # turn 1 of each slot
     return CollectServer(
         header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
-        collected=np.zeros((n_jobs, n_places), np.uint32), unsettled=np.zeros((n_jobs, n_places), np.uint32),
+        collected=np.zeros(cells.shape, np.uint32), unsettled=np.zeros(cells.shape, np.uint32),
         collectors=collectors, collections=collections,
         requests=rpcs(n_jobs * COLLECTIONS + 1),
         queues=records((n_jobs * LANES, min(n_places, MAX_QUEUED)), QueueEntry),

@@ -7,7 +7,7 @@ import numpy as np
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import LANES, WINDOW
+from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW, lanes_of_dim
 from hosts.collect.collector import apply_words
 from hosts.collect.schedule import push_entry, upper_age_of
 from hosts.collect.state import AGES, CHANGED, COLLECTIONS, IDLE, QUEUED, Collection, Collector, CollectServer
@@ -32,6 +32,7 @@ class CollectStore(OffloadingStore):
         self._collected = server.collected[self._job_index]
         self._unsettled = server.unsettled[self._job_index]
         self._copies = server.copies[self._job_index]
+        self._dim, self._stride = int(self._share.header.dim), int(self._share.ranges[0].stride)
 
     @property
     def collector(self) -> Collector:
@@ -54,16 +55,17 @@ class CollectStore(OffloadingStore):
 
     def contents(self) -> ShareContents:
         contents = super().contents()
-        return contents._replace(sums=contents.sums + self._unsettled[self.locate(contents.keys)])
+        cells = self._value_cells(self.locate(contents.keys))
+        return contents._replace(sums=contents.sums + self._unsettled[cells])
 
     def release(self, places: Places) -> Values:
-        """Let the switch serve these keys from now on; return their values, which the caller publishes."""
-        self._value_cells.updates[places] |= NOT_OWNED
+        """Let the switch serve these keys from now on; return their rows, which the caller publishes."""
+        self._words[self._head_cells(places)] |= NOT_OWNED
         return self.values(places)
 
     def reclaim(self, places: Places) -> None:
         """Serve these keys from now on; the switch must hold none of their gradients."""
-        self._value_cells.updates[places] &= UPDATE_COUNT_MASK
+        self._words[self._head_cells(places)] &= UPDATE_COUNT_MASK
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
@@ -73,7 +75,7 @@ class CollectStore(OffloadingStore):
     def _queue_places(self, places: Places, now: int) -> None:
         places = places[self._copies.marks[places] & QUEUED == 0]
         keys = keys_at(self._share, places)
-        lanes = lanes_of(keys).astype(np.int64)
+        lanes = lanes_of(keys, lanes_of_dim(self._dim)).astype(np.int64)
         queue_sizes = self._server.queue_sizes[self._slice_of_job(LANES)]
         if (queue_sizes + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
             # Some entries are of keys that have left the switch.
@@ -90,7 +92,7 @@ class CollectStore(OffloadingStore):
             self._server.queue_sizes[q] = 0
 
     def _places_in_switch(self) -> Places:
-        return np.flatnonzero(self._value_cells.updates[: self._share.header.places] >= NOT_OWNED)
+        return np.flatnonzero(np.concatenate(self._heads_by_range()) >= NOT_OWNED)
 
     def requeue(self) -> None:
         """Queue all keys in the switch that are in no queue and no collection, due immediately."""
@@ -117,15 +119,17 @@ class CollectStore(OffloadingStore):
         self._server.header.due = 0
 
     def absorb(self, places: Places, values: Values) -> None:
-        """Apply gradients [n] that were taken out of the switch."""
-        self._collected[places] += values
+        """Apply rows of gradients that were taken out of the switch."""
+        self._collected[self._value_cells(places)] += values
         self._apply_gradients(places, values)
 
     def settle(self) -> None:
         # All replays are in: apply their sum, less the gradients that had been collected already.
-        places = np.flatnonzero(self._unsettled)
-        values = self._unsettled[places]
-        self._unsettled[places] = 0
+        rows = np.unique(np.flatnonzero(self._unsettled) // self._stride)
+        places = rows[rows < self._share.header.places]
+        cells = self._value_cells(places)
+        values = self._unsettled[cells]
+        self._unsettled[cells] = 0
         self._apply_gradients(places, values)
         self._copies.marks[places] |= CHANGED
 
@@ -138,10 +142,10 @@ class CollectStore(OffloadingStore):
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
         super().restore()
         self._empty_queues()
-        places = np.flatnonzero(self._collected)
+        cells = np.flatnonzero(self._collected)
         # Workers also replay gradients that were collected, which are applied already.
-        self._unsettled[places] -= self._collected[places]
-        self._collected[places] = 0
+        self._unsettled[cells] -= self._collected[cells]
+        self._collected[cells] = 0
         for collection in self._job_collections:
             if collection.phase != IDLE:
                 self._copies.marks[collection.places] &= ~QUEUED
@@ -193,7 +197,10 @@ def queue_keys(server: CollectServer, j: int, places: Places, keys: Keys, lanes:
 @entry_point
 def apply_all(server: CollectServer, j: int, keys: Keys, values: Words, step: int) -> None:
     server = as_ref(server)
-    for first in range(0, len(keys), LANES):
-        count = min(LANES, len(keys) - first)
+    dim = int64(server.share.header.dim)
+    most = MAX_VALUES // max(dim, QUAD)
+    for first in range(0, len(keys), most):
+        count = min(most, len(keys) - first)
         end = first + count
-        apply_words(server, j, keys[first:end], values[first:end], count, (1 << count) - 1, step)
+        rows = values[first * dim : end * dim]
+        apply_words(server, j, keys[first:end], rows, count, (1 << count) - 1, step)

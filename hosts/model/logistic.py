@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.errors import DataError
 from foundation.protocol.codec import Values
+from foundation.protocol.header import padded_dim
 from hosts.workload.trace import MiniBatch
 from nativekit.compile import int64
 
@@ -30,12 +31,18 @@ _INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1
 class LogisticRegression:
     """Logistic regression whose weights are value / `scale`; a constant feature can replace a bias term.
 
-    Without a learning rate servers optimise: weights are float32, gradients are in units of 1 / `scale`.
+    Without a learning rate servers optimise: weights are float32, gradients are in units of 1 / `scale`. The
+    weight of a row of `padded` values, of which the last ones are padding, is its product with a fixed vector
+    of length 1: with SGD the loss is that of rows of one value, whatever the `dim`.
     """
 
-    def __init__(self, scale: float = SCALE, learning_rate: float | None = LEARNING_RATE) -> None:
+    def __init__(
+        self, scale: float = SCALE, learning_rate: float | None = LEARNING_RATE, dim: int = 1
+    ) -> None:
         self._scale = float(scale)
         self._rate = learning_rate
+        self._head = np.zeros(padded_dim(dim))
+        self._head[:dim] = np.where(np.arange(dim) % 2, -1, 1) / np.sqrt(dim)
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         if batch.label is None or batch.sample is None or batch.column is None:
@@ -43,18 +50,28 @@ class LogisticRegression:
         # Mapped and in-memory columns differ in type, for each of which numba would compile; copies do not.
         column = batch.column.astype(np.uint32)
         x = np.zeros(0) if batch.x is None else batch.x.astype(np.float64)
-        logits, gradient = np.zeros(len(batch.label)), np.zeros(len(values))
-        _add_terms(logits, batch.sample, column, x, self._weights(values))
+        weights = self._weights(values)
+        logits, gradient = np.zeros(len(batch.label)), np.zeros(len(weights))
+        _add_terms(logits, batch.sample, column, x, weights)
         label = batch.label.astype(np.float64)
         loss = float(np.mean(np.logaddexp(0.0, logits) - label * logits))
         _add_gradients(gradient, batch.sample, column, x, (sigmoid(logits) - label) / len(label))
         push = gradient if self._rate is None else -self._rate * gradient
+        if len(self._head) > 1:
+            push = np.outer(push, self._head).ravel()
         return to_fixed_point(push, self._scale), loss
 
     def _weights(self, values: Values) -> NDArray[np.float64]:
-        if self._rate is None:
-            return values.view(np.float32).astype(np.float64)
-        return values.view(np.int32) / self._scale
+        """Return the weight of each row [n]."""
+        numbers: NDArray[np.float64] = (
+            values.view(np.float32).astype(np.float64)
+            if self._rate is None
+            else values.view(np.int32) / self._scale
+        )
+        if len(self._head) == 1:
+            return numbers
+        weights: NDArray[np.float64] = numbers.reshape(-1, len(self._head)) @ self._head
+        return weights
 
 
 @entry_point

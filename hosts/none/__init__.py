@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hosts.none.ps import SERVER, make_values_server
 from hosts.none.worker import WORKER, RequestsHeader, make_requests
 from hosts.ps.core import make_agents
@@ -13,6 +16,9 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
 class RequestClient(DesignClient, NumberedPushes):
     _header: RequestsHeader
     make_state = staticmethod(make_requests)
+
+    def _count_values(self, positions: NDArray[np.integer]) -> int:
+        return self._space.count_values(positions)
 
 
 AGENTS = make_agents(RequestClient, make_values_server)

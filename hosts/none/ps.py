@@ -10,7 +10,7 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
-from hosts.ps.optimise import Batch, OptimiserRule, make_rules, width_of
+from hosts.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
 from hosts.ps.rpcs import (
     CALLERS,
     CONNECTION_RECORDS,
@@ -32,7 +32,7 @@ from hosts.ps.rpcs import (
     write_answer,
 )
 from hosts.ps.share import Share, make_share
-from hosts.ps.values import Cell, ValuesHeader, lanes_to_serve, make_cells, pull, push
+from hosts.ps.values import Cell, ValuesHeader, lanes_to_serve, make_cells, pull, push, words_of_value
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, one_record, records
 
@@ -52,12 +52,12 @@ def make_values_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> ValuesServer:  # fmt: skip
-    share = make_share(space, ps, n_ps)
+    rules = make_rules(tables)
+    share = make_share(space, ps, n_ps, words_of_value(rules))
     header = one_record(ValuesHeader)
     header.ps, header.due = ps, NEVER
-    rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
-    header.width = width_of(rules)
+    header.state_words = state_words_of(rules)
     return ValuesServer(
         header,
         make_jobs(jobs),

@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
-from foundation.protocol.header import LANES, SLOT_MASK
+from foundation.protocol.header import MAX_VALUES, QUAD, SLOT_MASK, lanes_of_dim
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
-from hosts.keys import KeySpace
-from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
+from hosts.keys import KeyRange, KeySpace, key_ranges
+from hosts.worker.rpcs import (
+    RpcCall,
+    RpcsHeader,
+    copy_row,
+    dim_of,
+    find_rows,
+    is_expected,
+    key_of,
+    peer,
+    row_start,
+    set_dims,
+    space_of,
+    write_head,
+)
 from hosts.worker.window import (
     Slot,
     earliest_deadline,
@@ -57,11 +70,13 @@ class Requests(NamedTuple):
     sent: Records[Rpc]
     free: Ints
     resends: Ints
-    calls: Records[PsCall]  # [B / LANES + n_ps]
+    calls: Records[PsCall]  # [B / fewest lanes + n_ps * dims]
     order: NDArray[np.int32]  # int32[B]: indexes of the operation's keys, grouped by server
     unsent_keys: Records[UnsentKeys]  # [n_ps]
     keys: NDArray[np.uint64]  # uint64[B]: keys of the operation
     positions: Ints
+    ranges: Records[KeyRange]
+    row_starts: Ints
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
@@ -70,16 +85,19 @@ class Requests(NamedTuple):
 
 
 def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, window: int) -> Requests:
-    header = one_record(RequestsHeader)
+    header, largest_dim = one_record(RequestsHeader), max(space.dims)
     header.n_ps = n_ps
+    set_dims(header, space)
     return Requests(
         header=header,
-        calls=records(max_keys // LANES + n_ps, PsCall),
+        calls=records(max_keys // lanes_of_dim(largest_dim) + n_ps * len(space.dims), PsCall),
         order=np.zeros(max_keys, np.int32),
         unsent_keys=records(n_ps, UnsentKeys),
         keys=np.zeros(max_keys, np.uint64),
         space=space_of(space.sparse),
-        **open_calls(header, caller, max_keys, window),
+        ranges=key_ranges(space),
+        row_starts=np.zeros(max_keys + 1, np.int64),
+        **open_calls(header, caller, max_keys, window, dim=largest_dim),
     )
 
 
@@ -89,49 +107,62 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     header.op, header.iteration, header.n_calls, header.first_unsent = op, iteration, 0, 0
     if op == EMPTY:
         header.n_keys, header.pending = 0, 1
-        _add_call(state, n_keys, 0, 0)  # no keys: `n_keys` is the number of the PS that an EMPTY goes to
+        _add_call(state, n_keys, 1, 0, 0)  # no keys: `n_keys` is the number of the PS that an EMPTY goes to
         return
     header.n_keys = header.pending = n_keys
-    _sort_by_ps(state, n_keys)
-    has_more = True
-    while has_more:  # one call for each PS in turn
-        has_more = False
-        for ps in range(int64(header.n_ps)):
-            unsent_of_ps = state.unsent_keys[ps]
-            count = min(int64(unsent_of_ps.count), LANES)
-            if count:
-                _add_call(state, ps, int64(unsent_of_ps.first), count)
-                unsent_of_ps.first += count
-                unsent_of_ps.count -= count
-                has_more = True
+    find_rows(state, n_keys)
+    for i in range(n_keys):
+        state.keys[i] = key_of(state, i)
+    first, dim = int64(0), int64(1)
+    while dim <= header.dims:
+        if header.dims & dim:
+            first = _add_calls(state, n_keys, dim, first)
+        dim *= 2
 
 
 @compiled
-def _sort_by_ps(state: Requests, n_keys: int) -> None:
-    """Fill `keys`, `order` and `unsent_keys` by a counting sort."""
-    n_ps = int64(state.header.n_ps)
+def _add_calls(state: Requests, n_keys: int, dim: int, first: int) -> int:
+    """Add the calls of the rows of one dim, whose keys go to `order` from `first` on; return the end."""
+    end, lanes, has_more = _sort_by_ps(state, n_keys, dim, first), MAX_VALUES // max(dim, QUAD), True
+    while has_more:  # one call for each PS in turn
+        has_more = False
+        for ps in range(int64(state.header.n_ps)):
+            unsent_of_ps = state.unsent_keys[ps]
+            count = min(int64(unsent_of_ps.count), lanes)
+            if count:
+                _add_call(state, ps, dim, int64(unsent_of_ps.first), count)
+                unsent_of_ps.first += count
+                unsent_of_ps.count -= count
+                has_more = True
+    return end
+
+
+@compiled
+def _sort_by_ps(state: Requests, n_keys: int, dim: int, first: int) -> int:
+    """Fill `order` and `unsent_keys` by a counting sort of the rows of one dim; return the end in `order`."""
+    n_ps, has_one_dim = int64(state.header.n_ps), state.header.dim != 0
     for ps in range(n_ps):
         state.unsent_keys[ps].count = 0
     for i in range(n_keys):
-        key = key_of(state, i)
-        state.keys[i] = key
-        state.unsent_keys[ps_of(key, n_ps)].count += 1
-    first = int64(0)
+        if has_one_dim or dim_of(state, i) == dim:
+            state.unsent_keys[ps_of(state.keys[i], n_ps)].count += 1
     for ps in range(n_ps):
         unsent_of_ps = state.unsent_keys[ps]
         unsent_of_ps.first = first
         first += unsent_of_ps.count
         unsent_of_ps.count = 0
     for i in range(n_keys):
-        unsent_of_ps = state.unsent_keys[ps_of(state.keys[i], n_ps)]
-        state.order[unsent_of_ps.first + unsent_of_ps.count] = i
-        unsent_of_ps.count += 1
+        if has_one_dim or dim_of(state, i) == dim:
+            unsent_of_ps = state.unsent_keys[ps_of(state.keys[i], n_ps)]
+            state.order[unsent_of_ps.first + unsent_of_ps.count] = i
+            unsent_of_ps.count += 1
+    return first
 
 
 @compiled
-def _add_call(state: Requests, ps: int, first: int, count: int) -> None:
+def _add_call(state: Requests, ps: int, dim: int, first: int, count: int) -> None:
     call = state.calls[state.header.n_calls]
-    call.ps, call.first, call.count = ps, first, count
+    call.ps, call.dim, call.first, call.count = ps, dim, first, count
     state.header.n_calls += 1
 
 
@@ -150,15 +181,19 @@ def transmit(state: Requests, now: int) -> int:
 
 @compiled
 def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
-    op, count = int64(state.header.op), int64(call.count)
+    op, count, dim = int64(state.header.op), int64(call.count), int64(call.dim)
     # A push carries its number among the pushes to its table, which servers with optimisers need.
     iteration = int64(state.header.push_number if op == PUSH else state.header.iteration)
-    length = write_head(state, rpc, op, int64(call.ps), count, seq, (1 << count) - 1, iteration, now)
+    length = write_head(state, rpc, op, call, count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
-    for lane in range(count if op == PUSH else 0):
-        # The deltas follow `count` keys of two words.
+    # The deltas follow `count` keys of two words.
+    is_scalar = state.header.dim == 1  # without loops over a row
+    for lane in range(count if op == PUSH and is_scalar else 0):
         rpc.words[2 * count + lane] = swap32(int64(state.deltas[state.order[call.first + lane]]))
+    for lane in range(count if op == PUSH and not is_scalar else 0):
+        start = row_start(state, int64(state.order[call.first + lane]))
+        copy_row(rpc.words, 2 * count + lane * dim, state.deltas, start, dim)
     return length
 
 
@@ -185,7 +220,7 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
     for lane in range(int64(call.count)):
         i = int64(state.order[call.first + lane])
         if h.op == PULL:
-            state.values[i] = swap32(rpc.words[lane])
+            copy_row(state.values, row_start(state, i), rpc.words, lane * h.dim, h.dim)
         else:
             state.answered[i] = True
     header.pending -= 1 if h.op == EMPTY else int64(call.count)

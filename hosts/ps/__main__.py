@@ -27,7 +27,6 @@ from hosts.agent import (
     write_when_there_is_room,
 )
 from hosts.designs import agents_of
-from hosts.keys import KeySpace
 from hosts.ps.config import DurableConfig, PsConfig
 from hosts.ps.core import ServerCore
 from hosts.ps.durable import DurableFile
@@ -43,7 +42,7 @@ class PsProcess:
     def __init__(self, config: PsConfig, clock_offset_ns: int) -> None:
         self._config, self._clock_offset_ns = config, clock_offset_ns
         self.n_replayed_notes = 0  # number of journal notes that were replayed
-        space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
+        space = config.key_space()
         self.core: ServerCore[Address] = agents_of(design(config.design)).core(
             config.ps,
             config.n_ps,

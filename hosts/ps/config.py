@@ -7,8 +7,10 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from foundation.optimisers import TableOptimiser
+from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
 from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
+from hosts.keys import KeySpace
 
 
 class PsJobConfig(JobConfig):
@@ -23,7 +25,7 @@ class DurableConfig(Strict):
 
 
 class PsConfig(AgentConfig):
-    """The configuration of one PS; the key space is 0..parameters-1, or the sorted keys in a file."""
+    """The configuration of one PS; the keys are 0..parameters-1, or the sorted keys in a file."""
 
     ps: int = Field(ge=0, lt=2**15)
     collector: Path | None = None  # Unix socket of the log collector
@@ -34,7 +36,17 @@ class PsConfig(AgentConfig):
     """Optimisers of the tables, in the order of their keys; empty if servers only add."""
     durable: DurableConfig | None = None
     parameters: int | None = Field(default=None, ge=1)
+    """Number of rows, whose keys are 0, 1, ..."""
     keys: Path | None = None
+    row_ranges: tuple[RowRange, ...] = ONE_VALUE
+    """The ranges of positions with rows of the same dim."""
+
+    def key_space(self) -> KeySpace:
+        """Return the key space; raise `AgentConfigError` if the file of keys cannot be read."""
+        if self.keys is not None:
+            return KeySpace.load(self.keys, self.row_ranges)
+        assert self.parameters is not None, "expected either parameters or keys, as validated"
+        return KeySpace(self.parameters, None, self.row_ranges)
 
     @property
     def fsync(self) -> Fsync:
@@ -50,6 +62,7 @@ class PsConfig(AgentConfig):
             "jobs": {str(job.job): job.epoch for job in self.jobs},
             "parameters": self.parameters,
             "keys": str(self.keys) if self.keys else None,
+            "rows": [list(each) for each in self.row_ranges],
             **({"tables": [str(table) for table in self.tables]} if self.tables else {}),
         }
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.optimisers import FTRL, SGD, Adagrad, Adam, TableOptimiser
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, MAX_VALUES
 from foundation.protocol.rpc import NO_KEY_U64, Key
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, records
 
-ADD, IS_SGD, IS_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4
+ADD, IS_SGD, IS_ADAGRAD, IS_ROWWISE_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4, 5
 """Kinds of rules, those with more words of state last; ADD is wrapping addition of fixed-point numbers."""
 _ZERO = np.float32(0)
 
@@ -42,17 +42,17 @@ class OptimiserRule:
 
 
 class Batch:
-    """Distinct parameters whose gradients are applied together: cells, values, words of state, and gradients.
+    """Distinct rows whose gradients are applied together: their values, words of state, and gradients.
 
-    A parameter has two words of state, or one with SGD and Adagrad. The first is Adagrad's sum of squares,
-    FTRL's z or Adam's m; the second is FTRL's n or Adam's v.
+    A value has two words of state, or one with SGD and Adagrad. The first is Adagrad's sum of squares, FTRL's
+    z or Adam's m; the second is FTRL's n or Adam's v. Row-wise Adagrad has its sum in a row's first value.
     """
 
-    cell_indices: Annotated[Ints, LANES]
-    value: Annotated[Floats, LANES]
-    first_word: Annotated[Floats, LANES]
-    second_word: Annotated[Floats, LANES]
-    gradient_units: Annotated[NDArray[np.int32], LANES]  # in units of `OptimiserRule.unit`
+    rows: Annotated[Ints, LANES]  # first cell of each row
+    value: Annotated[Floats, MAX_VALUES]
+    first_word: Annotated[Floats, MAX_VALUES]
+    second_word: Annotated[Floats, MAX_VALUES]
+    gradient_units: Annotated[NDArray[np.int32], MAX_VALUES]  # in units of `OptimiserRule.unit`
 
 
 def make_rules(tables: Sequence[TableOptimiser]) -> Records[OptimiserRule]:
@@ -65,12 +65,11 @@ def make_rules(tables: Sequence[TableOptimiser]) -> Records[OptimiserRule]:
     return rules
 
 
-def width_of(rules: Records[OptimiserRule]) -> int:
-    """Return the number of cells of a parameter: a power of 2, so that it is in one cache line."""
+def state_words_of(rules: Records[OptimiserRule]) -> int:
+    """Return the number of words of state of each value; 0 without rules."""
     if not len(rules):
-        return 1
-    # A value and one word of state take 2 cells; FTRL and Adam, the last kinds, have two words and take 4.
-    return 4 if rules["kind"].max() >= IS_FTRL else 2
+        return 0
+    return 2 if rules["kind"].max() >= IS_FTRL else 1  # FTRL and Adam are the last kinds
 
 
 def _fill_rule(rule: OptimiserRule, table: TableOptimiser) -> None:
@@ -79,8 +78,8 @@ def _fill_rule(rule: OptimiserRule, table: TableOptimiser) -> None:
             rule.kind = ADD
         case SGD(lr=lr):
             rule.kind, rule.rate = IS_SGD, np.float32(lr)
-        case Adagrad(lr=lr, eps=eps, initial=initial):
-            rule.kind, rule.rate = IS_ADAGRAD, np.float32(lr)
+        case Adagrad(lr=lr, eps=eps, initial=initial, rowwise=rowwise):
+            rule.kind, rule.rate = IS_ROWWISE_ADAGRAD if rowwise else IS_ADAGRAD, np.float32(lr)
             rule.eps, rule.initial = np.float32(eps), np.float32(initial)
         case FTRL(alpha=alpha, beta=beta, l1=l1, l2=l2):
             rule.kind, rule.rate, rule.eps = IS_FTRL, np.float32(alpha), np.float32(beta)
@@ -109,12 +108,15 @@ def last_key_of(rules: Records[OptimiserRule], index: int) -> Key:
 
 
 @compiled
-def apply_gradients(rule: OptimiserRule, step: int, batch: Batch, n: int) -> None:
-    """Apply the gradients of a batch's first n parameters; `step` is the number of the push, from 1."""
+def apply_gradients(rule: OptimiserRule, step: int, batch: Batch, n_rows: int, dim: int) -> None:
+    """Apply the gradients of a batch's first rows; `step` is the number of the push, from 1."""
+    n = n_rows * dim
     if rule.kind == IS_SGD:
         _apply_sgd(rule, batch, n)
     elif rule.kind == IS_ADAGRAD:
         _apply_adagrad(rule, batch, n)
+    elif rule.kind == IS_ROWWISE_ADAGRAD:
+        _apply_rowwise_adagrad(rule, batch, n_rows, dim)
     elif rule.kind == IS_FTRL:
         _apply_ftrl(rule, batch, n)
     else:
@@ -136,6 +138,25 @@ def _apply_adagrad(rule: OptimiserRule, batch: Batch, n: int) -> None:
         squares = batch.first_word[k] + gradient * gradient
         batch.first_word[k] = squares
         batch.value[k] -= rate * (gradient / (np.sqrt(squares) + eps))
+
+
+@compiled
+def _apply_rowwise_adagrad(rule: OptimiserRule, batch: Batch, n_rows: int, dim: int) -> None:
+    """Apply FBGEMM's exact row-wise Adagrad, which adds the mean square of a row's gradients to one sum.
+
+    The squares are added in the order of the values, each sum rounded to float32.
+    """
+    unit, rate, eps, size = rule.unit, rule.rate, rule.eps, np.float32(dim)
+    for k in range(n_rows):
+        first, squares = k * dim, _ZERO
+        for v in range(first, first + dim):
+            gradient = np.float32(batch.gradient_units[v] * unit)
+            squares += gradient * gradient
+        total = batch.first_word[first] + squares / size
+        batch.first_word[first] = total
+        factor = rate / (np.sqrt(total) + eps)
+        for v in range(first, first + dim):
+            batch.value[v] -= factor * np.float32(batch.gradient_units[v] * unit)
 
 
 @compiled

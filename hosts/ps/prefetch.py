@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from foundation.protocol.header import LANES, SLOT_MASK
-from foundation.protocol.rpc import Rpc
+from foundation.protocol.rpc import Key, Rpc
 from hosts.ps.rpcs import CALLER, find_job, hash_index_of
-from hosts.ps.share import LOG2_RANK_KEYS, RANK, first_slot_of, locate
+from hosts.ps.share import HEAD_CELLS, LOG2_RANK_KEYS, RANK, Share, first_slot_of, locate, range_of
 from hosts.ps.values import CELL, ValuesState
 from nativekit.bits import swap16, swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.prefetch import prefetch
+from nativekit.prefetch import prefetch, prefetch_lines
 
 _KEY_BYTES, _WORD_BYTES = 8, 4
 _LOG2_RANK_KEYS_U64 = np.uint64(LOG2_RANK_KEYS)
@@ -29,29 +29,39 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     _prefetch_caller(server, rpc)
     share, unserved_lanes, cells = server.share, _unserved_bitmap(rpc), _first_cell_address(server, rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
-    parameter_bytes = int64(server.header.width) * _CELL_BYTES
     for lane in range(min(int64(rpc.count), LANES)):
         if unserved_lanes >> lane & 1:
             key = swap64(rpc.keys[lane])
-            if len(share.table):  # without a collision the cell has the same index
-                slot = first_slot_of(share, key)
-                prefetch(table + slot * _KEY_BYTES)
-                prefetch(cells + slot * parameter_bytes)
-            elif len(share.ranks):
+            if len(share.ranks):
                 prefetch(ranks + int64(key >> _LOG2_RANK_KEYS_U64) * _RANK_BYTES)
-            else:
-                prefetch(cells + int64(key) * parameter_bytes)
+                continue
+            place = int64(key)
+            if len(share.table):  # without a collision the row has this place
+                rows = range_of(share, key)
+                place = int64(rows.first_place) + first_slot_of(rows, key)
+                prefetch(table + place * _KEY_BYTES)
+            _prefetch_row(share, key, place, cells)
 
 
 @compiled
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     if len(server.share.ranks) == 0:
         return  # `prefetch_index` has prefetched the values, too
-    unserved_lanes, cells = _unserved_bitmap(rpc), _first_cell_address(server, rpc)
-    parameter_bytes = int64(server.header.width) * _CELL_BYTES
+    share, unserved_lanes, cells = server.share, _unserved_bitmap(rpc), _first_cell_address(server, rpc)
     for lane in range(min(int64(rpc.count), LANES)):
         if unserved_lanes >> lane & 1:
-            prefetch(cells + locate(server.share, swap64(rpc.keys[lane])) * parameter_bytes)
+            key = swap64(rpc.keys[lane])
+            _prefetch_row(share, key, locate(share, key), cells)
+
+
+@compiled
+def _prefetch_row(share: Share, key: Key, place: int, cells: int) -> None:
+    if share.header.dim == 1:  # a row of one value is in one line
+        prefetch(cells + place * int64(share.ranges[0].stride) * _CELL_BYTES)
+        return
+    rows = range_of(share, key)
+    row = int64(rows.first_cell) + (place - int64(rows.first_place)) * int64(rows.stride)
+    prefetch_lines(cells + row * _CELL_BYTES, (HEAD_CELLS + int64(rows.dim)) * _CELL_BYTES)
 
 
 @compiled

@@ -129,8 +129,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     Datagrams that are no request to this server are STALE, too.
     """
     header = server.header
-    # A server has rows of one value.
-    if length < HEADER_BYTES or not is_well_formed(h, length) or h.dim != 1:
+    if length < HEADER_BYTES or not is_well_formed(h, length):
         header.malformed += 1
         return -1, -1, STALE
     j = find_job(server, h.job)
@@ -170,7 +169,7 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused_lanes: int) -> int:
     flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
     echo(answer, rpc)
     answer.flag_bits, answer.refused = swap16(flags), swap32(refused_lanes)
-    return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
+    return HEADER_BYTES + VALUE_BYTES * h.count * h.dim if h.op == PULL else HEADER_BYTES
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The parameters of one job at one server, for dumps and counts."""
+"""The rows of one job at one server, for dumps and counts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Keys, Values
+from hosts.keys import places_of_rows
 from hosts.ps.rpcs import JobsState
-from hosts.ps.share import Places, Share, places_and_keys, places_of
+from hosts.ps.share import HEAD_CELLS, Places, Share, cells_of_row, places_and_keys, places_of, rows_at
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, Cell
-from nativekit.records import RecordTable
+from nativekit.records import RecordTable, Words
 
 
 class ShareContents(NamedTuple):
-    """All parameters of a share, each column [n]."""
+    """All n rows of a share."""
 
-    keys: Keys
-    values: Values
-    owned: NDArray[np.bool_]  # whether this server owns the key; otherwise the switch does
-    updates: NDArray[np.uint32]
+    keys: Keys  # [n]
+    values: Values  # the rows, one after the other
+    owned: NDArray[np.bool_]  # [n]: whether this server owns the key; otherwise the switch does
+    updates: NDArray[np.uint32]  # [n]
     sums: Values
-    """Sums of the updates applied here, mod 2^32; without an optimiser these are the values."""
+    """Sums of the updates applied here, mod 2^32, as `values`; without an optimiser these are the values."""
 
 
 class CopyAges(NamedTuple):
@@ -42,16 +43,14 @@ class SharedState(JobsState, Protocol):
 
 
 class Store:
-    """The values of one job by place in a server's share; `has_replay_logs` matters to some designs only."""
+    """The rows of one job by place in a server's share; `has_replay_logs` matters to some designs only."""
 
     def __init__(self, server: SharedState, job: int, has_replay_logs: bool = False) -> None:
         self._share = server.share
         self._job_index = server.jobs["job"].tolist().index(job)
-        cells = server.cells[self._job_index]
-        # One more parameter stands for the keys of other shares.
-        self._width = len(cells) // (self._share.header.places + 1)
-        # The first cell of each parameter has its value; the others have the optimiser's state.
-        self._value_cells, self._all_cells = cells[:: self._width], cells
+        ranges = self._share.ranges
+        self._has_sums = bool(ranges.stride[0] > cells_of_row(int(ranges.dim[0])))
+        self._words: Words = server.cells[self._job_index].word
 
     def locate(self, keys: Keys) -> Places:
         """Return the place of each key [n]."""
@@ -68,8 +67,24 @@ class Store:
     def contents(self) -> ShareContents:
         """Return all parameters, owned or given to the switch."""
         places, keys = places_and_keys(self._share)
-        cells = self._value_cells[places]
-        # With an optimiser, the first word of state after the value has the sum.
-        sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
-        updates = cells.updates & np.uint32(UPDATE_COUNT_MASK)
-        return ShareContents(keys, cells.value, cells.updates < NOT_OWNED, updates, sums)
+        rows, dims = rows_at(self._share, places)
+        heads, value_cells = self._words[rows], places_of_rows(rows + HEAD_CELLS, dims)
+        values = self._words[value_cells]
+        # With an optimiser, the sums of a row's updates follow its values.
+        sums = self._words[value_cells + dims.repeat(dims)] if self._has_sums else values
+        return ShareContents(keys, values, heads < NOT_OWNED, heads & np.uint32(UPDATE_COUNT_MASK), sums)
+
+    def _heads_by_range(self) -> list[Words]:
+        """Return views of the first cell of each row, the owners and numbers of updates, by range."""
+        return [
+            self._words[each.first_cell : each.first_cell + each.places * each.stride : each.stride]
+            for each in self._share.ranges
+        ]
+
+    def _value_cells(self, places: Places) -> Places:
+        """Return the cells with the values of the rows at places [n], one row after the other."""
+        rows, dims = rows_at(self._share, places)
+        return places_of_rows(rows + HEAD_CELLS, dims)
+
+    def _head_cells(self, places: Places) -> Places:
+        return rows_at(self._share, places)[0]

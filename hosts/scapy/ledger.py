@@ -1,7 +1,8 @@
 """A worker's ledger: what it has pushed, in a file that survives the worker (`hosts.worker.ledger`).
 
-The file has a head, the sums of all pushes by position, and an undo log of the current push: its positions,
-deltas, sums before it, and which of its keys are acknowledged. The log counts while `open_lanes` in the head
+The file has a head, the sums of all pushes by position, and an undo log of the current push: the positions of
+its rows, which are of one value each, their dims, deltas, sums before it, and which of its keys are
+acknowledged. The log counts while `open_lanes` in the head
 is not 0, so a kill at any time leaves the sums known.
 """
 
@@ -13,32 +14,41 @@ from pathlib import Path
 
 import numpy as np
 
-_MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
-_HEAD_WORDS = 8  # magic, job, epoch, size, capacity, lanes, open lanes, lanes before the open push
-_LANES, _OPEN_LANES, _LANES_BEFORE = 5, 6, 7
+_MAGIC = 0x484F544C4544474B  # "HOTLEDGK"
+_HEAD_WORDS = 9  # magic, job, epoch, size, capacity, widest row, lanes, open lanes, lanes before the push
+_LANES, _OPEN_LANES, _LANES_BEFORE = 6, 7, 8
 
 
 class LedgerFile:
     """The sums of one job over `size` parameters; a push has at most `capacity` distinct ones."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path) -> None:
-        n_bytes = 8 * _HEAD_WORDS + 4 * size + 13 * capacity
+        lengths = [
+            8 * _HEAD_WORDS,
+            8 * capacity,
+            8 * capacity,
+            4 * size,
+            4 * capacity,
+            4 * capacity,
+            capacity,
+        ]
+        n_bytes = sum(lengths)
         with path.open("wb") as file:
             # Allocated, as a write into a mapping finds no other way to say that the disk is full.
             os.posix_fallocate(file.fileno(), 0, n_bytes)
         content = np.asarray(np.memmap(path, np.uint8, "r+", shape=(n_bytes,)))
-        lengths = [8 * _HEAD_WORDS, 4 * size, 4 * capacity, 4 * capacity, 4 * capacity, capacity]
-        head, sums, positions, deltas, before, answered = np.split(content, np.cumsum(lengths)[:-1])
+        head, positions, dims, sums, deltas, before, answered = np.split(content, np.cumsum(lengths)[:-1])
         self._head, self._sums = head.view(np.int64), sums.view(np.uint32)
-        self._positions, self._deltas = positions.view(np.uint32), deltas.view(np.uint32)
-        self._before, self._answered = before.view(np.uint32), answered.view(np.bool_)
+        self._positions, self._dims = positions.view(np.int64), dims.view(np.int64)
+        self._deltas, self._before = deltas.view(np.uint32), before.view(np.uint32)
+        self._answered = answered.view(np.bool_)
         self._index: dict[int, int] = {}  # key -> index in the undo log
-        self._head[:] = _MAGIC, job, epoch, size, capacity, 0, 0, 0
+        self._head[:] = _MAGIC, job, epoch, size, capacity, 1, 0, 0, 0
 
     def open(self, keys: Sequence[int], positions: np.ndarray, deltas: np.ndarray) -> None:
         """Log a push of keys at these positions before it starts."""
         n, self._index = len(keys), {key: i for i, key in enumerate(keys)}
-        self._positions[:n], self._deltas[:n] = positions, deltas
+        self._positions[:n], self._dims[:n], self._deltas[:n] = positions, 1, deltas
         self._before[:n], self._answered[:n] = self._sums[positions], False
         self._head[_LANES_BEFORE] = self._head[_LANES]
         self._head[_OPEN_LANES] = n  # from now on the log counts

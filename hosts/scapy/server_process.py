@@ -34,7 +34,6 @@ from hosts.agent import (
     write_when_there_is_room,
 )
 from hosts.config import AgentConfigError, ServerCost
-from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.scapy import refusal
 from hosts.scapy.logs import ServerLog
@@ -189,7 +188,7 @@ class ScapyServerProcess:
         if reason is not None:
             raise AgentConfigError(reason)
         self._config = config
-        space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
+        space = config.key_space()
         keys: Container[int] = range(space.size) if space.sparse is None else set(space.sparse.tolist())
         self._all_keys: list[int] = space.all().tolist()
         own_address = Address(config.address, HOTLINE_PORT)

@@ -56,7 +56,7 @@ class WorkerJob:
         self.log: ReplayLog | None = None
         if config.recovery.replay_log:
             path = config.log_dir / file_name(f"worker-{config.number}", job.job)
-            self.log = ReplayLog.in_file(trace.space.size, trace.largest_batch, config.switch, path)
+            self.log = ReplayLog.in_file(trace.space, trace.largest_batch, config.switch, path)
         self.client: BaseClient = agents_of(design(config.design)).client(
             Caller(job.job, config.number, job.epoch),
             config.n_ps,
@@ -77,7 +77,7 @@ class WorkerJob:
         peers += [(host, job.udp_port) for host in config.workers]
         self.socket = JobSocket(sock, peers, context)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
-        self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
+        self.ledger = Ledger(job.job, job.epoch, trace.space, trace.largest_batch, path)
 
 
 class WorkerProcess:
@@ -100,7 +100,7 @@ class WorkerProcess:
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = SyntheticGradient(config.seed)
         if self._trace.samples is not None:
-            self._model = LogisticRegression(config.scale, config.learning_rate)
+            self._model = LogisticRegression(config.scale, config.learning_rate, config.dim)
         self.done = False
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:

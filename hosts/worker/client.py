@@ -82,9 +82,13 @@ class BaseClient:
 
     @property
     def values(self) -> Values:
-        """Values of the last pull in the order of its keys; the next pull overwrites them."""
+        """Rows of the last pull in the order of its keys; the next pull overwrites them."""
         values: Values = self.state.values[: self._n_pulled]
         return values
+
+    def _count_values(self, positions: NDArray[np.integer]) -> int:
+        """Return the number of values of these rows; designs without rows have one each."""
+        return len(positions)
 
     @property
     def rpcs_of_operation(self) -> int:
@@ -131,8 +135,8 @@ class BaseClient:
             )
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
-        """Start to pull the values of these distinct parameters [size]; the client must be idle."""
-        self._n_pulled = len(positions)
+        """Start to pull these distinct rows [size]; the client must be idle."""
+        self._n_pulled = self._count_values(positions)
         self._start(PULL, iteration, positions)
 
     def push(
@@ -142,9 +146,12 @@ class BaseClient:
         deltas: Values,
         answered: NDArray[np.bool_],
     ) -> None:
-        """Start to add `deltas` [size] on an idle client; mark acknowledged ones in `answered` [>= size]."""
+        """Start to add `deltas`, the values of these distinct rows [size], on an idle client.
+
+        Acknowledged rows are marked in `answered` [>= size].
+        """
         self.state = with_arrays(self.state, answered=answered)
-        self.state.deltas[: len(positions)] = deltas
+        self.state.deltas[: len(deltas)] = deltas
         self._start(PUSH, iteration, positions)
 
     def set_worker_count(self, workers: int) -> None:
@@ -181,7 +188,8 @@ class BaseClient:
         if n:
             assert self.log is not None
             # In this order, a crash at any point leaves each update either to replay or known as unanswered.
-            answered = self.log.note(self.state.positions[:n], self.state.deltas[:n])
+            positions = self.state.positions[:n]
+            answered = self.log.note(positions, self.state.deltas[: self._count_values(positions)])
             self._machine.take_unreplayed(self.state, n)
             self.log.mark_taken()
             self.state = with_arrays(self.state, answered=answered)
@@ -217,7 +225,7 @@ class BaseClient:
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
         size, max_keys = len(positions), len(self.state.positions)
         if size > max_keys:
-            raise ValueError(f"expected an operation on at most {max_keys} parameters, got {size}")
+            raise ValueError(f"expected an operation on at most {max_keys} rows, got {size}")
         self._check_numbers()
         self.state.positions[:size] = positions
         self._machine.start(self.state, op, iteration, size)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from foundation.protocol.header import PS_CALLER_BASE
+from foundation.protocol.header import DIMS, PS_CALLER_BASE
 from hosts.config import AgentConfig, JobConfig, ServiceConfig
 from hosts.model.logistic import LEARNING_RATE, SCALE
 
@@ -25,6 +25,8 @@ class WorkerConfig(AgentConfig):
     trace: Path  # directory of the trace to replay
     jobs: list[WorkerJobConfig] = Field(min_length=1)
     services: list[PsServiceConfig] = Field(min_length=1)
+    dim: int = Field(default=1, ge=1, le=DIMS[-1])
+    """Values of each row that the model uses; further ones are padding."""
     seed: int = 1  # of synthetic deltas, for a trace without samples
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)  # fixed-point units in 1.0
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)

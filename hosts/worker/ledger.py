@@ -1,4 +1,4 @@
-"""The sums of a worker's pushes, in a file that survives the worker.
+"""The sums of a worker's pushes, by value, in a file that survives the worker.
 
 The worker maps the file, so the kernel keeps the written data when the process is killed. An undo log keeps
 the sums exact at every instant. Before a push its deltas are written to the log; each answer marks its lanes
@@ -25,14 +25,16 @@ from foundation.compiled import entry_point
 from foundation.errors import HotlineError, reason_of
 from foundation.logs.parts import partial_path
 from foundation.protocol.codec import Values
+from hosts.keys import KeySpace, places_of_rows
 from nativekit.compile import int64
 from nativekit.memory import store_item_release
 from nativekit.records import Ints
 from nativekit.reference import as_ref
 
-_MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
-_FIELDS = ("magic", "job", "epoch", "size", "capacity", "lanes", "open_lanes", "lanes_before")
+_MAGIC = 0x484F544C4544474B  # "HOTLEDGK"
+_FIELDS = ("magic", "job", "epoch", "size", "capacity", "widest", "lanes", "open_lanes", "lanes_before")
 _HEAD = np.dtype([(name, np.int64) for name in _FIELDS])
+"""`size` is the number of values of all rows; a push has at most `capacity` rows of `widest` values each."""
 _LANES, _OPEN_LANES, _LANES_BEFORE = map(_FIELDS.index, ("lanes", "open_lanes", "lanes_before"))
 
 
@@ -41,19 +43,20 @@ class LedgerError(HotlineError):
 
 
 class _LedgerArrays(NamedTuple):
-    """The arrays of the file, in this order: its head, the sums, and the undo log [capacity]."""
+    """The arrays of the file, in this order: its head, the sums, and the undo log."""
 
     head: Ints  # the fields of `_HEAD`
+    first: Ints  # place of the first value of each pushed row, [capacity]
+    dims: Ints  # of these rows, [capacity]
     sums: NDArray[np.uint32]
-    positions: NDArray[np.uint32]
-    deltas: NDArray[np.uint32]
-    sums_before: NDArray[np.uint32]  # sums of the pushed parameters before the push
-    answered: NDArray[np.bool_]
+    deltas: NDArray[np.uint32]  # of these rows, one after the other, [capacity * widest]
+    sums_before: NDArray[np.uint32]  # sums of their values before the push
+    answered: NDArray[np.bool_]  # [capacity]
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Contents of a ledger: sums mod 2^32 by position in the key space, and numbers of pushed lanes."""
+    """Contents of a ledger: sums mod 2^32 by place in the value space, and numbers of pushed lanes."""
 
     job: int
     epoch: int
@@ -64,28 +67,35 @@ class Sums:
 
 
 class Ledger:
-    """Sums of one job at one worker over `size` parameters; a push has at most `capacity` distinct ones."""
+    """Sums of one job at one worker over a space of rows; a push has at most `capacity` distinct ones."""
 
-    def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
-        head = np.array([(_MAGIC, job, epoch, size, capacity, 0, 0, 0)], _HEAD).tobytes()
-        n_bytes = sum(_section_bytes(size, capacity))
+    def __init__(
+        self, job: int, epoch: int, space: KeySpace, capacity: int, path: Path | None = None
+    ) -> None:
+        widest = max(space.dims)
+        head = np.array([(_MAGIC, job, epoch, space.n_values, capacity, widest, 0, 0, 0)], _HEAD).tobytes()
+        sections = _section_bytes(space.n_values, capacity, widest)
+        n_bytes = sum(sections)
         if path is None:
             content = np.zeros(n_bytes, dtype=np.uint8)
             content[: len(head)] = np.frombuffer(head, np.uint8)
         else:
             create_file(path, n_bytes, head)
             content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
-        self._capacity = capacity
-        self._arrays = _split_content(content, size, capacity)
+        self._space, self._capacity = space, capacity
+        self._arrays = _split_content(content, sections)
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Log a push of these distinct parameters [n] before it starts; return flags `answered` [n]."""
+        """Log a push of these distinct rows [n] before it starts; return flags `answered` [n]."""
         n = len(positions)
         if n > self._capacity:
-            raise LedgerError(f"expected a push of at most {self._capacity} parameters, got {n}")
+            raise LedgerError(f"expected a push of at most {self._capacity} rows, got {n}")
         arrays = self._arrays
-        arrays.positions[:n] = positions
-        arrays.deltas[:n] = deltas
+        arrays.first[:n], arrays.dims[:n] = (
+            self._space.first_values(positions),
+            self._space.dims_at(positions),
+        )
+        arrays.deltas[: len(deltas)] = deltas
         _open_log(arrays, n)
         return arrays.answered[:n]
 
@@ -100,8 +110,11 @@ class Ledger:
 @entry_point
 def _open_log(arrays: _LedgerArrays, n: int) -> None:
     arrays = as_ref(arrays)
+    k = int64(0)
     for i in range(n):
-        arrays.sums_before[i] = arrays.sums[arrays.positions[i]]
+        for place in range(arrays.first[i], arrays.first[i] + arrays.dims[i]):
+            arrays.sums_before[k] = arrays.sums[place]
+            k += 1
         arrays.answered[i] = False
     arrays.head[_LANES_BEFORE] = arrays.head[_LANES]
     store_item_release(arrays.head, _OPEN_LANES, n)  # from now on the log counts
@@ -110,22 +123,23 @@ def _open_log(arrays: _LedgerArrays, n: int) -> None:
 @entry_point
 def _close_log(arrays: _LedgerArrays) -> None:
     arrays = as_ref(arrays)
-    n = int64(arrays.head[_OPEN_LANES])
+    n, k = int64(arrays.head[_OPEN_LANES]), int64(0)
     for i in range(n):
-        arrays.sums[arrays.positions[i]] += arrays.deltas[i]
+        for place in range(arrays.first[i], arrays.first[i] + arrays.dims[i]):
+            arrays.sums[place] += arrays.deltas[k]
+            k += 1
     arrays.head[_LANES] += n
     store_item_release(arrays.head, _OPEN_LANES, 0)  # until now the log counted
 
 
 def read(path: Path) -> Sums:
-    check_file(path, _HEAD, _MAGIC, _section_bytes, "ledger")
+    check_file(path, _HEAD, _MAGIC, _sections_of, "ledger")
     content = np.fromfile(path, dtype=np.uint8)
-    head = content[: _HEAD.itemsize].view(_HEAD)[0]
-    return _read_sums(_split_content(content, int(head["size"]), int(head["capacity"])))
+    return _read_sums(_split_content(content, _sections_of(content[: _HEAD.itemsize].view(_HEAD)[0])))
 
 
 def check_file(
-    path: Path, layout: np.dtype[np.void], magic: int, sections: Callable[[int, int], list[int]], kind: str
+    path: Path, layout: np.dtype[np.void], magic: int, sections_of: Callable[[np.void], list[int]], kind: str
 ) -> None:
     try:
         head, n_bytes = np.fromfile(path, layout, count=1), path.stat().st_size
@@ -133,20 +147,28 @@ def check_file(
         raise LedgerError(f"{path}: cannot be read: {error.strerror or error}") from error
     if not len(head) or head[0]["magic"] != magic:
         raise LedgerError(f"{path}: expected a {kind}, found no magic number {magic:#x} at its start")
-    size = int(head[0]["size"])
-    expected = sum(sections(size, int(head[0]["capacity"])))
+    expected = sum(sections_of(head[0]))
     if n_bytes != expected:
-        raise LedgerError(f"{path}: expected {expected} bytes for {size} parameters, got {n_bytes}")
+        raise LedgerError(f"{path}: expected {expected} bytes for {head[0]['size']} values, got {n_bytes}")
 
 
-def count_mismatches(sent: Sequence[Values], unknown: Sequence[Values], values: Values) -> int:
-    """Return the number of keys whose value is not the sum of all `sent` plus any subset of `unknown`."""
+def count_mismatches(
+    sent: Sequence[Values], unknown: Sequence[Values], values: Values, space: KeySpace
+) -> int:
+    """Return the number of rows that are not the sum of all `sent` plus any subset of `unknown`.
+
+    All arrays are by place in the value space. An update of `unknown` is in all values of a row or in none.
+    """
     remainder = values - np.sum(sent, axis=0, dtype=np.uint32)
     possible_remainders = [np.zeros_like(remainder)]
     for deltas in unknown:
         if deltas.any():
             possible_remainders += [partial_sum + deltas for partial_sum in possible_remainders]
-    return int((~np.any([remainder == possible for possible in possible_remainders], axis=0)).sum())
+    row_starts = space.first_values(np.arange(space.size))
+    is_explained = np.zeros(space.size, np.bool_)
+    for possible in possible_remainders:
+        is_explained |= np.logical_and.reduceat(remainder == possible, row_starts)
+    return int((~is_explained).sum())
 
 
 def create_file(path: Path, n_bytes: int, head: bytes) -> None:
@@ -166,15 +188,26 @@ def create_file(path: Path, n_bytes: int, head: bytes) -> None:
         raise LedgerError(f"{path}: cannot be written: {reason_of(error)}") from error
 
 
-def _section_bytes(size: int, capacity: int) -> list[int]:
-    # In the order of `_LedgerArrays`: the head, four arrays of uint32, one of bytes.
-    return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
+def _section_bytes(size: int, capacity: int, widest: int) -> list[int]:
+    # In the order of `_LedgerArrays`: numbers are int64, sums and deltas uint32, and `answered` has bytes.
+    return [_HEAD.itemsize, *[8 * capacity] * 2, 4 * size, *[4 * capacity * widest] * 2, capacity]
 
 
-def _split_content(content: NDArray[np.uint8], size: int, capacity: int) -> _LedgerArrays:
-    head, *arrays, answered = np.split(content, np.cumsum(_section_bytes(size, capacity))[:-1])
-    sums, positions, deltas, sums_before = (column.view(np.uint32) for column in arrays)
-    return _LedgerArrays(head.view(np.int64), sums, positions, deltas, sums_before, answered.view(np.bool_))
+def _sections_of(head: np.void) -> list[int]:
+    return _section_bytes(int(head["size"]), int(head["capacity"]), int(head["widest"]))
+
+
+def _split_content(content: NDArray[np.uint8], sections: list[int]) -> _LedgerArrays:
+    head, first, dims, sums, deltas, sums_before, answered = np.split(content, np.cumsum(sections)[:-1])
+    return _LedgerArrays(
+        head.view(np.int64),
+        first.view(np.int64),
+        dims.view(np.int64),
+        sums.view(np.uint32),
+        deltas.view(np.uint32),
+        sums_before.view(np.uint32),
+        answered.view(np.bool_),
+    )
 
 
 def _read_sums(arrays: _LedgerArrays) -> Sums:
@@ -183,9 +216,11 @@ def _read_sums(arrays: _LedgerArrays) -> Sums:
     unknown = np.zeros_like(sent)
     n, lanes = int(head["open_lanes"]), int(head["lanes"])
     # The sums may include none, some or all deltas of the open push: start from the sums before it.
-    positions, deltas, answered = arrays.positions[:n], arrays.deltas[:n], arrays.answered[:n]
+    dims, answered = arrays.dims[:n], arrays.answered[:n]
     if n:
+        places, deltas = places_of_rows(arrays.first[:n], dims), arrays.deltas[: dims.sum()]
+        is_answered = answered.repeat(dims)
         lanes = int(head["lanes_before"]) + int(answered.sum())
-        sent[positions] = arrays.sums_before[:n] + deltas * answered
-        unknown[positions[~answered]] = deltas[~answered]
+        sent[places] = arrays.sums_before[: len(places)] + deltas * is_answered
+        unknown[places[~is_answered]] = deltas[~is_answered]
     return Sums(int(head["job"]), int(head["epoch"]), sent, unknown, lanes, n - int(answered.sum()))

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES, Header
 from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, is_well_formed
+from hosts.keys import KeyRange, KeySpace, range_at
 from hosts.worker.window import OperandState, WindowHeader, WindowState, is_answered
+from nativekit.bits import swap32
 from nativekit.compile import compiled, inlined, int64
-from nativekit.records import Records
+from nativekit.records import Ints, Records, Words
 
 
 class RpcsHeader(WindowHeader):
@@ -19,6 +21,8 @@ class RpcsHeader(WindowHeader):
     op: int
     iteration: int
     n_keys: int
+    dim: int  # of all rows of the key space, or 0 if dims differ
+    dims: int  # a bit for each dim of the key space
     pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
     n_calls: int  # number of RPCs of the operation so far
     push_number: int
@@ -28,6 +32,7 @@ class RpcsHeader(WindowHeader):
 
 class RpcCall:
     ps: int
+    dim: int  # values of each of its rows
 
 
 class RpcsState(WindowState, OperandState, Protocol):
@@ -37,6 +42,17 @@ class RpcsState(WindowState, OperandState, Protocol):
     @property
     def calls(self) -> Records[RpcCall]:
         """The RPCs of the operation; a slot's `call` is an index into them."""
+
+    @property
+    def ranges(self) -> Records[KeyRange]:
+        """The ranges of rows of the key space."""
+
+    @property
+    def row_starts(self) -> Ints:
+        """int64[B + 1]: index of the first value of each key of the operation, and the number of values.
+
+        It is used if the rows of the key space have several dims.
+        """
 
     @property
     def space(self) -> NDArray[np.uint64]:
@@ -63,18 +79,65 @@ def peer(state: RpcsState, s: int) -> int:
 
 @inlined
 def write_head(
-    state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
+    state: RpcsState,
+    rpc: Rpc,
+    op: int,
+    call: RpcCall,
+    count: int,
+    seq: int,
+    live: int,
+    iteration: int,
+    t0: int,
 ) -> int:
     header = state.header
     flags = ((KEYS | VALUES if op == PUSH else KEYS) | int64(header.word_flags)) if op != EMPTY else 0
     job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
+    ps, dim = int64(call.ps), int64(call.dim)
     request = Request(
-        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
+        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, dim=dim, seq=seq,
         iteration=iteration, live=live, t0=t0,
     )  # fmt: skip
     encode(rpc, request)
     # The length of the whole request in bytes; the caller writes its keys and values.
-    return HEADER_BYTES + count * (KEY_BYTES + VALUE_BYTES if op == PUSH else KEY_BYTES)
+    return HEADER_BYTES + count * (KEY_BYTES + (VALUE_BYTES * dim if op == PUSH else 0))
+
+
+@compiled
+def find_rows(state: RpcsState, n_keys: int) -> None:
+    """Fill `row_starts` for an operation on the first `n_keys` positions, if it is used."""
+    start, row_starts = int64(0), state.row_starts
+    if state.header.dim:
+        return
+    for i in range(n_keys):
+        row_starts[i] = start
+        start += int64(state.ranges[range_at(state.ranges, int64(state.positions[i]))].dim)
+    row_starts[n_keys] = start
+
+
+@inlined
+def row_start(state: RpcsState, i: int) -> int:
+    """Return the index of the first value of key `i` of the operation; for i = n, the number of values."""
+    dim = int64(state.header.dim)
+    return i * dim if dim else int64(state.row_starts[i])
+
+
+@inlined
+def dim_of(state: RpcsState, i: int) -> int:
+    """Return the number of values of key `i` of the operation."""
+    dim = int64(state.header.dim)
+    return dim if dim else int64(state.row_starts[i + 1]) - int64(state.row_starts[i])
+
+
+@inlined
+def copy_row(target: Words, first: int, source: Words, start: int, dim: int) -> None:
+    """Copy a row between an RPC, in network order, and an operand."""
+    for v in range(dim):
+        target[first + v] = swap32(int64(source[start + v]))
+
+
+def set_dims(header: RpcsHeader, space: KeySpace) -> None:
+    header.dim = space.dims[0] if len(space.dims) == 1 else 0
+    header.dims = sum(space.dims)  # of powers of two
 
 
 @inlined

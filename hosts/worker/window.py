@@ -262,7 +262,7 @@ def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: 
 
 
 class OperandState(Protocol):
-    """The operands of an operation; B is its maximum number of keys."""
+    """The operands of an operation; B is its maximum number of keys, V of their values."""
 
     @property
     def positions(self) -> Ints:
@@ -270,15 +270,15 @@ class OperandState(Protocol):
 
     @property
     def deltas(self) -> Words:
-        """uint32[B]: the deltas of a push."""
+        """uint32[V]: the deltas of a push, row by row."""
 
     @property
     def values(self) -> Words:
-        """uint32[B]: the values of a pull."""
+        """uint32[V]: the values of a pull, row by row."""
 
     @property
     def answered(self) -> NDArray[np.bool_]:
-        """bool[>= B]: which deltas are known to be applied; the caller of a push passes the array."""
+        """bool[>= B]: which rows are known to be applied; the caller of a push passes the array."""
 
 
 class CallArrays(TypedDict):
@@ -294,17 +294,20 @@ class CallArrays(TypedDict):
 
 
 def open_calls(
-    header: WindowHeader, caller: Caller, max_keys: int, window: int, more_datagrams: int = 0
+    header: WindowHeader, caller: Caller, max_keys: int, window: int, more_datagrams: int = 0, dim: int = 1
 ) -> CallArrays:
-    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots."""
+    """Return an idle worker's arrays, and fill in `header`; `more_datagrams` buffers follow the slots.
+
+    `dim` is the largest number of values of a row.
+    """
     return {
         "slots": records(WINDOW, Slot),
         "sent": rpcs(WINDOW + more_datagrams),
         "free": open_window(header, caller, window),
         "resends": np.zeros(WINDOW, np.int64),
         "positions": np.zeros(max_keys, np.int64),
-        "deltas": np.zeros(max_keys, np.uint32),
-        "values": np.zeros(max_keys, np.uint32),
+        "deltas": np.zeros(max_keys * dim, np.uint32),
+        "values": np.zeros(max_keys * dim, np.uint32),
         "answered": np.zeros(max_keys, np.bool_),
         "log": records(_ROWS, RpcRow),
     }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
+from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 
 _META = "trace.json"
@@ -88,7 +89,7 @@ class Trace:
     def compact(self) -> Trace:
         """Return the trace with a key space of only the parameters that it uses; their keys are unchanged."""
         used_positions, position = np.unique(self.position, return_inverse=True)
-        space = KeySpace(len(used_positions), self.space.keys(used_positions))
+        space = self.space.restrict(used_positions)
         return replace(self, space=space, position=position.astype(np.uint32))
 
     def save(self, directory: Path) -> None:
@@ -115,6 +116,7 @@ class Trace:
             "profile_steps": self.profile_steps,
             "parameters": self.space.size,
             "sparse": self.space.sparse is not None,
+            "rows": [list(each) for each in self.space.ranges],
             "samples": [] if self.samples is None else list(_columns(self.samples)),
         }
 
@@ -127,7 +129,9 @@ class Trace:
                 workers=meta["workers"],
                 steps=meta["steps"],
                 space=KeySpace(
-                    meta["parameters"], _map_column(directory, "keys") if meta["sparse"] else None
+                    meta["parameters"],
+                    _map_column(directory, "keys") if meta["sparse"] else None,
+                    tuple(RowRange(*each) for each in meta["rows"]),
                 ),
                 key_start=_map_column(directory, "key_start"),
                 position=_map_column(directory, "position"),

@@ -23,7 +23,7 @@ from foundation.settings import Strict
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import FAULTS, faults_of, play_schedule
 from simulator.faults.player import ScheduleOutcome
-from simulator.faults.schedule import ARMS, FaultSchedule
+from simulator.faults.schedule import ARMS, FaultSchedule, ranges_of
 from simulator.faults.testbed import SimulatedTestbed
 
 MatrixProgress = Callable[[int, int], None]
@@ -33,7 +33,7 @@ _SEED_STRIDE = 1 << 40  # between the seeds of these draws: more than the schedu
 _MAX_FAILURES = 3  # failures that a tally quotes
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
 
-_COLUMNS = ("fault", "schedules", "lost, doubled or misread", "recovery p50, ms, by arm", "p99, ms")
+_COLUMNS = ("fault", "schedules", "lost, doubled, torn or misread", "recovery p50, ms, by arm", "p99, ms")
 
 RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
@@ -55,6 +55,7 @@ class Tally(Strict):
     lost: int = 0
     """Keys whose final value is too small; `doubled` counts those whose final value is too large."""
     doubled: int = 0
+    torn: int = 0  # rows with a push in some of their values only
     misread: int = 0  # pulled values out of bounds
     stuck: int = 0  # schedules that did not come to rest
     recovery_ms: tuple[float, ...] = ()
@@ -72,9 +73,8 @@ class Tally(Strict):
 
     @property
     def holds(self) -> bool:
-        return not (self.lost or self.doubled or self.misread or self.stuck or self.failures) and (
-            self.happened == self.schedules
-        )
+        faults = (self.lost, self.doubled, self.torn, self.misread, self.stuck)
+        return not (any(faults) or self.failures) and self.happened == self.schedules
 
 
 MatrixRow = tuple[str, str]
@@ -129,7 +129,7 @@ def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
 @cache
 def cached_testbed(arm: str) -> SimulatedTestbed:
     check_design(ARMS[arm].design, RunKind.FAULTS)
-    return SimulatedTestbed(ARMS[arm])
+    return SimulatedTestbed(ARMS[arm], ranges=ranges_of(design(ARMS[arm].design)))
 
 
 def play_effective(testbed: SimulatedTestbed, fault: str, arm: str, seed: int) -> Tally:
@@ -153,6 +153,7 @@ def tally_of(schedule: FaultSchedule, outcome: ScheduleOutcome, redrawn: int = 0
         sent=judgement.sent,
         lost=judgement.lost,
         doubled=judgement.doubled,
+        torn=judgement.torn,
         misread=judgement.early + judgement.late,
         stuck=int(not outcome.at_rest),
         recovery_ms=(outcome.recovery_ms,),
@@ -206,7 +207,7 @@ def table_of(rows: Sequence[RowCells], duration_s: float) -> Iterator[str]:
 
 def _cells(fault: str, rows: Sequence[RowCells]) -> Iterator[str]:
     yield FAULTS[fault]
-    for names in (("schedules",), ("lost", "doubled", "misread")):
+    for names in (("schedules",), ("lost", "doubled", "torn", "misread")):
         yield f"{sum(row[name] for row in rows for name in names):,}"
     for quantile in ("p50", "p99"):
         yield ", ".join(f"{row['recovery_ms'][quantile]:,.2f}" for row in rows)

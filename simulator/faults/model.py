@@ -26,6 +26,7 @@ from simulator.faults.operations import (
     WorkerOperations,
     WorkerProgress,
     delta_of,
+    is_torn,
 )
 
 _MAX_UNKNOWN = 12  # maximum number of a key's unacknowledged pushes whose 2^n subsets are tried
@@ -40,10 +41,11 @@ class Judgement(NamedTuple):
     doubled: int  # keys whose final value is too large
     early: int  # pulled values that lack an acknowledged push
     late: int  # pulled values that contain more than the pushes invoked before
+    torn: int  # rows, pulled or final, with a push in some of their values only
 
     @property
     def holds(self) -> bool:
-        return not (self.lost or self.doubled or self.early or self.late)
+        return not (self.lost or self.doubled or self.early or self.late or self.torn)
 
 
 def judge(
@@ -53,7 +55,7 @@ def judge(
     uncertain_pushes: Iterable[tuple[int, int]] = (),
     servers_publish: bool = False,
 ) -> Judgement:
-    """Judge a history by the keys' values after it, `final_values` [KEYS].
+    """Judge a history by the rows after it, `final_values`, one after the other.
 
     `uncertain_pushes` are further (key, delta) pairs that may or may not have been added.
     `blind_spans` are intervals, int64[n, 2], in which a pull may lack acknowledged pushes, because
@@ -61,11 +63,13 @@ def judge(
     an interval has no bounds, because a value may contain an unanswered push twice until settled.
     """
     sums, unknown_deltas, sent = _sums_by_key(operations)
+    final_first_values = np.zeros(KEYS, np.uint32)
+    torn = _first_values(final_values, operations.dims, final_first_values) + int(operations.header.torn)
     for key, delta in uncertain_pushes:
         unknown_deltas.setdefault(key, []).append(delta)
     lost = doubled = 0
     for key in range(KEYS):
-        remainder = (int(final_values[key]) - int(sums[key])) % 2**32
+        remainder = (int(final_first_values[key]) - int(sums[key])) % 2**32
         possible_remainders = {0}
         for delta in unknown_deltas.get(key, [])[:_MAX_UNKNOWN]:
             possible_remainders |= {(value + delta) % 2**32 for value in possible_remainders}
@@ -74,18 +78,29 @@ def judge(
             doubled += remainder < 2**31
     early = late = 0
     if not operations.header.is_extreme:  # sums of extreme values wrap, so bounds mean nothing
-        early, late = _pulls_out_of_bounds(*operations, blind_spans, servers_publish).tolist()
-    return Judgement(sent, lost, doubled, early, late)
+        early, late = _pulls_out_of_bounds(*operations[:-1], blind_spans, servers_publish).tolist()
+    return Judgement(sent, lost, doubled, early, late, torn)
 
 
 def _sums_by_key(operations: WorkerOperations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
     sums = np.zeros(KEYS, np.int64)
     unacked = np.full((_MAX_UNACKED, 2), -1, np.int64)
-    sent, n_unacked = (int(number) for number in _add_acknowledged_pushes(*operations, sums, unacked))
+    sent, n_unacked = (int(number) for number in _add_acknowledged_pushes(*operations[:-1], sums, unacked))
     unknown_deltas: dict[int, list[int]] = {}
     for key, delta in unacked[:n_unacked].tolist():
         unknown_deltas.setdefault(key, []).append(delta)
     return sums, unknown_deltas, sent
+
+
+@entry_point
+def _first_values(values: Words, dims: Ints, result: Words) -> int:
+    """Write the first values of rows, which follow one another in `values`; return how many rows are torn."""
+    start, torn = int64(0), int64(0)
+    for key in range(len(dims)):
+        result[key] = values[start]
+        torn += is_torn(values, start, int64(dims[key]))
+        start += int64(dims[key])
+    return torn
 
 
 @entry_point

@@ -3,6 +3,10 @@
 All of it is compiled, because a million schedules are played. Pushed values follow from seed, worker,
 operation and key, so that the model can compute them; the history is Jepsen's: invocations and
 completions on one clock.
+
+A push adds to the values of a row 1, 2, 3, ... times what it adds to the first. So these are the multiples of
+the first value in every sum of pushes, modulo 2^32, and a row whose values are not is torn: some of them have
+a push that others lack. The history and the model have the first value of each row.
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ from foundation.designs.interface import NEVER, WORKER_OPS
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL, PUSH
+from hosts.keys import KeySpace
 from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
-from nativekit.records import Records, RecordTable, Words, one_record, records
+from nativekit.records import Ints, Records, RecordTable, Words, one_record, records
 from nativekit.reference import as_ref, row
 from simulator.links import mix64, next_random
 from simulator.loop import DRIVER_DUE, LOG_FULL, resume_worker, run_until_needed
@@ -48,6 +53,7 @@ class OperationsHeader:
     answered: int  # number of answered RPCs
     is_closing: int  # whether no operation begins any more
     is_extreme: int  # whether pushed values are those of `EXTREMES`
+    torn: int  # number of pulled rows that were torn
     pull_probability: float  # probability that an operation is a pull
     key_probability: float  # probability that an operation includes a given key
     random: np.uint64
@@ -75,15 +81,19 @@ class WorkerOperations(NamedTuple):
     header: OperationsHeader
     progress: Records[WorkerProgress]
     history: RecordTable[WorkerOperation]
-    pulled: Words  # uint32[W, OPERATIONS, KEYS]: pulled values
+    pulled: Words  # uint32[W, OPERATIONS, KEYS]: first values of pulled rows
+    dims: Ints  # int64[KEYS]: number of values of each key's row
 
 
-def make_operations(workers: int) -> WorkerOperations:
+def make_operations(workers: int, space: KeySpace | None = None) -> WorkerOperations:
+    """Return the operations of workers on the rows of a space of `KEYS` keys, or on rows of one value."""
+    space = space or KeySpace(KEYS)
     return WorkerOperations(
         one_record(OperationsHeader),
         records(workers, WorkerProgress),
         records((workers, OPERATIONS), WorkerOperation),
         np.zeros((workers, OPERATIONS, KEYS), np.uint32),
+        space.dims_at(np.arange(KEYS)),
     )
 
 
@@ -170,13 +180,16 @@ def _invoke(operations: WorkerOperations, w: int, client: ClientState, now: int)
 def _draw_operation(operations: WorkerOperations, w: int, client: ClientState, now: int) -> int:
     """Write the next operation into the history and its keys into the client; return their number."""
     header, worker = operations.header, operations.progress[w]
-    k, n, mask = int64(worker.operations), int64(0), np.uint64(0)
+    k, n, n_values, mask = int64(worker.operations), int64(0), int64(0), np.uint64(0)
     kind = PULL if next_random(header) < header.pull_probability else PUSH
     for key in range(KEYS):
         # An operation has at least one key: the last, if none was drawn.
         if next_random(header) < header.key_probability or (key == KEYS - 1 and n == 0):
             client.positions[n] = key
-            client.deltas[n] = delta_of(header, w, k, key)
+            delta = delta_of(header, w, k, key)
+            for v in range(int64(operations.dims[key])):
+                client.deltas[n_values + v] = delta * (v + 1) & MAX_U32
+            n_values += int64(operations.dims[key])
             mask |= np.uint64(1) << np.uint64(key)
             n += 1
     operation = operations.history[w, k]
@@ -205,14 +218,27 @@ def _complete(operations: WorkerOperations, w: int, client: ClientState, now: in
 
 @compiled
 def _record_answers(operations: WorkerOperations, w: int, k: int, client: ClientState) -> None:
-    operation, added = operations.history[w, k], np.uint64(0)
+    operation, added, start = operations.history[w, k], np.uint64(0), int64(0)
     for i in range(int64(client.header.n_keys)):
         key = int64(client.positions[i])
+        first_value, dim = start, int64(operations.dims[key])
+        start += dim
         if operation.kind == PULL:
-            operations.pulled[w, k, key] = client.values[i]
+            operations.pulled[w, k, key] = client.values[first_value]
+            if operation.completed:  # the rows of a killed worker's pull may not have come
+                operations.header.torn += is_torn(client.values, first_value, dim)
         elif client.answered[i]:
             added |= np.uint64(1) << np.uint64(key)
     operation.added = added
+
+
+@compiled
+def is_torn(values: Words, start: int, dim: int) -> bool:
+    """Return whether the row of `dim` values from `start` on has a push in some of its values only."""
+    first, is_different = int64(values[start]), False
+    for v in range(dim):
+        is_different |= int64(values[start + v]) != first * (v + 1) & MAX_U32
+    return is_different
 
 
 @entry_point

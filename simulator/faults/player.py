@@ -390,7 +390,7 @@ class Player:
         )
 
     def _unreplayed_updates(self) -> NDArray[np.uint32]:
-        unreplayed = np.zeros(KEYS, np.uint32)
+        unreplayed = np.zeros(self.testbed.space.n_values, np.uint32)
         for w, log in enumerate(self.testbed.logs):
             if self._is_dead(w):
                 unreplayed += log.unacked(self.cluster.restarts).lost

@@ -9,12 +9,26 @@ from typing import ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from foundation.designs.arms import fault_arms
+from foundation.designs.collect import NAME as COLLECT
+from foundation.designs.interface import Design
 from foundation.designs.registry import NAMES, design
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from foundation.settings import first_error
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200  # answered RPCs of the shortest schedule that is drawn
 ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
+
+
+_MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
+_ROWS_OF_COLLECT = (RowRange(0, 4),)
+
+
+def ranges_of(chosen_design: Design) -> RowRanges:
+    """Return the dims of the rows that schedules are played on: mixed, where a job may mix them."""
+    if not chosen_design.has_rows:
+        return ONE_VALUE
+    return _ROWS_OF_COLLECT if chosen_design.name == COLLECT else _MIXED_ROWS
 
 
 @dataclass(frozen=True, slots=True)

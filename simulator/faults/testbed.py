@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import Change, Update
+from controller.tables import Change, JobRow, Update
 from experiment.designs import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
@@ -60,6 +62,8 @@ class ExternalWorker(Protocol):
 class SimulatedTestbed:
     """Three workers, two servers and a switch, in one arm. `compiled`, if given, replaces its program.
 
+    `ranges` has the dims of the rows of its `KEYS` keys.
+
     Of the agents, workers first, those that `is_external` selects by number act outside of the world's loop.
     """
 
@@ -68,9 +72,10 @@ class SimulatedTestbed:
         arm: Arm,
         compiled: CompiledConfig | None = None,
         is_external: Callable[[int], bool] = lambda agent: False,
+        ranges: RowRanges = ONE_VALUE,
     ) -> None:
         self.arm = arm
-        self.space = KeySpace(KEYS)
+        self.space = KeySpace(KEYS, None, ranges)
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
         self.design = design(arm.design)
         self.switch = RestartableSwitch(arm.design, compiled)
@@ -86,16 +91,19 @@ class SimulatedTestbed:
         self._free_count = _field_array(self.world.header, "free")
         self._deferred_count = _field_array(self.world.header, "deferred")
         self._frame_lengths = _field_array(self.world.frames, "length")
-        self.operations = make_operations(WORKERS)
+        self.operations = make_operations(WORKERS, self.space)
         self.operations_ref = pinned_ref(self.operations)
-        self.rows = initial_rows(self.config, [arm])
+        self.rows = [
+            replace(row, ranges=ranges) if isinstance(row, JobRow) else row
+            for row in initial_rows(self.config, [arm])
+        ]
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned_image = self.switch.image()
         self.world.agents.is_external = [is_external(agent) for agent in range(WORKERS + SERVERS)]
         self._snapshot = WorldSnapshot(self.world)
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
-        self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
+        self.logs = [ReplayLog.in_memory(each, self.space, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
         """(key, -delta): change of a sum if an acknowledged update, replayed by a dead worker, is missing."""
         self._clients = list(self.network.clients)
@@ -134,7 +142,7 @@ class SimulatedTestbed:
             schedule.share,
             schedule.is_extreme,
         )
-        header.answered = header.is_closing = 0
+        header.answered = header.is_closing = header.torn = 0
         for server in self.server_hosts:
             server.reset()
         for log in self.logs:
@@ -151,7 +159,7 @@ class SimulatedTestbed:
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
         # No keys are loaded: the switch has only its provisioned rows.
-        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES)
+        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES, self.space.key_ranges)
         switch.write([Update(Change.INSERT, row) for row in rows_to_load])
         keys = np.array(hot_keys, np.uint64)
         for server in self.server_hosts:
@@ -210,11 +218,13 @@ class SimulatedTestbed:
         # Write to the log what a worker's `replay` would have written before it died.
         state, log = self.network.clients[w].state, self.logs[w]
         n = int(state.header["n_keys"])
-        answered = log.note(state.positions[:n], state.deltas[:n])
+        positions = state.positions[:n]
+        answered = log.note(positions, state.deltas[: self.space.count_values(positions)])
         answered[:] = state.answered[:n]
         log.mark_taken()
         # `unknown` does not depend on the switch number.
         unknown_sums = log.unacked(log.switch_number).unknown
+        unknown_sums = unknown_sums[self.space.first_values(np.arange(KEYS))]
         keys = np.flatnonzero(unknown_sums)
         self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
 
@@ -230,7 +240,7 @@ class SimulatedTestbed:
         new_client.adopt(row_of(self.world.workers, w))
         for name, array in new_state._asdict().items():
             # The replay log persists, and all clients share the key space.
-            if name not in ("replay_log", "space"):
+            if name not in ("replay_log", "space", "ranges"):
                 array = np.asarray(array)
                 getattr(self.world.workers, name)[(w, *map(slice, array.shape))] = array
         self.network.clients[w] = new_client
@@ -267,7 +277,7 @@ class SimulatedTestbed:
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.server_hosts:
             keys, sums = server.sums()
-            total[self.space.positions(keys)] += sums
+            total[self.space.value_places(self.space.positions(keys))] += sums
         return total
 
     @property

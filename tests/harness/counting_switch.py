@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from controller.hotset.migrate import plan
-from controller.tables import SLOTS, Change, HotParam, KeyState, Update
+from controller.tables import SLOTS, Change, HotParam, JobRow, KeyState, Update
 from foundation.protocol.header import NO_KEY
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 
 
 class CountingSwitch:
@@ -21,6 +21,8 @@ class CountingSwitch:
         self.quota_of_job: dict[int, int] = dict.fromkeys(jobs, 0)
         """Quota of each job, in keys."""
         self.params: dict[tuple[int, int], HotParam] = {}
+        self.ranges: dict[int, RowRanges] = {}
+        """Dims of the rows of the keys of each job that has rows of more than one value."""
         self._slots = slots
         self._at_servers: dict[int, Counter[int]] = {job: Counter() for job in jobs}
         self._in_switch: Counter[tuple[int, int]] = Counter()
@@ -36,11 +38,14 @@ class CountingSwitch:
     def hot(self, job: int) -> list[int]:
         return [key for of_job, key in self.params if of_job == job]
 
-    async def job(self, job: int) -> Any:
-        return SimpleNamespace(offload=True)
+    async def job(self, job: int) -> JobRow:
+        return (await self.jobs())[job]
 
-    async def quotas(self) -> dict[int, int]:
-        return self.quota_of_job
+    async def jobs(self) -> dict[int, JobRow]:
+        return {
+            job: JobRow(job, True, False, self.quota_of_job[job], self.ranges.get(job, ONE_VALUE))
+            for job in self.quota_of_job
+        }
 
     async def entries(self) -> list[HotParam]:
         return list(self.params.values())
@@ -56,7 +61,8 @@ class CountingSwitch:
 
     async def load(self, job: int, wanted: Sequence[int]) -> Any:
         """Move keys as `plan` says, which raises if a lane lacks slots."""
-        moves = plan(self.params.values(), job, wanted, offload=True, slots=self._slots)
+        ranges = self.ranges.get(job, ONE_VALUE)
+        moves = plan(self.params.values(), job, wanted, offload=True, slots=self._slots, ranges=ranges)
         for step in (moves.leaving, moves.arriving):
             self._apply(
                 update for move in step for update in (*move.preparing_updates(), move.final_update())

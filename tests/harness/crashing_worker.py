@@ -11,6 +11,7 @@ import numpy as np
 
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.header import Op, offset_of, unpack
+from foundation.protocol.rows import RowRanges
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -32,17 +33,19 @@ class Files(NamedTuple):
 class CrashingWorker:
     """A worker, its PS and its switch, whose registers are an array; the test plays the network."""
 
-    def __init__(self, folder: Path, machine: Machine, seed: int, size: int, capacity: int) -> None:
+    def __init__(
+        self, folder: Path, machine: Machine, seed: int, size: int, capacity: int, ranges: RowRanges
+    ) -> None:
         self.random, self.now, self.size = Random(seed), 1_000 * MS, size
         self.files, self.switch = Files(folder / "ledger", folder / "log"), 0
-        space = KeySpace(size)
-        self.ledger = Ledger(JOB, 10, size, capacity, self.files.ledger)
-        self.log = ReplayLog.in_file(size, capacity, self.switch, self.files.log)
+        self.space = space = KeySpace(size, None, ranges)
+        self.ledger = Ledger(JOB, 10, space, capacity, self.files.ledger)
+        self.log = ReplayLog.in_file(space, capacity, self.switch, self.files.log)
         self.client = HotsetClient(
             Caller(JOB, 1, 10), 1, space, lambda: self.now, machine=machine, max_keys=capacity, log=self.log
         )
         self.ps = ParameterServer[str](0, 1, space, {JOB: 5}, lambda: self.now, has_replay_logs=True)
-        self.at_switch = np.zeros(size, np.uint32)
+        self.at_switch = np.zeros(space.n_values, np.uint32)
         self.capacity = capacity
 
     @property
@@ -57,7 +60,8 @@ class CrashingWorker:
     def draw(self, n: int) -> tuple[Any, Values]:
         positions = np.array(self.random.sample(range(self.size), n))
         large_and_small = (1, 2**32 - 1, 2**31, self.random.getrandbits(32))
-        return positions, np.array(self.random.choices(large_and_small, k=n), np.uint32)
+        n_values = self.space.count_values(positions)
+        return positions, np.array(self.random.choices(large_and_small, k=n_values), np.uint32)
 
     def begin_push(self, n: int) -> list[bytes]:
         """Begin a push; return its requests."""
@@ -70,11 +74,10 @@ class CrashingWorker:
         h = unpack(request)
         if h.op == Op.PUSH:
             served = h.live & switch_lanes
-            keys, deltas = wire_lanes(request, h.count)
+            keys, deltas = wire_lanes(request, h.count, h.dim)
             for lane in range(h.count):
                 if served >> lane & 1:
-                    total = int(self.at_switch[keys[lane]]) + deltas[lane]
-                    self.at_switch[keys[lane]] = total % wire.MODULUS
+                    self.at_switch[self.space.value_places(keys[lane : lane + 1])] += deltas[lane]
             if served == h.live:
                 return wire.reply(h, served=served)
             at = offset_of("served")
@@ -102,31 +105,40 @@ class CrashingWorker:
         replay.renew(self.client, self.log, 10 + self.switch, self.switch)
 
     def judge(self, contents: Contents, folder: Path, uncertain_keys: int = 0) -> None:
-        """Check that files which a killed worker left count each key once, whatever happens then.
+        """Check that files which a killed worker left count each row once, whatever happens then.
 
-        The switch survives, or is lost, too. The accounting may be uncertain about so many keys.
+        The switch survives, or is lost, too. The accounting may be uncertain about so many rows, each of them
+        as a whole.
         """
         files = Files(folder / "ledger", folder / "log")
         files.ledger.write_bytes(contents[0])
+        space = self.space
         sums, at_ps = ledger.read(files.ledger), self.at_ps
-        assert np.count_nonzero(sums.unknown) <= uncertain_keys
+        assert self.count_rows(sums.unknown) <= uncertain_keys
         for number, held in ((self.switch, self.at_switch), (self.switch + 1, np.uint32(0))):
             files.log.write_bytes(contents[1])
             unacked = read_unacked(files.log, number)
-            assert np.count_nonzero(unacked.unknown) <= uncertain_keys
+            assert self.count_rows(unacked.unknown) <= uncertain_keys
             total = at_ps + held + unacked.lost
-            assert not count_mismatches([sums.sent], [sums.unknown, np.negative(unacked.unknown)], total)
+            assert not count_mismatches(
+                [sums.sent], [sums.unknown, np.negative(unacked.unknown)], total, space
+            )
             # The worker comes back, once or twice.
             for _ in range(2):
-                again = ReplayLog.reopen(files.log, number).unacked(number)
+                again = ReplayLog.reopen(files.log, space, number).unacked(number)
                 assert (again.lost == unacked.lost).all() and not again.unknown.any()
 
+    def count_rows(self, values: Values) -> int:
+        """Return the number of rows with a value other than 0."""
+        first = self.space.first_values(np.arange(self.size))
+        return int(np.logical_or.reduceat(values != 0, first).sum())
 
-def wire_lanes(request: bytes, count: int) -> tuple[list[int], list[int]]:
-    """Return the keys and deltas of a push's lanes."""
-    body = request[len(request) - 12 * count :]
-    keys = np.frombuffer(body, ">u8", count).tolist()
-    return keys, np.frombuffer(body, ">u4", count, 8 * count).tolist()
+
+def wire_lanes(request: bytes, count: int, dim: int) -> tuple[Any, Any]:
+    """Return the keys [count] and deltas [count, dim] of a push's lanes."""
+    body = request[len(request) - (8 + 4 * dim) * count :]
+    keys = np.frombuffer(body, ">u8", count).astype(np.int64)
+    return keys, np.frombuffer(body, ">u4", count * dim, 8 * count).astype(np.uint32).reshape(count, dim)
 
 
 class Step(NamedTuple):

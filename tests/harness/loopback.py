@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from foundation.designs.registry import design
 from foundation.protocol import addressing
 from hosts.designs import agents_of
-from hosts.keys import KeySpace
 from hosts.ps.store import ShareContents
 from hotline.kv import process_exit
 from switch_harness.waiting import PATIENCE_S
@@ -41,7 +40,7 @@ class _Server:
     def __init__(self, ps: int, tables: EmbeddingTables, epoch: int) -> None:
         self.mute = False
         self._core = agents_of(design(DESIGN)).core(
-            ps, N_PS, KeySpace(tables.size), {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
+            ps, N_PS, tables.space, {JOB: epoch}, time.monotonic_ns, tables=tables.optimisers
         )
         self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -81,13 +80,13 @@ class LoopbackCluster:
         self.size, self.sessions = size, 0
         self.servers: list[_Server] = []
         self._last_servers: list[_Server] = []
-        self._parameters = 0
+        self._tables = EmbeddingTables()
         self.parts: str | None = None
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         self.sessions += 1
         self.servers = [_Server(ps, tables, self.sessions) for ps in range(N_PS)]
-        self._last_servers, self._parameters = self.servers, tables.size
+        self._last_servers, self._tables = self.servers, tables
         port = addressing.worker_udp_port(JOB)
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
@@ -102,12 +101,14 @@ class LoopbackCluster:
         self.servers = []
 
     def values(self) -> NDArray[np.uint32]:
-        """Return the values of all parameters [n] at the servers of the last session, which has ended."""
-        values = np.zeros(self._parameters, np.uint32)
+        """Return the values of all tables, one after the other, at the servers of the last session."""
+        space, tables = self._tables.space, self._tables.values()
+        values = np.zeros(space.n_values, np.uint32)
         for server in self._last_servers:
             contents = server.contents()
-            values[contents.keys.astype(np.int64)] = contents.values
-        return values
+            values[space.value_places(contents.keys.astype(np.int64))] = contents.values
+        places = [space.value_places(table.positions(np.arange(table.rows))) for table in tables]
+        return np.concatenate([table.strip(values[each]) for table, each in zip(tables, places, strict=True)])
 
 
 class RunningRendezvous:

@@ -48,7 +48,7 @@ class WorkerHost:
         self.client = HotsetClient(
             Caller(JOB, worker, epoch), SERVERS, testbed.space, lambda: testbed.now, window=testbed.window
         )
-        self.ledger = Ledger(JOB, epoch, testbed.space.size, testbed.space.size)
+        self.ledger = Ledger(JOB, epoch, testbed.space, testbed.space.size)
         self._is_pushing = False
         self._step = 0
 

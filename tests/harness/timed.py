@@ -93,7 +93,7 @@ class Timed:
         return self.now
 
     def trainer(self, job: int, block: StepSchedule) -> Trainer:
-        ledger = Ledger(job, 1, self._trace.space.size, self._trace.largest_batch)
+        ledger = Ledger(job, 1, self._trace.space, self._trace.largest_batch)
         model = SyntheticGradient(seed=1)
         return Trainer(self._worker, self.clients[job], self._trace, model, ledger, block, self._clock)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hosts.keys import KeySpace
 from hosts.ps.durable import DurableFile
 from hosts.worker import ledger
 from hosts.worker.ledger import Ledger
@@ -31,8 +32,8 @@ def test_the_files_appear_with_all_their_content(tmp_path: Path, elsewhere: Path
     folder.mkdir()
 
     def make() -> None:
-        Ledger(JOB, 1, 9, 4, folder / "ledger")
-        ReplayLog.in_file(9, 4, 2, folder / "log")
+        Ledger(JOB, 1, KeySpace(9), 4, folder / "ledger")
+        ReplayLog.in_file(KeySpace(9), 4, 2, folder / "log")
 
     n_complete = 0
     for files in folder_states(make, folder):
@@ -40,9 +41,9 @@ def test_the_files_appear_with_all_their_content(tmp_path: Path, elsewhere: Path
         n_complete += "log" in files
         if "ledger" in files:
             assert ledger.read(elsewhere / "ledger").lanes_sent == 0
-        log = ReplayLog.in_file(9, 4, 2, elsewhere / "log")
+        log = ReplayLog.in_file(KeySpace(9), 4, 2, elsewhere / "log")
         assert log.switch_number == 2 and not log.words.any()
-        Ledger(JOB, 1, 9, 4, elsewhere / "ledger")
+        Ledger(JOB, 1, KeySpace(9), 4, elsewhere / "ledger")
         assert ledger.read(elsewhere / "ledger").epoch == 1
         assert sorted(path.name for path in elsewhere.iterdir()) == ["ledger", "log"]
     assert n_complete

@@ -103,7 +103,7 @@ def test_memory_is_what_a_ps_has(parameters: int, hashed: bool) -> None:
     space = space_of(parameters, hashed)
     server = server_of(space)
     keys = 0 if space.sparse is None else space.sparse.nbytes
-    scratch = server.cells.itemsize
+    scratch = server.cells.itemsize * int(server.share.ranges.stride.max())
     assert (
         bytes_needed(parameters, hashed) == server.cells.nbytes - scratch + server.share.table.nbytes + keys
     )

@@ -83,7 +83,7 @@ class Played:
 
     async def registers(self, job: int, keys: Sequence[int] | None) -> list[Register]:
         self.calls.append(("registers", job, keys))
-        return [Register(PARAM, -5)]
+        return [Register(PARAM, (-5,))]
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None) -> None:
     assert json_output("registers", "--job", 4, "--scale", 2, *given) == [
-        {"key": 7, "lane": 1, "slot": 0, "state": "hot", "value": -5, "weight": -2.5}
+        {"key": 7, "lane": 1, "slot": 0, "state": "hot", "values": [-5], "weights": [-2.5]}
     ]
     assert played.calls == [PRIMARY, ("registers", 4, asked), END]
 

@@ -228,11 +228,11 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
     not_held = [2**62, 2**62 + 1]
     switch = Played(reading(held))
 
-    async def scenario(inband: InBand) -> tuple[dict[int, int], int]:
-        return await inband.read(SERVERS, [*held, *not_held]), inband.epoch
+    async def scenario(inband: InBand) -> tuple[dict[int, tuple[int, ...]], int]:
+        return await inband.read(SERVERS, [(key, 1) for key in [*held, *not_held]]), inband.epoch
 
     found, epoch = on(switch, scenario)
-    assert found == held
+    assert found == {key: (value,) for key, value in held.items()}
     turns = set()
     for frame, port in switch.sent:
         request = codec.parse(frame.payload)
@@ -253,7 +253,8 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
 
 def test_one_server_is_enough() -> None:
     held = {key: 7 for key in range(3)}
-    assert on(Played(reading(held)), lambda inband: inband.read(SERVERS[:1], [*held])) == held
+    found = on(Played(reading(held)), lambda inband: inband.read(SERVERS[:1], [(key, 1) for key in held]))
+    assert found == {key: (7,) for key in held}
 
 
 def test_nothing_to_read_sends_nothing() -> None:
@@ -268,7 +269,7 @@ def test_a_switch_that_does_not_answer_reads() -> None:
         f"version {VERSION}?"
     )
     with pytest.raises(NoAnswer, match=exactly(text)):
-        on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [1]), timeout_s=0.05)
+        on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [(1, 1)]), timeout_s=0.05)
 
 
 def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:

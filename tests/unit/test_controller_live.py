@@ -65,7 +65,9 @@ async def check_sums(net: LiveNet) -> None:
     for job in net.jobs:
         sent = sum((load.sent for load in net.loads if load.job == job), Counter[int]())
         async with Controller(net.address) as controller:
-            held = {entry.param.key: entry.value for entry in await controller.registers(job)}
+            held = {
+                entry.param.key: entry.values and entry.values[0] for entry in await controller.registers(job)
+            }
         for key in range(KEYS):
             store = net.servers[ps_of(key, net.n_ps)].stores[job]
             at = store.locate(np.array([key], dtype=np.uint64))
@@ -183,7 +185,7 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(50))
         assert await states(net) == dict.fromkeys(range(50), KeyState.PARKED)
-        assert [entry.value for entry in await controller.registers(JOB)] == [None] * 50
+        assert [entry.values for entry in await controller.registers(JOB)] == [None] * 50
     async with Controller(net.address, timeout_s=SILENCE) as hurried:
         with pytest.raises(NoAnswer):
             await hurried.set_offload(JOB, True)
@@ -219,12 +221,12 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(1, KEYS))
         found = await controller.registers(JOB, [7, 99])
-        assert {entry.param.key: entry.value for entry in found} == {7: -7, 99: -99}
+        assert {entry.param.key: entry.values for entry in found} == {7: (-7,), 99: (-99,)}
         with pytest.raises(UnknownKey, match=mentions("job 3", "key 0", 777777)):
             await controller.registers(JOB, [7, 777777, 0])
         everything = await controller.registers(JOB)
-        values = {entry.param.key: entry.value for entry in everything}
-        assert values == {key: -key for key in range(1, KEYS)}
+        values = {entry.param.key: entry.values for entry in everything}
+        assert values == {key: (-key,) for key in range(1, KEYS)}
         # More reads than slots: each slot's next read is its next turn, in the lowest free row.
         assert net.pipeline is not None
         cells = net.pipeline.cells.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
@@ -355,7 +357,7 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     assert await hotline(net, "load", *job, file) == (0, would[1].replace("would do", "done"), "")
     assert await hotline(net, "load", *job, file) == (0, "nothing to do\n", "")
     code, output, _ = await hotline(net, "registers", *job, "--json", "3", "4")
-    assert [(row["key"], row["value"]) for row in json.loads(output)] == [(3, 0), (4, 0)]
+    assert [(row["key"], row["values"]) for row in json.loads(output)] == [(3, [0]), (4, [0])]
     assert (await hotline(net, "registers", *job))[1].count("hot") == 40
     code, output, errors = await hotline(net, "registers", *job, "3", "777777")
     assert (code, output) == (1, "") and says(errors, "key 777777", "switch")

@@ -34,6 +34,7 @@ from foundation.designs.registry import design
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, LANES
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from tests.harness.snapshots import exactly
 from tests.harness.testnet import KEY_OF
 
@@ -122,18 +123,22 @@ class Calls:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def check(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> None:
+    async def check(self, servers: Sequence[ServerRow], keys: Sequence[int], ranges: RowRanges) -> None:
+        assert ranges == ONE_VALUE
         self.asked.append(("check", [row.ps for row in servers], sorted(keys)))
 
     async def move(self, command: Command, server: ServerRow, keys: Sequence[int]) -> None:
         self.asked.append((command.name, server.ps, sorted(keys)))
 
-    async def read(self, servers: Sequence[ServerRow], keys: Sequence[int]) -> dict[int, int]:
+    async def read(
+        self, servers: Sequence[ServerRow], rows: Sequence[tuple[int, int]]
+    ) -> dict[int, tuple[int, ...]]:
+        keys = [key for key, dim in rows if dim == 1]
         callers = [row for row in self._switch.rows if isinstance(row, WorkerRow)]
         self.asked.append(("read", [row.ps for row in servers], list(keys), callers))
         params = [row for row in self._switch.rows if isinstance(row, HotParam)]
         parked = {row.key for row in params if row.state is KeyState.PARKED}
-        return {key: -key for key in keys if key not in parked}
+        return {key: (-key,) for key in keys if key not in parked}
 
 
 @pytest.fixture
@@ -290,7 +295,7 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
     others = [worker(4, 1, 0), worker(4, 2, 1), of_another_job]
     switch.rows += [*params, *others, left]
     found = on(lambda c: c.registers(4), timeout_s=0.25)
-    assert found == [Register(params[1], -7), Register(params[2], None), Register(params[0], -30)]
+    assert found == [Register(params[1], (-7,)), Register(params[2], None), Register(params[0], (-30,))]
     me = controller(4, EPOCH, 4)
     assert switch.written == [
         Update(Change.DELETE, left),
@@ -298,7 +303,7 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
         Update(Change.DELETE, me),
     ]
     assert Calls.asked == [("timeout_s", 0.25), ("read", [0, 1], [7, 9, 30], [*others, me])]
-    assert on(lambda c: c.registers(4, [30, 30])) == [Register(params[0], -30)]
+    assert on(lambda c: c.registers(4, [30, 30])) == [Register(params[0], (-30,))]
 
 
 def test_registers_of_keys_without_an_entry(switch: type[Switch]) -> None:

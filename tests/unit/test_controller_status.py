@@ -75,7 +75,7 @@ def test_the_status_and_with_all_its_tables(on_switch: Callable[..., None]) -> N
 
 def test_what_was_read_is_a_value() -> None:
     param = HotParam(1, 2, 3, 4, KeyState.HOT)
-    assert len({Register(param, 5), Register(param, 5), Register(param, None)}) == 2
+    assert len({Register(param, (5,)), Register(param, (5,)), Register(param, None)}) == 2
     assert len({LaneCounters(1, 2, 3), LaneCounters(1, 2, 3)}) == 1
 
 
@@ -107,7 +107,7 @@ def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
 def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Fake two registers; return the path of the record of the latest run."""
     params = [HotParam(4, 5, 1, 8, KeyState.HOT), HotParam(4, 6, 2, 9, KeyState.PARKED)]
-    on_switch("registers", [Register(params[0], -(2**19)), Register(params[1], None)], 4, None)
+    on_switch("registers", [Register(params[0], (-(2**19),)), Register(params[1], None)], 4, None)
     monkeypatch.chdir(tmp_path)
     record = tmp_path / "runs" / "latest" / "run.json"
     record.parent.mkdir(parents=True)
@@ -116,8 +116,8 @@ def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.Mon
 
 def weights(*arguments: str) -> list[float | None]:
     found = json.loads(output_of("registers", "--job", "4", "--json", *arguments))
-    assert [row["value"] for row in found] == [-(2**19), None]
-    return [row["weight"] for row in found]
+    assert [row["values"] for row in found] == [[-(2**19)], None]
+    return [row["weights"] and row["weights"][0] for row in found]
 
 
 def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> None:
@@ -130,7 +130,7 @@ def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> N
     assert output.endswith(reported)
     rows = [re.split(r" *[│┃] *", line)[1:-1] for line in output.splitlines() if line[0] in "│┃"]
     assert rows == [
-        ["key", "lane", "slot", "state", "value", "weight"],
+        ["key", "lane", "slot", "state", "values", "weights"],
         ["5", "1", "8", "hot", "-524288", "-0.5"],
         ["6", "2", "9", "parked", "–", "–"],
     ]
@@ -155,6 +155,10 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
 
 def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., None]) -> None:
     largest = 2**64 - 2
-    on_switch("registers", [Register(HotParam(65535, largest, 31, 4095, KeyState.HOT), 7)], 65535, (largest,))
+    on_switch(
+        "registers", [Register(HotParam(65535, largest, 31, 4095, KeyState.HOT), (7,))], 65535, (largest,)
+    )
     found = json.loads(output_of("registers", "--job", "65535", "--scale", "2", "--json", str(largest)))
-    assert found == [{"key": largest, "lane": 31, "slot": 4095, "state": "hot", "value": 7, "weight": 3.5}]
+    assert found == [
+        {"key": largest, "lane": 31, "slot": 4095, "state": "hot", "values": [7], "weights": [3.5]}
+    ]

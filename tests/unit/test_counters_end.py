@@ -314,12 +314,13 @@ def test_a_key_with_many_updates_stays_its_owners(optimiser: Optimiser | None) -
     bench = Bench(optimiser)
     store, key = bench.store, MINE[0]
     place = store.locate(np.array([key], np.uint64))
-    store._value_cells.updates[place] = UPDATE_COUNT_MASK - 1
+    head = store._head_cells(place)
+    store._words[head] = UPDATE_COUNT_MASK - 1
     store.restart_counts()
     for n in range(1, 4):
         answer = bench.worker(Op.PUSH, [key], [5])
         assert not answer.header.refused
-        assert store._value_cells.updates[place][0] == (UPDATE_COUNT_MASK - 1 + n) % NOT_OWNED
+        assert store._words[head][0] == (UPDATE_COUNT_MASK - 1 + n) % NOT_OWNED
     assert store.is_owned(place).all()
     keys, counts = store.busiest(1)
     assert keys.tolist()[1:] == [key] and counts.tolist() == [3, 3]
@@ -328,13 +329,14 @@ def test_a_key_with_many_updates_stays_its_owners(optimiser: Optimiser | None) -
 def test_a_collected_key_with_many_updates_stays_the_switchs() -> None:
     bench = seeded(MINE[:1])
     place = bench.store.locate(np.array(MINE[:1], np.uint64))
+    head = bench.store._head_cells(place)
     for updates in (0, UPDATE_COUNT_MASK):
-        bench.store._value_cells.updates[place] = NOT_OWNED | updates
+        bench.store._words[head] = NOT_OWNED | updates
         bench.switch.push(MINE[0], 5)
         bench.run(100)
         assert bench.switch.pending[MINE[0]] == 0
-        assert bench.store._value_cells.updates[place][0] == NOT_OWNED | updates
+        assert bench.store._words[head][0] == NOT_OWNED | updates
     # A gradient that is applied to a key of the server is not counted again either.
-    bench.store._value_cells.updates[place] = UPDATE_COUNT_MASK
+    bench.store._words[head] = UPDATE_COUNT_MASK
     bench.store.absorb(place, np.array([5], np.uint32))
-    assert bench.store._value_cells.updates[place][0] == UPDATE_COUNT_MASK
+    assert bench.store._words[head][0] == UPDATE_COUNT_MASK

@@ -126,8 +126,14 @@ async def test_a_client_that_leaves_before_its_answer(tmp_path: Path) -> None:
 def parameter_server(*updates: int) -> ParameterServer[object]:
     """Return a PS of one job whose first keys have these update counts."""
     core: ParameterServer[object] = ParameterServer(0, 1, KeySpace(len(updates)), {2: 1}, lambda: 0)
-    core.server.state.cells["updates"][0, : len(updates)] = updates
+    for position, count in enumerate(updates):
+        set_updates(core, position, count)
     return core
+
+
+def set_updates(core: ParameterServer[object], position: int, count: int) -> None:
+    row = core.stores[2]._head_cells(np.array([position]))
+    core.server.state.cells["word"][0, row] = count
 
 
 async def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Path) -> None:
@@ -137,7 +143,7 @@ async def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_pa
         logs = PsLogs(tmp_path / "own", 0, 0, tmp_path / "socket")
         await in_thread(logs.send_updates, core.stores)
         await in_thread(logs.send_updates, core.stores)
-        core.server.state.cells["updates"][0, 1] = 5
+        set_updates(core, 1, 5)
         await in_thread(logs.send_updates, core.stores)
         await in_thread(logs.close)
     assert collector.updates == 9

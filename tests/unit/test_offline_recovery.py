@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from experiment.folder import finish_run_folder
+from hosts.keys import KeySpace
 from hosts.offline_recovery import CrashedRun, UnreplayedCount, open_crashed_run
 from hosts.unreplayed import UNREPLAYED_FOLDER
 from hosts.worker.replay import ReplayLog, file_name
 from hotline.cli.commands import hotline
 from switch_harness.wording import says
-from tests.harness.crashed_run import JOB, CrashedRunFolder
+from tests.harness.crashed_run import JOB, SIZE, CrashedRunFolder
 
 
 def recover(run: Path, *options: str) -> Result:
@@ -51,7 +52,7 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
 def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
     """The replay log has lost an update."""
     run = CrashedRunFolder(tmp_path)
-    log = ReplayLog.reopen(tmp_path / UNREPLAYED_FOLDER / file_name("worker-2", JOB), 0)
+    log = ReplayLog.reopen(tmp_path / UNREPLAYED_FOLDER / file_name("worker-2", JOB), KeySpace(SIZE), 0)
     lost = int(np.flatnonzero(log.words)[0])
     log.words[lost] = 0
     ran = recover(tmp_path, "--apply")

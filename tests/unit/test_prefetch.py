@@ -67,11 +67,11 @@ def test_a_server_has_its_cells_and_its_caller_fetched(
 ) -> None:
     tables = [] if optimiser is None else [TableOptimiser(first=0, scale=1.0, optimiser=parse(optimiser))]
     server = make_server(0, n_ps, space, [7, JOB], tables=tables)
-    assert server.header.width == (1 if optimiser is None else 4)
+    assert server.share.ranges.stride.tolist() == [2 if optimiser is None else 8]
     keys = space.all()[np.random.default_rng(2).choice(SIZE, LANES)]
     rpc = make_requests(Op.PUSH, keys[np.newaxis]).rpcs[0]
     places = places_of(server.share, keys)
-    cells = server.cells[1].ctypes.data + places * int(server.header.width) * server.cells.itemsize
+    cells = server.cells[1].ctypes.data + places * int(server.share.ranges.stride[0]) * server.cells.itemsize
     own = cells[places < server.share.header.places]
     before = contents(server)
     first = touched(of_server.prefetch_index, server, rpc)

@@ -57,7 +57,7 @@ def run_a_worker(folder: Path) -> None:
     np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
     space = KeySpace.load(folder / "keys.npy")
     client = HotsetClient(Caller(3, 2, 1), 2, space, time.monotonic_ns, window=2, max_keys=50)
-    book = Ledger(3, 1, space.size, 50, folder / "ledger")
+    book = Ledger(3, 1, space, 50, folder / "ledger")
     writer = RpcWriter(lambda rows, origin: None)
     writer.begin(client)
     writer.close()

@@ -101,16 +101,17 @@ def test_agents_read_all_fields(header: Header) -> None:
 
 
 @entry_point
-def write(rpc: Any, op: int, job: int, live: int, t0: int) -> None:
+def write(rpc: Any, op: int, job: int, dim: int, live: int, t0: int) -> None:
     line = Request(
-        op=op, flags=6, job=job, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, live=live, t0=t0
-    )
+        op=op, flags=6, job=job, worker=2, epoch=3, ps=4, count=5, dim=dim, seq=6, iteration=7, live=live,
+        t0=t0,
+    )  # fmt: skip
     encode(rpc[0], line)
 
 
 @given(HEADERS)
 def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
-    line = dict(op=header.op, job=header.job, live=header.live, t0=header.t0 % 2**63)
+    line = dict(op=header.op, job=header.job, dim=header.dim, live=header.live, t0=header.t0 % 2**63)
     wanted = Header(flags=6, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, **line)
     for function in (write, plain(write)):
         buffer = rpcs(1)

@@ -17,12 +17,14 @@ import pytest
 
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import unpack
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from hosts.hotset.worker import client as client_module
 from hosts.keys import KeySpace
 from hosts.none import AGENTS as NONE
 from hosts.worker import ledger, machine, replay
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED, plain_machine
+from hosts.worker.replay import UNDO_WORDS
 from nativekit.plain import plain
 from switch_harness.effort import seeds
 from tests.harness import wire
@@ -59,26 +61,34 @@ def close_a_push(worker: CrashingWorker) -> Step:
     return Step(worker.ledger.close, (ledger._close_log,), 0)
 
 
+def last_of_push(worker: CrashingWorker) -> bytes:
+    """Begin a push; return the request with its widest rows after all others are answered."""
+    *others, request = worker.begin_push(N_KEYS)
+    for other in others:
+        worker.receive(worker.answer(other, worker.random.getrandbits(32)))
+    return request
+
+
 def take_an_answer(worker: CrashingWorker) -> Step:
     """A push's answer, some lanes added by the switch and some by the PS."""
-    (request,) = worker.begin_push(N_KEYS)
+    request = last_of_push(worker)
     answer = worker.answer(request, worker.random.getrandbits(32))
     return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
 
 
 def take_an_answer_of_the_switch(worker: CrashingWorker) -> Step:
-    (request,) = worker.begin_push(N_KEYS)
+    request = last_of_push(worker)
     answer = worker.answer(request, 2**32 - 1)
     return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
 
 
 def take_an_answer_to_a_query(worker: CrashingWorker) -> Step:
     """The switch was lost with a push under way, which its PS has added in part."""
-    (request,) = worker.begin_push(N_KEYS)
+    request = last_of_push(worker)
     worker.answer(request, 0b01010)
     worker.lose_switch()
     worker.renew()
-    (query,) = wire.sent(worker.client)
+    query = wire.sent(worker.client)[-1]
     answer = worker.answer(query, 0)
     return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
 
@@ -99,7 +109,7 @@ def note_a_part(worker: CrashingWorker) -> Step:
     """Write the next part of the unreplayed updates into the log, after a part that is done."""
     prepare_replay(worker)
     n = COMPILED.next_unreplayed(worker.client.state)
-    positions, deltas = worker.client.state.positions[:n], worker.client.state.deltas[:n]
+    positions, deltas = unreplayed_rows(worker, n)
     return Step(partial(worker.log.note, positions, deltas), (replay._commit,), 0)
 
 
@@ -123,8 +133,7 @@ def restore_after_a_kill_in_note(worker: CrashingWorker) -> Step:
     """Come back, after a kill that left part of a part among the unreplayed updates."""
     prepare_replay(worker)
     n = COMPILED.next_unreplayed(worker.client.state)
-    state = worker.client.state
-    worker.log.note(state.positions[:n], state.deltas[:n])
+    worker.log.note(*unreplayed_rows(worker, n))
     COMPILED.take_unreplayed(worker.client.state, n // 2)
     return Step(partial(worker.log.restore, worker.switch), (replay._restore,), 0)
 
@@ -132,6 +141,12 @@ def restore_after_a_kill_in_note(worker: CrashingWorker) -> Step:
 def restore_with_another_switch(worker: CrashingWorker) -> Step:
     worker.lose_switch()
     return Step(partial(worker.log.restore, worker.switch), (replay._restore,), 0)
+
+
+def unreplayed_rows(worker: CrashingWorker, n: int) -> tuple[Any, Any]:
+    """Return the positions and deltas of the `n` rows that `next_unreplayed` has found."""
+    positions = worker.client.state.positions[:n]
+    return positions, worker.client.state.deltas[: worker.space.count_values(positions)]
 
 
 def prepare_replay(worker: CrashingWorker) -> None:
@@ -164,10 +179,17 @@ STEPS = [
 Prepare = Callable[[CrashingWorker], Step]
 
 
-def prepared(folder: Path, seed: int, prepare: Prepare, size: int = 9, is_plain: bool = False) -> Any:
+SCALARS = ONE_VALUE
+ROWS = (RowRange(0, 4), RowRange(3, 1), RowRange(6, 8))
+"""Rows of four, one and eight values, with rows of each in almost every push."""
+
+
+def prepared(
+    folder: Path, seed: int, prepare: Prepare, ranges: RowRanges, size: int = 9, is_plain: bool = False
+) -> Any:
     """Return a worker with unreplayed and acknowledged updates of the same keys, and the step to kill."""
     folder.mkdir()
-    worker = CrashingWorker(folder, plain_machine() if is_plain else COMPILED, seed, size, size)
+    worker = CrashingWorker(folder, plain_machine() if is_plain else COMPILED, seed, size, size, ranges)
     worker.push(N_KEYS)
     worker.push(N_KEYS)
     worker.lose_switch()
@@ -185,29 +207,31 @@ def elsewhere(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("ranges", [SCALARS, ROWS], ids=["scalars", "rows"])
 @pytest.mark.parametrize("prepare", STEPS)
 @pytest.mark.parametrize("seed", seeds(16))
-def test_after_each_instruction_the_files_count_each_key_once(
-    tmp_path: Path, elsewhere: Path, prepare: Prepare, seed: int
+def test_after_each_instruction_the_files_count_each_row_once(
+    tmp_path: Path, elsewhere: Path, prepare: Prepare, seed: int, ranges: RowRanges
 ) -> None:
-    _, step = prepared(tmp_path / "warm", seed, prepare)  # so that the function is compiled
+    _, step = prepared(tmp_path / "warm", seed, prepare, ranges)  # so that the function is compiled
     step.call()
-    worker, step = prepared(tmp_path / "killed", seed, prepare, size=9 + 4 * seed)
+    worker, step = prepared(tmp_path / "killed", seed, prepare, ranges, size=9 + 4 * seed)
     states = machine_states(step.functions, step.call, worker.files)
     assert len(states) > 1, "expected changes of the files, found none"
     for contents in states:
         worker.judge(contents, elsewhere, step.uncertain_keys)
 
 
+@pytest.mark.parametrize("ranges", [SCALARS, ROWS], ids=["scalars", "rows"])
 @pytest.mark.parametrize("prepare", STEPS)
-def test_after_each_operation_of_the_source_the_files_count_each_key_once(
-    tmp_path: Path, elsewhere: Path, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+def test_after_each_operation_of_the_source_the_files_count_each_row_once(
+    tmp_path: Path, elsewhere: Path, prepare: Prepare, ranges: RowRanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where ptrace cannot stop a child, and for what numpy writes between compiled functions."""
     for module, names in ((ledger, ("_open_log", "_close_log")), (replay, ("_commit", "_restore"))):
         for name in names:
             monkeypatch.setattr(module, name, plain(getattr(module, name)))
-    worker, step = prepared(tmp_path / "killed", 1, prepare, is_plain=True)
+    worker, step = prepared(tmp_path / "killed", 1, prepare, ranges, is_plain=True)
     states = source_states(step.call, worker.files)
     assert len(states) > 1
     for contents in states:
@@ -218,10 +242,13 @@ KILLS = 10_000
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("ranges", [SCALARS, ROWS], ids=["scalars", "rows"])
 @pytest.mark.parametrize("prepare", STEPS)
-def test_kills_at_random_instructions(tmp_path: Path, elsewhere: Path, prepare: Prepare) -> None:
+def test_kills_at_random_instructions(
+    tmp_path: Path, elsewhere: Path, prepare: Prepare, ranges: RowRanges
+) -> None:
     """Real kills; each step gets its share, half of it within a few instructions of a store to a file."""
-    worker, step = prepared(tmp_path / "killed", 5, prepare, size=20)
+    worker, step = prepared(tmp_path / "killed", 5, prepare, ranges, size=20)
     contents = [path.read_bytes() for path in worker.files]
     stores, random = storing_instructions(step.functions, step.call, worker.files), Random(7)
     judged, n_kills, share = set(), 0, -(-KILLS // len(STEPS))
@@ -244,8 +271,11 @@ def test_what_the_undo_log_and_a_part_have_while_they_do_not_count_is_not_read(
     tmp_path: Path, elsewhere: Path
 ) -> None:
     """So these arrays may be written in any order, and be torn."""
-    worker, _ = prepared(tmp_path / "w", 3, renew_a_worker)
-    for array in (*worker.ledger._arrays[2:], *worker.log._arrays[2:]):
+    worker, _ = prepared(tmp_path / "w", 3, renew_a_worker, ROWS)
+    ledger_arrays, log_arrays = worker.ledger._arrays, worker.log._arrays
+    of_ledger = [array for name, array in ledger_arrays._asdict().items() if name not in ("head", "sums")]
+    of_log = [array for name, array in log_arrays._asdict().items() if name not in ("head", "words")]
+    for array in (*of_ledger, *of_log, log_arrays.words[1 - UNDO_WORDS :]):
         array.view(np.uint8)[:] = 0xFF
     worker.judge(tuple(path.read_bytes() for path in worker.files), elsewhere)
 
@@ -277,6 +307,8 @@ def test_every_function_that_writes_a_mapped_file_is_killed_here() -> None:
         "hosts/worker/replay.py: _commit",
         "hosts/worker/replay.py: _restore",
         "hosts/worker/replay.py: acknowledge",
+        "hosts/worker/replay.py: acknowledge_row",
+        "hosts/worker/replay.py: undo_marked_row",
         "hosts/worker/replay.py: set_unreplayed",
         "hosts/worker/replay.py: make_unreplayed",
         "hosts/hotset/worker/recovery.py: mark_answered",
@@ -312,7 +344,7 @@ def writers_of(tree: ast.AST, is_file: bool) -> Iterator[str]:
 def test_a_worker_without_a_switch_marks_only_what_its_server_has(tmp_path: Path) -> None:
     """The designs without a replay log: each answered lane is one store."""
     path, left = tmp_path / "ledger", tmp_path / "left"
-    book = Ledger(JOB, 1, 9, 9, path)
+    book = Ledger(JOB, 1, KeySpace(9), 9, path)
     client = NONE.client(Caller(JOB, 1, 1), 1, KeySpace(9), lambda: 0, max_keys=9)
     positions, deltas = np.array([1, 3, 5, 8]), np.array([1, 2**32 - 1, 7, 9], np.uint32)
 

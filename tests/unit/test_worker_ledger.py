@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hosts.keys import KeySpace
 from hosts.worker import ledger
 from hosts.worker.ledger import Ledger, LedgerError
 from switch_harness.disk import files_of_at_most
@@ -22,7 +23,7 @@ def totals(path: Path) -> tuple[list[int], list[int], int, int]:
 
 
 def test_a_push_that_ended_is_sent(tmp_path: Path) -> None:
-    book = Ledger(3, 9, 8, 5, tmp_path / "l")
+    book = Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
     for _ in range(2):
         book.open(POSITIONS, DELTAS)[:3] = True
         book.close()
@@ -31,7 +32,7 @@ def test_a_push_that_ended_is_sent(tmp_path: Path) -> None:
 
 
 def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) -> None:
-    book = Ledger(3, 9, 8, 5, tmp_path / "l")
+    book = Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
     book.open(POSITIONS, DELTAS)[:3] = True
     book.close()
     answered = book.open(POSITIONS, DELTAS)
@@ -40,20 +41,20 @@ def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) ->
     assert totals(tmp_path / "l") == wanted
     # Killed while the sums take the deltas in: the undo log knows what they were.
     book._arrays.sums[POSITIONS[:2]] += DELTAS[:2]
-    book._arrays.head[5] += 3  # `lanes`
+    book._arrays.head[6] += 3  # `lanes`
     assert totals(tmp_path / "l") == wanted
 
 
 def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
-    Ledger(3, 9, 8, 5, tmp_path / "l")
-    assert (tmp_path / "l").read_bytes()[7::-1] == b"HOTLEDGJ"
+    Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
+    assert (tmp_path / "l").read_bytes()[7::-1] == b"HOTLEDGK"
 
 
 def test_a_ledger_has_its_place_on_the_disk_or_says_so(tmp_path: Path) -> None:
-    Ledger(3, 9, 100_000, 5, tmp_path / "l")
+    Ledger(3, 9, KeySpace(100_000), 5, tmp_path / "l")
     assert (tmp_path / "l").stat().st_blocks * 512 >= 400_000
     with files_of_at_most(1000), pytest.raises(LedgerError, match=mentions("full", "written")):
-        Ledger(3, 9, 100_000, 5, tmp_path / "full")
+        Ledger(3, 9, KeySpace(100_000), 5, tmp_path / "full")
 
 
 def test_an_invalid_ledger(tmp_path: Path) -> None:
@@ -62,9 +63,9 @@ def test_an_invalid_ledger(tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(b"x")
     with pytest.raises(LedgerError, match=mentions("short", "ledger")):
         ledger.read(tmp_path / "short")
-    Ledger(3, 9, 8, 5, tmp_path / "l")
+    Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
     (tmp_path / "l").write_bytes((tmp_path / "l").read_bytes()[:-1])
-    with pytest.raises(LedgerError, match=mentions(161, 8, 160)):
+    with pytest.raises(LedgerError, match=mentions(229, 8, 228)):
         ledger.read(tmp_path / "l")
     with pytest.raises(LedgerError, match=mentions(5, 6)):
-        Ledger(3, 9, 8, 5).open(np.arange(6), np.zeros(6, np.uint32))
+        Ledger(3, 9, KeySpace(8), 5).open(np.arange(6), np.zeros(6, np.uint32))

@@ -19,7 +19,7 @@ from hosts.keys import KeySpace
 from hosts.worker import replay
 from hosts.worker.ledger import LedgerError
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import ReplayLog, read_unacked
+from hosts.worker.replay import UNDO_WORDS, ReplayLog, read_unacked
 from switch_harness.wording import mentions
 from tests.harness import wire
 
@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, machine: Machine, window: int = 64) -> None:
         self.now = 1_000 * MS
-        self.log = ReplayLog.in_memory(np.zeros(SIZE, np.int64), SIZE)
+        self.log = ReplayLog.in_memory(np.zeros(SIZE + UNDO_WORDS, np.int64), KeySpace(SIZE), SIZE)
         self.worker = HotsetClient(
             Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
         )
@@ -228,21 +228,21 @@ def test_a_ps_takes_home_what_it_has_lent(has_replay_logs: bool) -> None:
 
 
 def test_the_log_outlives_the_process(tmp_path: Path) -> None:
-    first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    assert first.words.shape == (SIZE,) and not first.has_unreplayed
+    first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
+    assert first.acknowledged.shape == first.unreplayed.shape == (SIZE,) and not first.has_unreplayed
     first.acknowledged[3], first.unreplayed[4] = 30, 40
-    again = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
+    again = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
     assert (again.acknowledged[3], again.unreplayed[4], again.has_unreplayed) == (30, 40, True)
 
 
 def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
-    first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
+    first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
     first.acknowledged[3], first.unreplayed[3] = 30, 2**32 - 10
     first.set_switch(1)
-    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").acknowledged[3] == 30
-    again = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
+    assert ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 1, tmp_path / "log").acknowledged[3] == 30
+    again = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 2, tmp_path / "log")
     assert (again.acknowledged[3], again.unreplayed[3]) == (0, 20)
-    once = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
+    once = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 2, tmp_path / "log")
     assert once.unreplayed[3] == 20
     worker = HotsetClient(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
     assert worker.has_unreplayed and once.has_unreplayed
@@ -297,14 +297,17 @@ def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
     assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 
+LOG_BYTES = 8 * 7 + 8 * (SIZE + UNDO_WORDS) + (8 + 8 + 4 + 1) * CAPACITY
+
+
 def test_a_file_that_is_no_log(tmp_path: Path) -> None:
-    ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    with pytest.raises(LedgerError, match=mentions("log", 556, 41, 548)):
-        ReplayLog.in_file(SIZE + 1, CAPACITY, 0, tmp_path / "log")
-    (tmp_path / "zeros").write_bytes(bytes(48 + 8 * SIZE + 9 * CAPACITY))
+    ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
+    with pytest.raises(LedgerError, match=mentions("log", 41, LOG_BYTES + 8, LOG_BYTES)):
+        ReplayLog.in_file(KeySpace(SIZE + 1), CAPACITY, 0, tmp_path / "log")
+    (tmp_path / "zeros").write_bytes(bytes(LOG_BYTES))
     with pytest.raises(LedgerError, match=mentions("zeros", "replay")):
         read_unacked(tmp_path / "zeros", 0)
     with pytest.raises(LedgerError, match=mentions("nowhere", "read")):
         read_unacked(tmp_path / "nowhere", 0)
     with pytest.raises(LedgerError, match=mentions("zeros", "replay")):
-        ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "zeros")
+        ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "zeros")

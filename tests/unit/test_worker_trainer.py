@@ -33,7 +33,7 @@ class Loop:
         space = KeySpace(3000)
         self.server: ParameterServer[None] = ParameterServer(0, 1, space, {1: 1}, lambda: self.now)
         self.client = HotsetClient(Caller(1, 1, 1), 1, space, lambda: self.now)
-        self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
+        self.ledger = Ledger(1, 1, space, TRACE.largest_batch)
         model = model or LogisticRegression(learning_rate=0.5)
         self.trainer = Trainer(
             1, self.client, TRACE, model, self.ledger, block, lambda: self.now,

@@ -28,6 +28,9 @@ HANDLE_US = {
     (150_000_000, True): (at_most(3),),
 }
 """Goals by number of keys and whether they are hashed."""
+SERVER_NS = {16: (at_most(3),), 64: (at_most(1.5),)}
+WORKER_NS = {16: (at_most(3),), 64: (at_most(1.5),)}
+"""Goals in ns a value, by the dim of rows."""
 OPTIMISER_COST = {"adagrad": (at_most(1.6, ADDITION),), "adam": (at_most(2.2, ADDITION),)}
 SERVER_RATE = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)

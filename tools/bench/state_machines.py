@@ -11,7 +11,8 @@ from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
 from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
-from foundation.protocol.header import KEY_BYTES, LANES, WINDOW, Op
+from foundation.protocol.header import KEY_BYTES, WINDOW, Op, lanes_of_dim
+from foundation.protocol.rows import RowRange
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.ps.state import HotsetServer, make_server
@@ -20,7 +21,7 @@ from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
 from hosts.ps.serve import prefetch_next_datagrams
-from hosts.ps.share import table_bits
+from hosts.ps.share import cells_of_row, table_bits
 from hosts.ps.values import CELL
 from hosts.udp import BURST, THREAD_CPU, Udp, clock, make_udp
 from nativekit.bits import swap32
@@ -36,25 +37,29 @@ _OPERATIONS = 50
 _MAX_GAP = 1 << 36  # between two hashed keys
 
 
-def bytes_needed(parameters: int, hashed: bool) -> int:
+def bytes_needed(parameters: int, hashed: bool, dim: int = 1) -> int:
+    """Return the memory of a server's rows, and of its keys if they are hashed."""
+    row_bytes = CELL.itemsize * cells_of_row(dim)
     if not hashed:
-        return CELL.itemsize * parameters
+        return row_bytes * parameters
     places = 1 << table_bits(parameters)
-    return (CELL.itemsize + KEY_BYTES) * places + KEY_BYTES * parameters
+    return (row_bytes + KEY_BYTES) * places + KEY_BYTES * parameters
 
 
-def space_of(parameters: int, hashed: bool) -> KeySpace:
+def space_of(parameters: int, hashed: bool, dim: int = 1) -> KeySpace:
+    rows = (RowRange(0, dim),)
     if not hashed:
-        return KeySpace(parameters)
+        return KeySpace(parameters, None, rows)
     max_gap = min(_MAX_GAP, 2**63 // parameters)
     gaps = np.random.default_rng(1).integers(1, max_gap, parameters, dtype=np.uint64)
-    return KeySpace(parameters, np.cumsum(gaps, out=gaps))
+    return KeySpace(parameters, np.cumsum(gaps, out=gaps), rows)
 
 
 def server_of(space: KeySpace, optimiser: str | None = None) -> HotsetServer:
     tables = [] if optimiser is None else [TableOptimiser(first=0, scale=_SCALE, optimiser=parse(optimiser))]
     server = make_server(ps=0, n_ps=1, space=space, jobs=[JOB], tables=tables)
-    server.cells["number"] = 1  # allocates the pages now, and not while the time is measured
+    # Allocate the pages now, and not while the time is measured: new cells are 0.
+    server.cells["word"][0, : server.share.header.outside_cell] = 0
     return server
 
 
@@ -102,13 +107,17 @@ def handle_all(
     return answered, ns
 
 
-def us_per_operation(op: Op, parameters: int, lanes: int) -> list[float]:
-    """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys."""
-    calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), n_ps=1, space=KeySpace(parameters), max_keys=lanes)
+def us_per_operation(op: Op, parameters: int, lanes: int, dim: int = 1) -> list[float]:
+    """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys.
+
+    An operation has `lanes` rows of `dim` values.
+    """
+    space = space_of(parameters, hashed=False, dim=dim)
+    calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), n_ps=1, space=space, max_keys=lanes)
     udp, batches, times_us = make_udp(0), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
         issued, ns = issue_all(calls, op, batches, udp)
-        expected = len(batches) * -(-lanes // LANES)  # rounded up
+        expected = len(batches) * -(-lanes // lanes_of_dim(dim))  # rounded up
         if issued != expected:
             raise BenchError(f"{issued} RPCs were issued, not {expected}")
         times_us.append(ns / len(batches) / 1e3)

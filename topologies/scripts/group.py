@@ -16,7 +16,7 @@ from hosts.keys import KeySpace
 from topologies import rendezvous
 from topologies.agents import Agent, supervise
 from topologies.embedding_tables import EmbeddingTables
-from topologies.fleet import RunContext, check_design, publish, start_servers
+from topologies.fleet import RunContext, publish, set_ranges, start_servers, tables_of_design
 from topologies.placement import cpu_of
 from topologies.rendezvous import REPORTS, append_report
 from topologies.scripts.arm import ScriptArm
@@ -46,16 +46,19 @@ class _SharedServers:
         self._start_lock = asyncio.Lock()
 
     @property
-    def parameters(self) -> int:
-        return 0 if self._tables is None else self._tables.size
+    def space(self) -> KeySpace:
+        assert self._tables is not None, "expected the tables of scripts that have joined"
+        return self._tables.space
 
     async def start(self, tables: EmbeddingTables) -> None:
         """Start the servers, unless they are running; raise `RunFailed` if another arm has other tables."""
         async with self._start_lock:
             if self._tables is None:
-                check_design(self._context.config, tables)
-                self._tables = tables
-                await start_servers(self.agents, self._context, KeySpace(tables.size), tables.optimisers)
+                context = self._context
+                self._tables = tables = tables_of_design(context.config, tables)
+                await start_servers(self.agents, context, tables.space, tables.optimisers)
+                for arm in context.config.every_arm:
+                    await set_ranges(context.network.address, context.config, arm, tables.space)
                 await gather_or_cancel(agent.ready() for agent in self.agents)
             elif difference := tables.describe_difference(self._tables):
                 raise RunFailed(f"{difference} in another arm: let the script declare the same in all")
@@ -101,7 +104,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
                 await supervise(join_waits, [worker.wait_until_failed() for worker in workers])
             finally:
                 reminder.cancel()
-        yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))
+        yield ScriptGroup(arms, workers, servers.agents, servers.space)
 
 
 def _socket_path(arm: Arm) -> Path:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import ClassVar, Generic, TypedDict, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
@@ -209,6 +210,8 @@ class BaseMover(Generic[S, ReplyTo]):
         if not store.is_in_share(places).all():
             return control.answer(Status.NOT_OWNED)
         if control.command is Command.VALUES:  # answered in the order of its keys, which may repeat
+            if (store.dims(places) != control.dim).any():
+                return control.answer(Status.NOT_OWNED)
             return control.answer(Status.OK, store.values(store.locate(control.keys)))
         status, is_owned = Status.OK, store.is_owned(places)
         if control.command is Command.SEED:
@@ -226,15 +229,19 @@ class BaseMover(Generic[S, ReplyTo]):
         raise NotImplementedError  # every design implements its own
 
     def _take_out(self, keys: Keys) -> Generator[None, None, tuple[Keys, Values]]:
-        """Read the values v of keys, then add -v to their registers; return the removed keys and v."""
+        """Read the rows v of keys, then add -v to their registers; return the removed keys and v."""
         self._pull(keys)
         yield
         is_in_switch = self._switch.served
-        switch_keys, values = keys[is_in_switch], self._switch.values[is_in_switch]
+        switch_keys, values = keys[is_in_switch], self._switch.values[self._of_values(keys, is_in_switch)]
         self._push(switch_keys, np.negative(values))
         yield
         is_removed = self._switch.served
-        return switch_keys[is_removed], values[is_removed]
+        return switch_keys[is_removed], values[self._of_values(switch_keys, is_removed)]
+
+    def _of_values(self, keys: Keys, of_rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return flags of rows [n], for each of their values."""
+        return of_rows.repeat(self._space.dims_at(self._space.positions(keys)))
 
     def _execute_collection_command(self, control: Control) -> Generator[None, None, None]:
         """Execute PUBLISH, HOLD or SETTLE; designs without collections do nothing."""
@@ -262,7 +269,7 @@ class Mover(BaseMover[HotsetStore, ReplyTo]):
         self._push(keys, values)
         yield
         is_missing = ~self._switch.served
-        self._store.reclaim(places[is_missing], values[is_missing])
+        self._store.reclaim(places[is_missing], values[self._of_values(keys, is_missing)])
         return Status.NO_ENTRY if is_missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:

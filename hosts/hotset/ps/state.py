@@ -11,11 +11,11 @@ from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES, JournalState
-from hosts.ps.optimise import Batch, OptimiserRule, make_rules, width_of
+from hosts.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
 from hosts.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hosts.ps.rpcs import needs_room as rpcs_need_room
 from hosts.ps.share import Share, make_share
-from hosts.ps.values import Cell, ValuesHeader, ValuesState, make_cells
+from hosts.ps.values import Cell, ValuesHeader, ValuesState, make_cells, words_of_value
 from nativekit.compile import compiled
 from nativekit.records import Octets, Records, RecordTable, Words, one_record, records
 
@@ -35,7 +35,7 @@ class HotsetServer(NamedTuple):
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     at_switch: Words
-    """uint32[jobs, places + 1]: the part of each value that the switch was given and has not returned."""
+    """uint32[jobs, cells]: the part of each cell's value that the switch was given and has not returned."""
     connection_records: Records[ConnectionRecord]
     journal: Octets
     rules: Records[OptimiserRule]
@@ -47,15 +47,15 @@ def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> HotsetServer:  # fmt: skip
-    share = make_share(space, ps, n_ps)
+    rules = make_rules(tables)
+    share = make_share(space, ps, n_ps, words_of_value(rules))
     header = one_record(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
-    rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
-    header.width = width_of(rules)
+    header.state_words = state_words_of(rules)
     return HotsetServer(
         header, make_jobs(jobs), records(CALLERS, CallerRow), cells,
-        np.zeros((len(jobs), share.header.places + 1), np.uint32),
+        np.zeros(cells.shape, np.uint32),
         records(CONNECTION_RECORDS, ConnectionRecord),
         np.zeros(journal_bytes, np.uint8), rules, one_record(Batch), share,
     )  # fmt: skip

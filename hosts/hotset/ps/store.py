@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import NO_KEY
 from hosts.hotset.ps.state import HotsetServer
-from hosts.ps.share import Places, keys_at
+from hosts.ps.share import Places, keys_at, rows_at
 from hosts.ps.store import SharedState, Store
 from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
 
@@ -23,28 +23,37 @@ class OffloadingStore(Store):
 
     def __init__(self, server: SharedState, job: int) -> None:
         super().__init__(server, job)
-        self._previous_counts = np.zeros(len(self._value_cells), np.uint32)
+        self._previous_counts = np.zeros(self._share.header.places, np.uint32)
         """Update counts at the last call of `busiest`. The array takes no memory until it is written."""
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
-        is_owned: NDArray[np.bool_] = self._value_cells.updates[places] < NOT_OWNED
+        is_owned: NDArray[np.bool_] = self._words[self._head_cells(places)] < NOT_OWNED
         return is_owned
 
     def values(self, places: Places) -> Values:
-        """Return the values at places; 0 where not owned."""
-        values: Values = self._value_cells.value[places]
+        """Return the rows at places [n], one after the other; 0 where not owned."""
+        values: Values = self._words[self._value_cells(places)]
         return values
+
+    def dims(self, places: Places) -> NDArray[np.int64]:
+        """Return the number of values of the row at each place [n]."""
+        return rows_at(self._share, places)[1]
+
+    def _updates(self) -> Values:
+        """Return the number of updates of the row at each place [places]."""
+        return np.concatenate(self._heads_by_range()) & np.uint32(UPDATE_COUNT_MASK)
 
     def restart_counts(self) -> None:
         """Make `busiest` count only updates after this call; called when a PS has restarted."""
-        self._previous_counts = self._value_cells.updates & np.uint32(UPDATE_COUNT_MASK)
+        self._previous_counts = self._updates()
 
     def renew(self, epoch: int) -> None:
         """Handle the current epoch of the PS as a caller of the switch; only `CollectStore` has to."""
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
-        self._value_cells.updates[: self._share.header.places] &= UPDATE_COUNT_MASK
+        for heads in self._heads_by_range():
+            heads &= UPDATE_COUNT_MASK
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
         """Return up to `limit` keys with most updates since the last call, and their counts.
@@ -52,7 +61,7 @@ class OffloadingStore(Store):
         Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
         at most 2^32 - 1.
         """
-        updates = self._value_cells.updates & np.uint32(UPDATE_COUNT_MASK)
+        updates = self._updates()
         counts = (updates - self._previous_counts) & np.uint32(UPDATE_COUNT_MASK)  # updates count mod 2^31
         self._previous_counts = updates
         busiest_places = _busiest_places(counts, limit)
@@ -70,27 +79,29 @@ class HotsetStore(OffloadingStore):
         self._at_switch = server.at_switch[self._job_index]
 
     def release(self, places: Places) -> Values:
-        """Give up the ownership of these keys; return their values, which become 0 here."""
-        values = self.values(places)
-        self._value_cells.updates[places] |= NOT_OWNED
-        self._value_cells.value[places] = 0
-        self._at_switch[places] += values
+        """Give up the ownership of these keys; return their rows, whose values become 0 here."""
+        cells = self._value_cells(places)
+        values: Values = self._words[cells]
+        self._words[self._head_cells(places)] |= NOT_OWNED
+        self._words[cells] = 0
+        self._at_switch[cells] += values
         return values
 
     def reclaim(self, places: Places, values: Values) -> None:
-        """Take back the ownership of these distinct keys, and add `values` to their values."""
-        self._value_cells.value[places] += values
-        self._value_cells.updates[places] &= UPDATE_COUNT_MASK
+        """Take back the ownership of these distinct keys, and add `values`, their rows, to their values."""
+        cells = self._value_cells(places)
+        self._words[cells] += values
+        self._words[self._head_cells(places)] &= UPDATE_COUNT_MASK
         # With replay logs, `restore` needs the values that were given minus those that came back.
-        self._at_switch[places] = self._at_switch[places] - values if self._has_replay_logs else 0
+        self._at_switch[cells] = self._at_switch[cells] - values if self._has_replay_logs else 0
 
     def restore(self) -> None:
         # Add back the values that the switch was given. Workers with replay logs push again all updates that
         # the switch ever acknowledged, including those that it has returned with values: `reclaim` has
         # subtracted these values. Without replay logs, the updates in the switch are lost.
-        places = np.flatnonzero(self._at_switch)
-        self._value_cells.value[places] += self._at_switch[places]
-        self._at_switch[places] = 0
+        cells = np.flatnonzero(self._at_switch)
+        self._words[cells] += self._at_switch[cells]
+        self._at_switch[cells] = 0
         super().restore()
 
 

@@ -11,9 +11,9 @@ from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.recovery import apply_push_status, mark_answered
 from hosts.hotset.worker.requests import MISSED, queue_refused_key
 from hosts.hotset.worker.state import Call, Calls, drop_call, hint
-from hosts.worker.rpcs import is_expected
+from hosts.worker.rpcs import copy_row, is_expected, row_start
 from hosts.worker.window import Slot, free_slot, log_answer, time_round_trip
-from nativekit.bits import popcount, swap32
+from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 
 
@@ -55,7 +55,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
             continue
         i = int64(call.key_at[lane])
         if h.op == PULL:
-            state.values[i] = swap32(rpc.words[lane])
+            copy_row(state.values, row_start(state, i), rpc.words, lane * h.dim, h.dim)
         elif done_lanes >> lane & 1:
             mark_answered(state, i, bool(h.served >> lane & 1))
         state.served[i] = bool(h.served >> lane & 1)

@@ -64,6 +64,9 @@ class HotsetClient(BaseClient):
         has_unreplayed = log is not None and log.has_unreplayed
         self._header.unreplayed = 1 if has_unreplayed else 0  # 1: search from the first position on
 
+    def _count_values(self, positions: NDArray[np.integer]) -> int:
+        return self._space.count_values(positions)
+
     @property
     def served(self) -> NDArray[np.bool_]:
         """bool[n]: whether the switch served each key of the last operation, until the next operation."""
@@ -84,7 +87,7 @@ class HotsetClient(BaseClient):
             np.bitwise_or.at(hinted, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
 
     def limit_lanes(self, lanes: int) -> None:
-        self._header.lane_bits = (lanes - 1).bit_length()
+        self._header.max_lane_bits = (lanes - 1).bit_length()
 
     def renew(self, epoch: int) -> None:
         self._renew(self.state, epoch)

@@ -30,22 +30,37 @@ from hosts.hotset.worker.state import (
     place_key,
     queue_call,
 )
+from hosts.worker.rpcs import dim_of
 from nativekit.bits import popcount
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled, inlined, int64
 
 _COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switch answers
 
 
 @compiled
 def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
-    """Queue the calls of an operation on the first `n_keys` keys; without `uses_switch` all are cold."""
+    """Queue the calls of an operation on the first `n_keys` keys whose rows have the dim that is packed now.
+
+    Without `uses_switch` all keys are cold.
+    """
     clear_buckets(state)
-    for i in range(n_keys - 1, -1, -1):  # backwards: a bucket is a stack, whose first key was added last
-        if uses_switch and is_hinted(state, int64(state.positions[i])):
-            _add_to_bucket(state, i, hash_lane(state, i))
-        else:
-            bucket_cold_key(state, i)
+    # Backwards: a bucket is a stack, whose first key was added last.
+    if state.header.dim:
+        for i in range(n_keys - 1, -1, -1):
+            _bucket_key(state, i, uses_switch)
+    else:
+        for i in range(n_keys - 1, -1, -1):
+            if dim_of(state, i) == state.header.packed_dim:
+                _bucket_key(state, i, uses_switch)
     pack_buckets(state)
+
+
+@inlined
+def _bucket_key(state: Calls, i: int, uses_switch: bool) -> None:
+    if uses_switch and is_hinted(state, int64(state.positions[i])):
+        _add_to_bucket(state, i, hash_lane(state, i))
+    else:
+        bucket_cold_key(state, i)
 
 
 @compiled

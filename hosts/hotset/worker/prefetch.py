@@ -11,6 +11,7 @@ from foundation.logs.columns import ROW
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
 from hosts.hotset.worker.state import CALL, Calls
+from hosts.worker.rpcs import row_start
 from hosts.worker.window import SLOT
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
@@ -25,15 +26,16 @@ def prefetch_next(state: Calls) -> None:
     if header.first_unsent == NOTHING:
         return
     call = state.calls[header.first_unsent]
+    row_bytes = int64(call.dim) * VALUE_BYTES
     keys, deltas, is_push = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
     for lane in range(int64(call.count)):
         i = int64(call.key_at[lane])  # stale if the lane is not live, which is harmless
         prefetch(keys + i * KEY_BYTES)
         if is_push:
-            prefetch(deltas + i * VALUE_BYTES)
+            prefetch_lines(deltas + row_start(state, i) * VALUE_BYTES, row_bytes)
     if header.n_free:
         s = int64(state.free[header.n_free - 1]) & SLOT_MASK
-        n_bytes = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
+        n_bytes = HEADER_BYTES + int64(call.count) * (KEY_BYTES + row_bytes)
         prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, n_bytes)
     if call.next != NOTHING:
         prefetch_lines(int64(state.calls.ctypes.data) + int64(call.next) * _CALL_BYTES, _CALL_BYTES)

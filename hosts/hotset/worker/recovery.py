@@ -10,8 +10,9 @@ all collected values (`hosts.hotset.ps.store.HotsetStore.restore`). So the log n
 key, and a collection need not be reported to the workers.
 
 The replay log is a file, and a worker may be killed between any two instructions: what these functions write
-to it are single atomic stores, each of which leaves a log that says what is to be pushed again. An answered
-lane is logged before it is marked as answered: marked first, its update would be lost with the switch.
+to it are atomic stores, each of which leaves a log that says what is to be pushed again, of each row all
+values or none. An answered lane is logged before it is marked as answered: marked first, its update would be
+lost with the switch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import PUSH
 from hosts.hotset.worker.requests import queue_refused_key
 from hosts.hotset.worker.state import Call, Calls, queue_call
-from hosts.worker.replay import acknowledge, make_unreplayed, set_unreplayed, unreplayed_at
+from hosts.keys import first_value_at, range_at
+from hosts.worker.replay import acknowledge_row, make_unreplayed, set_unreplayed, unreplayed_at
+from hosts.worker.rpcs import dim_of, row_start
 from hosts.worker.window import MAX_TURN, RESERVED_NUMBERS, push_free
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
@@ -31,7 +34,8 @@ from nativekit.memory import store_item_release
 def mark_answered(state: Calls, i: int, is_served: bool) -> None:
     """Mark key `i` of a push as applied, by the switch if `is_served`; then the replay log has its delta."""
     if is_served and state.header.has_replay_log:
-        acknowledge(state.replay_log, int64(state.positions[i]), int64(state.deltas[i]))
+        first = first_value_at(state.ranges, int64(state.positions[i]))
+        acknowledge_row(state.replay_log, first, state.deltas, row_start(state, i), dim_of(state, i))
     store_item_release(state.answered, i, True)
 
 
@@ -74,15 +78,21 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
 @compiled
 def next_unreplayed(state: Calls) -> int:
     """Set positions and deltas to those of the next unreplayed updates; return their number."""
-    header, n = state.header, int64(0)
+    header, n, n_values, size = state.header, int64(0), int64(0), int64(state.header.n_rows)
     position = int64(header.unreplayed) - 1  # `unreplayed` is 1 + the position, or 0
-    while position < len(state.replay_log) and n < len(state.keys):
-        total = unreplayed_at(state.replay_log, position)
-        if total:
-            state.positions[n], state.deltas[n] = position, total
+    while position < size and n < len(state.keys):
+        rows = state.ranges[range_at(state.ranges, position)]
+        first, dim, bits = first_value_at(state.ranges, position), int64(rows.dim), int64(0)
+        for v in range(dim):
+            total = unreplayed_at(state.replay_log, first + v)
+            state.deltas[n_values + v] = total
+            bits |= total
+        if bits:
+            state.positions[n] = position
             n += 1
+            n_values += dim
         position += 1
-    header.unreplayed = position + 1 if position < len(state.replay_log) else 0
+    header.unreplayed = position + 1 if position < size else 0
     return n
 
 
@@ -90,4 +100,7 @@ def next_unreplayed(state: Calls) -> int:
 def take_unreplayed(state: Calls, n: int) -> None:
     state.header.is_replay = n > 0
     for i in range(n):
-        set_unreplayed(state.replay_log, int64(state.positions[i]), 0)
+        position = int64(state.positions[i])
+        first = first_value_at(state.ranges, position)
+        for v in range(int64(state.ranges[range_at(state.ranges, position)].dim)):
+            set_unreplayed(state.replay_log, first + v, 0)

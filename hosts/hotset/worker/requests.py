@@ -19,8 +19,8 @@ from hosts.hotset.worker.packing import (
     place_in_hash_lane,
     queue_chains,
 )
-from hosts.hotset.worker.state import NOT_REFUSED, Call, Calls, new_call, queue_call
-from hosts.worker.rpcs import key_of, write_head
+from hosts.hotset.worker.state import NOT_REFUSED, Call, Calls, new_call, pack_dim, queue_call
+from hosts.worker.rpcs import copy_row, dim_of, find_rows, key_of, row_start, write_head
 from hosts.worker.window import earliest_deadline, next_resend, retransmit, take_slot
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
@@ -37,6 +37,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     if op == EMPTY:
         header.op, header.iteration, header.n_calls = EMPTY, iteration, 0
         header.n_keys, header.pending = 0, 1
+        pack_dim(state, 1)
         queue_call(state, new_call(state, n_keys, NOT_REFUSED))
         return
     header.op, header.iteration, header.n_calls = op, iteration, 0
@@ -45,18 +46,32 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     if header.is_replay and header.servers_own_parameters:
         header.word_flags |= REPLAY
     header.is_replay = 0
+    find_rows(state, n_keys)
     for i in range(n_keys):
         state.keys[i] = key_of(state, i)
         state.served[i] = False
-        if op == PULL:
-            state.values[i] = 0
+    for v in range(row_start(state, n_keys) if op == PULL else 0):
+        state.values[v] = 0
+    dim = int64(1)
+    while dim <= header.dims:
+        if header.dims & dim:
+            pack_dim(state, dim)
+            _queue_calls(state, n_keys)
+        dim *= 2
+
+
+@compiled
+def _queue_calls(state: Calls, n_keys: int) -> None:
+    """Queue the calls of the keys whose rows have the dim that is packed now."""
+    header = state.header
     if not header.uses_registers:
         uses_switch = header.word_flags == 0  # only servers know these flags
         pack(state, n_keys, uses_switch)
         return
     clear_chains(state)
     for i in range(n_keys):
-        place_in_hash_lane(state, i, NOT_REFUSED)
+        if header.dim or dim_of(state, i) == header.packed_dim:
+            place_in_hash_lane(state, i, NOT_REFUSED)
     queue_chains(state)
 
 
@@ -75,7 +90,7 @@ def transmit(state: Calls, now: int) -> int:
 
 @compiled
 def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
-    header, count, live = state.header, int64(call.count), int64(call.live)
+    header, count, live, dim = state.header, int64(call.count), int64(call.live), int64(call.dim)
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
     if op == PUSH and header.servers_own_parameters:
         iteration = int64(header.push_number)
@@ -83,12 +98,20 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.queried_seq), int64(call.queried_epoch)
     elif header.uses_registers:
         t0 = 0  # so that a PS repeats the same bytes after a restart
-    length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
+    length = write_head(state, rpc, op, call, count, seq, live, iteration, t0)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NO_KEY_U64
-    for lane in range(count if op == PUSH else 0):
+    is_scalar = header.dim == 1  # without loops over a row
+    for lane in range(count if op == PUSH and is_scalar else 0):
         delta = int64(state.deltas[call.key_at[lane]]) if live >> lane & 1 else 0
         rpc.words[2 * count + lane] = swap32(delta)  # after `count` keys of two words
+    for lane in range(count if op == PUSH and not is_scalar else 0):
+        target = 2 * count + lane * dim  # after `count` keys of two words
+        if live >> lane & 1:
+            copy_row(rpc.words, target, state.deltas, row_start(state, int64(call.key_at[lane])), dim)
+        else:
+            for v in range(dim):
+                rpc.words[target + v] = 0
     return length
 
 
@@ -110,7 +133,7 @@ def deadline(state: Calls) -> int:
 @compiled
 def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
     """Queue key `i`, which its own PS has refused `refusals` times; MISSED if another PS refused it."""
-    group = state.groups[_group_index(state, refusals, now)]
+    group = state.groups[_group_index(state, i, refusals, now)]
     state.next_key[i] = NOTHING
     if group.first == NOTHING:
         group.first = i
@@ -120,14 +143,15 @@ def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
 
 
 @compiled
-def _group_index(state: Calls, refusals: int, now: int) -> int:
+def _group_index(state: Calls, i: int, refusals: int, now: int) -> int:
     header = state.header
+    dim = dim_of(state, i)
     for g in range(int64(header.n_groups)):
-        if state.groups[g].refusals == refusals:
+        if state.groups[g].refusals == refusals and state.groups[g].dim == dim:
             return g
     g = int64(header.n_groups)
     group = state.groups[g]
-    group.refusals, group.first, group.last = refusals, NOTHING, NOTHING
+    group.refusals, group.dim, group.first, group.last = refusals, dim, NOTHING, NOTHING
     group.due = now + (FIRST_BACKOFF_NS << min(refusals - 1, MAX_DOUBLINGS) if refusals else 0)
     header.due = min(int64(header.due), int64(group.due))
     header.n_groups += 1
@@ -141,11 +165,12 @@ def resend_refused_keys(state: Calls, now: int) -> None:
         group = state.groups[g]
         if group.due > now:
             target = state.groups[n_waiting]
-            target.refusals, target.due, target.first, target.last = (
-                group.refusals, group.due, group.first, group.last
+            target.refusals, target.dim, target.due, target.first, target.last = (
+                group.refusals, group.dim, group.due, group.first, group.last
             )  # fmt: skip
             n_waiting += 1
             continue
+        pack_dim(state, int64(group.dim))
         if group.refusals != MISSED:
             _resend_in_hash_lanes(state, int64(group.first), int64(group.refusals))
         else:

@@ -15,10 +15,10 @@ from foundation.designs.interface import NOTHING
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import LANE_BITS
-from foundation.protocol.header import LANES, WINDOW
+from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
 from foundation.protocol.rpc import Rpc, lane_of
-from hosts.keys import KeySpace
-from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
+from hosts.keys import KeyRange, KeySpace, key_ranges
+from hosts.worker.rpcs import RpcCall, RpcsHeader, set_dims, space_of
 from hosts.worker.window import Slot, open_calls
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, Words, dtype_of, one_record, records
@@ -37,8 +37,11 @@ class CallsHeader(RpcsHeader):
     """Whether there is a replay log; `unreplayed` is 1 + the position from which to search the log, or 0."""
     servers_own_parameters: int
     """Whether servers own all parameters: pushes are numbered for optimisers, and replays go to servers."""
+    n_rows: int  # number of rows in the key space
     is_replay: int  # whether the next operation is a push of unreplayed updates
-    lane_bits: int  # log2 of the number of lanes of an RPC, which is at most `LANES`
+    max_lane_bits: int  # log2 of the number of lanes for rows of one value, which is at most `LANES`
+    packed_dim: int  # dim of the rows that are packed now
+    lane_bits: int  # log2 of the number of lanes of an RPC with rows of `packed_dim` values
 
 
 class Call(RpcCall):
@@ -69,9 +72,10 @@ class Chain:
 
 
 class RefusalGroup:
-    """Keys with the same number of refusals, linked by `next_key`, and when they are sent again (ns)."""
+    """Keys of a dim with equally many refusals, linked by `next_key`, and when they are sent again (ns)."""
 
     refusals: int  # 0 for keys that only a PS of another share has refused
+    dim: int
     due: int
     first: int
     last: int
@@ -95,14 +99,16 @@ class Calls(NamedTuple):
     chains: Records[Chain]  # [n_ps]
     keys: NDArray[np.uint64]  # uint64[B]: keys of the operation
     positions: Ints
+    ranges: Records[KeyRange]
+    row_starts: Ints
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
     served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
     replay_log: Ints
-    """int64[parameters]: the sums of the replay log by position (`hosts.worker.replay`), or [0]."""
+    """The words of the replay log (`hosts.worker.replay`), or [0]."""
     hinted: Octets
-    """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
+    """uint8[rows / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
     groups: Records[RefusalGroup]  # [B], of which the first `header.n_groups` are in use, oldest first
     next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
@@ -122,7 +128,9 @@ def make_calls(
 ) -> Calls:
     header = one_record(CallsHeader)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
-    header.servers_own_parameters, header.lane_bits = servers_own_parameters, LANE_BITS
+    header.servers_own_parameters, header.max_lane_bits = servers_own_parameters, LANE_BITS
+    header.n_rows = space.size
+    set_dims(header, space)
     header.first_unsent = header.last_unsent = NOTHING
     header.n_spare_calls = max_keys + 1
     return Calls(
@@ -139,13 +147,25 @@ def make_calls(
         space=space_of(space.sparse),
         groups=records(max_keys, RefusalGroup),
         next_key=np.zeros(max_keys, np.int32),
-        **open_calls(header, caller, max_keys, window),
+        ranges=key_ranges(space),
+        row_starts=np.zeros(max_keys + 1, np.int64),
+        **open_calls(header, caller, max_keys, window, dim=max(space.dims)),
     )
 
 
 @compiled
+def pack_dim(state: Calls, dim: int) -> None:
+    """Pack rows of this dim from now on."""
+    header, lanes, bits = state.header, MAX_VALUES // max(dim, QUAD), int64(0)
+    while 2 << bits <= lanes:
+        bits += 1
+    # Fewer lanes than the program has are fewer for rows of every dim.
+    header.packed_dim, header.lane_bits = dim, max(bits - (LANE_BITS - int64(header.max_lane_bits)), 0)
+
+
+@compiled
 def hash_lane(state: Calls, i: int) -> int:
-    """Return the lane in which the switch serves key `i`."""
+    """Return the lane in which the switch serves key `i`, whose row has the dim that is packed now."""
     return lane_of(state.keys[i]) >> LANE_BITS - int64(state.header.lane_bits)
 
 
@@ -167,7 +187,7 @@ def new_call(state: Calls, ps: int, refusals: int) -> int:
     c = int64(state.spare_calls[header.n_spare_calls])
     call = state.calls[c]
     call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
-    call.queried_seq = 0
+    call.dim, call.queried_seq = header.packed_dim, 0
     return c
 
 

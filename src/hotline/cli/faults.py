@@ -125,7 +125,7 @@ def _describe_first_failure(tallies: dict[MatrixRow, Tally], folder: Path) -> st
             continue
         summary = (
             f"{fault}, {arm}: {tally.lost} keys lost, {tally.doubled} doubled, "
-            f"{tally.misread} values misread, {tally.stuck} schedules stuck, "
+            f"{tally.torn} rows torn, {tally.misread} values misread, {tally.stuck} schedules stuck, "
             f"{tally.schedules - tally.happened} in which the fault did not occur"
         )
         if tally.failures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from pydantic import Field
 from rich.console import Console
 
 from controller.client import SwitchAddress
-from controller.controller import Controller
+from controller.controller import Controller, Register
 from controller.status import LaneCounters, SwitchStatus
 from controller.tables import CallerKind, JobRow
 from foundation.designs.arms import all_arms
@@ -158,9 +158,9 @@ def _print_details(status: SwitchStatus) -> None:
 def registers(keys: tuple[int, ...], settings: RegisterSettings, as_json: bool) -> None:
     """Read values that the switch holds for a job.
 
-    KEYs are read through the data plane; without KEY, all keys of the job are read. A value is printed as
-    32-bit fixed point, as on the wire, and as the model's weight, which is value / scale. The switch has no
-    value for a parked key; its PS has it.
+    KEYs are read through the data plane; without KEY, all keys of the job are read. The values of a key's
+    row are printed as 32-bit fixed point, as on the wire, and as the model's weights, which are value /
+    scale. The switch has no values for a parked key; its PS has them.
     """
     scale = settings.scale
     entries = run_on_switch(settings, lambda controller: controller.registers(settings.job, keys or None))
@@ -169,22 +169,31 @@ def registers(keys: tuple[int, ...], settings: RegisterSettings, as_json: bool) 
     scale_note = (
         f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
     )
-    columns = ["key", "lane", "slot", "state", "value", "weight"]
+
+    def weights_of(entry: Register) -> tuple[float, ...] | None:
+        if entry.values is None or unit_scale is None:
+            return None
+        return tuple(value / unit_scale for value in entry.values)
+
+    columns = ["key", "lane", "slot", "state", "values", "weights"]
     rows = [
         [
             entry.param.key,
             entry.param.lane,
             entry.param.slot,
             entry.param.state.value,
-            entry.value,
-            None if entry.value is None or unit_scale is None else entry.value / unit_scale,
+            entry.values,
+            weights_of(entry),
         ]
         for entry in entries
     ]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    cells = [[*others, _format_number(value), _format_number(weight)] for *others, value, weight in rows]
+    cells = [
+        [*row[:-2], _format_row(entry.values), _format_row(weights_of(entry))]
+        for row, entry in zip(rows, entries, strict=True)
+    ]
     print_table(f"job {settings.job}", columns, cells)
     click.echo(
         f"weight = value / {unit_scale:.7g}{scale_note}"
@@ -199,6 +208,17 @@ def _scale_of_latest_run() -> float | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return float(scale)
+
+
+_SHOWN_VALUES = 4
+
+
+def _format_row(values: Sequence[float] | None) -> str:
+    """Return the values of a row, or its first ones and their number."""
+    if values is None:
+        return "–"
+    shown = " ".join(str(_format_number(value)) for value in values[:_SHOWN_VALUES])
+    return shown if len(values) <= _SHOWN_VALUES else f"{shown} … ({len(values)})"
 
 
 def _format_number(value: object) -> object:

@@ -28,13 +28,14 @@ class InvalidArgument(HotlineError, ValueError):
 
 @dataclass(slots=True)
 class Operation:
-    """A push, a pull, or both, of the same parameters [n]."""
+    """A push, a pull, or both, of the same rows [n] of a table, each of its `width` values."""
 
     positions: NDArray[np.int64]
+    table: EmbeddingTable
     deltas: NDArray[np.uint32] | None = None
-    """Words to push [n]: units, or words to set if `word_flags` has `SET`."""
+    """Words to push [n * width]: units, or words to set if `word_flags` has `SET`."""
     on_values: Callable[[NDArray[np.uint32]], None] | None = None
-    """Called with the words pulled [n]."""
+    """Called with the words pulled [n * width]."""
     callback: Callable[[], object] | None = None
     is_training: bool = True
     """Whether the operation is part of a step; initialising or reading a whole table is not."""
@@ -43,6 +44,10 @@ class Operation:
     word_flags: int = 0
     """Flags `SET` and `STATE` of the header, to set words, and to set or pull an optimiser's state."""
     submitted_ns: int = 0  # by the monotonic clock
+
+    @property
+    def width(self) -> int:
+        return self.table.width
 
 
 class Rows(NamedTuple):
@@ -156,9 +161,10 @@ def check_out(out: object, n: int, table: EmbeddingTable) -> NDArray[np.float32]
 def make_pull_handler(
     target: EmbeddingTable, rows: Rows, out: NDArray[np.float32]
 ) -> Callable[[NDArray[np.uint32]], None]:
-    """Return a function that writes pulled words [n * dim] of ascending rows into `out` [n, dim]."""
+    """Return a function that writes pulled words of ascending, padded rows into `out` [n, dim]."""
 
-    def write_rows(units: NDArray[np.uint32]) -> None:
+    def write_rows(words: NDArray[np.uint32]) -> None:
+        units = target.strip(words)
         sorted_rows = out if rows.order is None else np.empty(out.shape, np.float32)
         if target.optimiser is None:
             from_fixed(units, target.scale, sorted_rows)
@@ -172,7 +178,7 @@ def make_pull_handler(
 
 def row_chunks(target: EmbeddingTable, max_values: int) -> list[Rows]:
     """Return all rows of a table, in parts of at most `max_values` values or one row."""
-    rows_per_chunk = max(1, max_values // target.dim)
+    rows_per_chunk = max(1, max_values // (target.keys_of_row * target.width))
     return [
         Rows(np.arange(start, min(start + rows_per_chunk, target.rows)), None)
         for start in range(0, target.rows, rows_per_chunk)

@@ -41,6 +41,11 @@ _NO_FILE = -1  # instead of a file descriptor
 _STEP_MODULUS = 1 << 32  # the header's field has 32 bits
 
 
+def max_chunk(space: KeySpace) -> int:
+    """Return the maximum number of rows of a push or a pull."""
+    return min(MAX_CHUNK // max(space.dims), space.size)
+
+
 class InvalidCall(HotlineError):
     """A call that is not possible in the present state; nothing was sent."""
 
@@ -63,16 +68,16 @@ class Engine:
     """
 
     def __init__(
-        self, caller: Caller, design_name: str, parameters: int, window: int, servers: Sequence[Address],
+        self, caller: Caller, design_name: str, space: KeySpace, window: int, servers: Sequence[Address],
         sock: socket.socket, recorder: RunRecorder | None = None,
     ) -> None:  # fmt: skip
-        self._max_chunk = min(MAX_CHUNK, parameters)
+        self._max_chunk = max_chunk(space)
         self.recorder = recorder
         # While paused, no operation begins. Busy: an operation is under way.
         self._is_paused, self._is_busy = recorder is not None, False
         self._pushes = 0
         self.client: BaseClient = agents_of(design(design_name)).client(
-            caller, len(servers), KeySpace(parameters), time.monotonic_ns, window, max_keys=self._max_chunk
+            caller, len(servers), space, time.monotonic_ns, window, max_keys=self._max_chunk
         )
         self._socket, self._servers = sock, servers
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)
@@ -101,7 +106,7 @@ class Engine:
             operation.submitted_ns = time.monotonic_ns()
             # In this order, Ctrl-C at any point can only make values count as unanswered.
             if operation.deltas is not None:
-                self._values_submitted += operation.deltas.size
+                self._values_submitted += len(operation.positions) * operation.table.values_of_key
             self._queue.append(operation)
             self._condition.notify_all()
             return self._submitted_count - 1
@@ -286,16 +291,17 @@ class Engine:
         start_ns, rpcs, recorder = time.monotonic_ns(), 0, self.recorder
         for chunk in chunks:
             positions = operation.positions[chunk]
+            chunk_deltas = deltas[chunk.start * operation.width : chunk.stop * operation.width]
             answered_flags, is_update = self._answered_flags[: len(positions)], not operation.word_flags & SET
             answered_flags[:] = False
             if recorder is not None and is_update:
-                answered_flags = recorder.begin_push(positions, deltas[chunk])
+                answered_flags = recorder.begin_push(positions, chunk_deltas)
             self.client.prepare(operation.step, operation.word_flags)
-            self.client.push(self.steps, positions, deltas[chunk], answered_flags)
+            self.client.push(self.steps, positions, chunk_deltas, answered_flags)
             try:
                 rpcs += self._complete_rpcs()
             finally:
-                self._values_answered += int(np.count_nonzero(answered_flags))
+                self._values_answered += int(np.count_nonzero(answered_flags)) * operation.table.values_of_key
             if recorder is not None and is_update:
                 recorder.end_push()
         if recorder is not None:
@@ -304,12 +310,13 @@ class Engine:
 
     def _pull(self, operation: Operation, chunks: list[slice]) -> NDArray[np.uint32]:
         start_ns, rpcs = time.monotonic_ns(), 0
-        values = np.empty(len(operation.positions), np.uint32)
+        width = operation.width
+        values = np.empty(len(operation.positions) * width, np.uint32)
         for chunk in chunks:
             self.client.prepare(operation.step, operation.word_flags & STATE)
             self.client.pull(self.steps, operation.positions[chunk])
             rpcs += self._complete_rpcs()
-            values[chunk] = self.client.values
+            values[chunk.start * width : chunk.stop * width] = self.client.values
         if self.recorder is not None:
             self.recorder.record_operation("pull", operation, self.steps, start_ns, rpcs)
         return values

@@ -8,9 +8,10 @@ from typing import Any
 
 from foundation.designs.registry import design
 from foundation.protocol.codec import Caller
+from hosts.keys import KeySpace
 from hosts.sockets import common_port, open_udp
 from hotline.kv.connection import NotConnected
-from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall
+from hotline.kv.engine import Engine, InvalidCall, max_chunk
 from hotline.kv.run_recorder import RunRecorder
 from topologies.rendezvous import RANK_VARIABLE
 
@@ -26,7 +27,7 @@ def rank_of_run() -> int | None:
     return int(rank)
 
 
-def make_engine(terms: Mapping[str, Any], parameters: int, on_steps: Callable[[int], None]) -> Engine:
+def make_engine(terms: Mapping[str, Any], space: KeySpace, on_steps: Callable[[int], None]) -> Engine:
     host, port = terms["address"]
     servers = [(address, number) for address, number in terms["peers"]]
     source_port = common_port(servers) if design(terms["design"]).has_services else None
@@ -40,8 +41,8 @@ def make_engine(terms: Mapping[str, Any], parameters: int, on_steps: Callable[[i
     try:
         # Ranks count from 0, numbers of workers from 1.
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        recorder = None if terms["parts"] is None else RunRecorder(terms, parameters, MAX_CHUNK, on_steps)
-        return Engine(caller, terms["design"], parameters, terms["window"], servers, udp_socket, recorder)
+        recorder = None if terms["parts"] is None else RunRecorder(terms, space, max_chunk(space), on_steps)
+        return Engine(caller, terms["design"], space, terms["window"], servers, udp_socket, recorder)
     except BaseException:
         udp_socket.close()
         raise

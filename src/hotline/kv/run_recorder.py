@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.agent import run_queue_ns, write_when_there_is_room
+from hosts.keys import KeySpace
 from hosts.sockets import clock_offset
 from hosts.worker.client import BaseClient
 from hosts.worker.ledger import Ledger
@@ -27,13 +28,13 @@ class RunRecorder:
     """The recorder of one worker in one arm; a step is a push with the pulls since the previous push."""
 
     def __init__(
-        self, terms: Mapping[str, Any], parameters: int, max_chunk: int, on_steps: Callable[[int], None]
+        self, terms: Mapping[str, Any], space: KeySpace, max_rows: int, on_steps: Callable[[int], None]
     ) -> None:
-        # `terms` is the answer to "join"; `max_chunk` is the maximum number of parameters of a push.
+        # `terms` is the answer to "join"; `max_rows` is the maximum number of rows of a push.
         job, epoch, parts_folder = terms["job"], terms["epoch"], Path(terms["parts"])
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
         path = parts_folder / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
-        self._ledger = Ledger(job, epoch, parameters, min(max_chunk, parameters), path)
+        self._ledger = Ledger(job, epoch, space, max_rows, path)
         self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job, write_when_there_is_room)
         self._rpc_writer = RpcWriter(self._logs.write_rpcs)
         self._on_steps, self._last_report_ns = on_steps, 0

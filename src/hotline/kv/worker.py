@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
+from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol.header import FIRST, SECOND, SET
@@ -106,8 +107,9 @@ class Worker:
 
     def _join(self, terms: Mapping[str, Any]) -> None:
         self._is_run = terms["parts"] is not None  # the folder of a run's logs
+        self.tables = self.tables.in_design(design(terms["design"]).has_rows)
         self._engine = make_engine(
-            terms, self.tables.size, lambda steps: self._connection.send("steps", steps=steps)
+            terms, self.tables.space, lambda steps: self._connection.send("steps", steps=steps)
         )
         if self._engine.recorder is not None:
             self._block_commands = BlockCommandListener(self._connection, self._engine, self._engine.recorder)
@@ -159,8 +161,10 @@ class Worker:
     def _set_words(self, target: EmbeddingTable, values: Floats, state_flag: int) -> None:
         for rows in row_chunks(target, MAX_CHUNK):
             words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
-            parameters = target.parameters(rows.keys)
-            operation = Operation(parameters, words, is_training=False, word_flags=SET | state_flag)
+            operation = Operation(
+                target.positions(rows.keys), target, target.pad(words), is_training=False,
+                word_flags=SET | state_flag,
+            )  # fmt: skip
             self._open_engine.wait(self._open_engine.submit(operation))
 
     def push(
@@ -237,9 +241,12 @@ class Worker:
         save_arrays(checked_path, arrays)
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
-        """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
+        """Return the keys of rows [n] in update logs and hot sets.
+
+        A row has one key, and if it has more than 128 values the fewest that have at most 128 each.
+        """
         target = self.tables.find_table(table)
-        return target.parameters(check_keys(keys, target).keys).astype(np.uint64)
+        return target.positions(check_keys(keys, target).keys).astype(np.uint64)
 
     def close(self) -> None:
         """Wait until all operations are done, and leave; warn of saturated values. May be called again.
@@ -328,11 +335,12 @@ class Worker:
             deltas, clipped_count = to_fixed(sorted_values, target.scale)
             if clipped_count == NOT_FINITE:
                 check_finite(values, target)  # raises, with the position
+            deltas = target.pad(deltas)
         on_values = None if out is None else make_pull_handler(target, rows, out)
         operation_number = engine.submit(
             Operation(
-                target.parameters(rows.keys), deltas, on_values, check_callback(callback), is_training,
-                step=self._steps[target.name], word_flags=word_flags,
+                target.positions(rows.keys), target, deltas, on_values, check_callback(callback),
+                is_training, step=self._steps[target.name], word_flags=word_flags,
             )
         )  # fmt: skip
         if values is not None:

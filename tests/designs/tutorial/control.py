@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from controller.controller import Controller
 from controller.forwarding import CONTROL as FORWARDING
 from foundation.designs.interface import Arm
@@ -10,9 +13,9 @@ from hosts.keys import KeySpace
 
 async def read_values(
     controller: Controller, arms: Sequence[Arm], space: KeySpace
-) -> dict[str, dict[int, int]]:
+) -> dict[str, NDArray[np.uint32]]:
     sums = await controller.read_register("HotlineIngress.aggregate.sums", 0, space.size)
-    return {arm.name: dict(enumerate(sums)) for arm in arms if arm.settings.aggregates}
+    return {arm.name: np.array(sums, np.uint32) for arm in arms if arm.settings.aggregates}
 
 
 CONTROL = FORWARDING._replace(read_values=read_values)

@@ -38,13 +38,14 @@ class Recorder(Trainer):
         for store in self.stores:
             held = store.contents()
             at = store.locate(held.keys)
+            collected = store._collected[store._value_cells(at)]
             keys = held.keys.astype(np.int64)
             counts = store._copies.n_collections[at] - self.counts[keys]
             assert counts.max() <= 1, "two collections of a key between two looks"
             found = counts > 0
-            sums = (store._collected[at] - self.totals[keys]).view(np.int32)
+            sums = (collected - self.totals[keys]).view(np.int32)
             self.sums += zip(keys[found].tolist(), sums[found].tolist(), strict=True)
-            self.counts[keys], self.totals[keys] = store._copies.n_collections[at], store._collected[at]
+            self.counts[keys], self.totals[keys] = store._copies.n_collections[at], collected
 
 
 def adagrad(values: Floats, squares: Floats, keys: NDArray[np.int64], gradients: Floats) -> None:
@@ -66,7 +67,7 @@ def run() -> tuple[list[tuple[int, int]], Floats]:
         collect.DESIGN, collect.COLLECT, trace, WORKERS, 2, Network(), HostCosts(), 1,
         hot_keys=trace.space.all(), tables=tables, settings=settings,
     )  # fmt: skip
-    clocks, ledger = [WorkerClock() for _ in range(WORKERS)], SimulatedPushLedger(KEYS)
+    clocks, ledger = [WorkerClock() for _ in range(WORKERS)], SimulatedPushLedger(KeySpace(KEYS))
     trainers = [
         Recorder(
             w + 1, simulated.clients[w], trace, SyntheticGradient(w), ledger.for_worker(),

@@ -15,10 +15,11 @@ from hypothesis.extra.numpy import arrays
 from analysis.record import Accounting
 from experiment.errors import AccountingError
 from experiment.phases.accounting import Lanes, check_accounting, count_lanes_served_by_switch, reconcile
+from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 from hosts.worker.ledger import count_mismatches
 from switch_harness.wording import says_in_one_line
-from topologies.accounting import values_at_servers, values_at_switch
+from topologies.accounting import values_at_servers
 
 KEYS = 5
 values = arrays(np.uint32, KEYS)
@@ -29,14 +30,14 @@ def test_sums_wrap_and_match(sent: list[np.ndarray]) -> None:
     held = np.zeros(KEYS, dtype=np.uint32)
     for each in sent:
         held += each
-    assert count_mismatches(sent, [np.zeros_like(held)] * len(sent), held) == 0
+    assert count_mismatches(sent, [np.zeros_like(held)] * len(sent), held, KeySpace(KEYS)) == 0
 
 
 @given(values, st.integers(0, KEYS - 1), st.integers(1, 2**32 - 1))
 def test_one_wrong_key_is_found(sent: np.ndarray, key: int, error: int) -> None:
     held = sent.copy()
     held[key : key + 1] += np.uint32(error)
-    assert count_mismatches([sent], [np.zeros_like(sent)], held) == 1
+    assert count_mismatches([sent], [np.zeros_like(sent)], held, KeySpace(KEYS)) == 1
 
 
 @given(values, values, values, arrays(np.bool_, KEYS), arrays(np.bool_, KEYS))
@@ -45,12 +46,12 @@ def test_unknown_pushes_may_be_there_or_not(
 ) -> None:
     """Two workers died; a key has or lacks each of the pushes that they saw no answer to."""
     held = sent + first * first_is_in + second * second_is_in
-    assert count_mismatches([sent], [first, second], held) == 0
+    assert count_mismatches([sent], [first, second], held, KeySpace(KEYS)) == 0
 
 
 def test_an_unknown_push_that_came_twice_is_found() -> None:
     sent, unknown = np.zeros(2, dtype=np.uint32), np.array([0, 7], dtype=np.uint32)
-    assert count_mismatches([sent], [unknown], 2 * unknown) == 1
+    assert count_mismatches([sent], [unknown], 2 * unknown, KeySpace(2)) == 1
 
 
 def test_shares_of_servers_are_put_together_by_key() -> None:
@@ -62,10 +63,19 @@ def test_shares_of_servers_are_put_together_by_key() -> None:
     assert values_at_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]
 
 
-def test_values_of_the_switch_are_signed() -> None:
-    held = values_at_switch({1: -1, 0: 5}, KeySpace(4))
-    assert held.tolist() == [5, 2**32 - 1, 0, 0]
-    assert values_at_switch({}, KeySpace(2)).tolist() == [0, 0]
+@given(arrays(np.uint32, 3 + 2 * 4), arrays(np.uint32, 4, elements=st.integers(1, 2**32 - 1)))
+def test_an_unknown_update_is_in_all_values_of_a_row_or_in_none(sent: np.ndarray, update: np.ndarray) -> None:
+    space = KeySpace(5, None, (RowRange(0, 1), RowRange(3, 4)))
+    unknown = np.zeros_like(sent)
+    unknown[7:] = update
+    assert count_mismatches([sent], [unknown], sent + unknown, space) == 0
+    for torn in (slice(7, 8), slice(7, 10), slice(8, 11)):
+        held = sent.copy()
+        held[torn] += unknown[torn]
+        assert count_mismatches([sent], [unknown], held, space) == 1
+    # Two rows that are wrong count twice, however many of their values are.
+    held = sent + unknown + 1
+    assert count_mismatches([sent], [unknown], held, space) >= 4
 
 
 def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> None:

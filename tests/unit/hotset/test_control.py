@@ -14,6 +14,7 @@ from controller.hotset.control import CONTROL
 from controller.tables import HotParam, JobRow, KeyState
 from foundation.designs.hotset import ARMS, BASELINE, OFFLOAD_PROXY, settings_of
 from foundation.designs.interface import Arm
+from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 
 T = TypeVar("T")
@@ -56,12 +57,14 @@ def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) ->
 
 def test_a_parked_key_is_not_held_by_the_switch() -> None:
     registers = [
-        Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, KeyState.HOT), value)
-        for key, value in ((1, -1), (2, None))
+        Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, KeyState.HOT, dim), values)
+        for key, dim, values in ((1, 4, (-1, 0, 7, 2**31 - 1)), (0, 1, None), (2, 4, None))
     ]
     arms, read_values = (OFFLOAD_PROXY, BASELINE), CONTROL.read_values
     assert read_values is not None
-    assert result_of(read_values(switch(registers=registers), arms, KeySpace(2))) == {
-        OFFLOAD_PROXY.name: {1: -1}
+    space = KeySpace(3, None, (RowRange(0, 1), RowRange(1, 4)))
+    found = result_of(read_values(switch(registers=registers), arms, space))
+    assert {name: values.tolist() for name, values in found.items()} == {
+        OFFLOAD_PROXY.name: [0, 2**32 - 1, 0, 7, 2**31 - 1, 0, 0, 0, 0]
     }
-    assert result_of(read_values(switch(registers=registers), [BASELINE], KeySpace(2))) == {}
+    assert result_of(read_values(switch(registers=registers), [BASELINE], space)) == {}

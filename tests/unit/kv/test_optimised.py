@@ -17,7 +17,7 @@ from tests.harness import torch_optimisers
 from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from tests.harness.torch_optimisers import DIM, ROWS, SCALE
 from topologies.embedding_tables import TableError, make_tables
-from topologies.fleet import check_design
+from topologies.fleet import tables_of_design
 
 F32 = np.float32
 
@@ -91,8 +91,8 @@ def test_an_archive_that_does_not_fit_is_named(tmp_path: Path, running: RunningR
 
 def test_only_a_design_whose_servers_optimise_takes_optimisers() -> None:
     tables = make_tables({"a": (2, 1), "b": (2, 1)}, optimiser={"b": "sgd(lr=1)"})
-    check_design(Config(design="none"), tables)
-    check_design(Config(), make_tables({"a": (2, 1)}))
+    tables_of_design(Config(design="none"), tables)
+    tables_of_design(Config(), make_tables({"a": (2, 1)}))
     message = r"^table b: optimiser sgd\(lr=1\): design hotset .* expected design collect, none"
     with pytest.raises(TableError, match=message):
-        check_design(Config(), tables)
+        tables_of_design(Config(), tables)

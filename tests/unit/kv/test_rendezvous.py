@@ -195,7 +195,7 @@ def test_a_failed_start_of_servers_is_reported_and_may_be_repeated(
     begin = running.cluster.begin
 
     async def fails(tables: EmbeddingTables) -> Terms:
-        raise HotlineError(f"no memory for {tables.size} parameters")
+        raise HotlineError(f"no memory for {tables.space.size} parameters")
 
     monkeypatch.setattr(running.cluster, "begin", fails)
     connection = Connection(running.place)

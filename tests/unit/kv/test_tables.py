@@ -9,25 +9,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foundation.protocol.header import DIMS, padded_dim
 from hotline.kv.conversion import NOT_FINITE, from_fixed, to_fixed
 from switch_harness.wording import mentions, says_in_one_line
 from topologies.embedding_tables import MAX_PARAMETERS, TableError, make_tables, parse_declaration
 
 SIZES = st.dictionaries(
-    st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=4
+    st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 300)), min_size=1, max_size=4
 )
 
 
+@pytest.mark.parametrize("has_rows", [True, False])
 @given(sizes=SIZES, optimiser=st.sampled_from([None, "adam(lr=0.123456789)", {"a": "sgd(lr=1)"}]))
-def test_each_value_is_one_parameter_and_all_are_used(
-    sizes: dict[str, tuple[int, int]], optimiser: Any
+def test_each_value_has_one_place_and_all_keys_are_used(
+    has_rows: bool, sizes: dict[str, tuple[int, int]], optimiser: Any
 ) -> None:
-    tables = make_tables({"a": (1, 1), **sizes}, 8.0, optimiser)
+    tables = make_tables({"a": (1, 1), **sizes}, 8.0, optimiser).in_design(has_rows)
     sizes = {name: (each.rows, each.dim) for name, each in tables.items()}
-    found = [table.parameters(np.arange(table.rows)) for table in tables.values()]
-    assert np.concatenate(found).tolist() == list(range(tables.size))
+    space = tables.space
+    found = [table.positions(np.arange(table.rows)) for table in tables.values()]
+    assert np.concatenate(found).tolist() == list(range(space.size))
+    places: list[int] = []
+    for table, positions in zip(tables.values(), found, strict=True):
+        assert set(space.dims_at(positions).tolist()) == {table.width} and table.width in DIMS
+        words = np.arange(1, table.rows * table.dim + 1, dtype=np.uint32)
+        padded = table.pad(words)
+        assert table.strip(padded).tolist() == words.tolist()
+        of_table = space.value_places(positions)
+        assert len(of_table) == len(padded)
+        places += of_table[padded > 0].tolist()
+        # Fewer keys would have rows that are too wide, and less padding than to the next dim is not possible.
+        assert table.keys_of_row == (-(-table.dim // DIMS[-1]) if has_rows else table.dim)
+        assert table.width == (padded_dim(-(-table.dim // table.keys_of_row)) if has_rows else 1)
+    assert len(set(places)) == len(places) == sum(rows * dim for rows, dim in sizes.values())
     assert {name: (each.rows, each.dim) for name, each in tables.items()} == sizes
-    redeclared = parse_declaration(tables.to_declaration())
+    redeclared = parse_declaration(tables.to_declaration()).in_design(has_rows)
     assert redeclared.optimisers == tables.optimisers and (redeclared.optimisers == ()) == (optimiser is None)
     assert redeclared.describe_difference(tables) is None
     assert list(redeclared.values()) == list(tables.values())

@@ -72,7 +72,7 @@ class RandomTestbed:
             servers=servers, network=network, hosts=hosts, seed=seed,
         )  # fmt: skip
         self.network = SimulatedNetwork(system, self.switch)
-        self.ledger = SimulatedPushLedger(PARAMETERS)
+        self.ledger = SimulatedPushLedger(KeySpace(PARAMETERS))
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):

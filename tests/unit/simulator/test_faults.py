@@ -49,7 +49,7 @@ SOON_MS = 1_000
 def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> None:
     tally = Tally.model_validate_json(play_seeds(fault, arm, first, schedules))
     assert tally.failures == ()
-    assert (tally.lost, tally.doubled, tally.misread, tally.stuck) == (0, 0, 0, 0)
+    assert (tally.lost, tally.doubled, tally.torn, tally.misread, tally.stuck) == (0, 0, 0, 0, 0)
     assert tally.happened == tally.schedules == schedules
     assert len(tally.recovery_ms) == schedules and max(tally.recovery_ms) < BOUND_MS.get(fault, SOON_MS)
     assert tally.rpcs >= RPCS * schedules and tally.during >= schedules and tally.sent >= schedules
@@ -102,21 +102,21 @@ def test_a_row_adds_up() -> None:
     for name in numbers:
         assert row[name] == sum(getattr(tally, name) for tally in each)
     assert (row["fault"], row["arm"], len(row)) == ("link", "offload", len(numbers) + 3)
-    for wrong in ({"lost": 1}, {"doubled": 1}, {"misread": 1}, {"stuck": 1}, {"happened": 2}):
+    for wrong in ({"lost": 1}, {"doubled": 1}, {"misread": 1}, {"torn": 1}, {"stuck": 1}, {"happened": 2}):
         assert not whole.model_copy(update=wrong).holds
 
 
 def test_what_is_published_of_a_schedule() -> None:
     outcome = ScheduleOutcome(
         took_effect=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
-        judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8),
+        judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8, torn=16),
     )  # fmt: skip
     schedule = draw_faults("link", "offload", 3)
     (failure,) = (tally := tally_of(schedule, outcome, redrawn=2)).failures
     assert FaultSchedule.from_json(failure.schedule) == schedule and "lost=1" in failure.outcome
     assert tally.model_dump(exclude={"failures"}) == {
         "schedules": 1, "happened": 0, "redrawn": 2, "rpcs": 7, "during": 3, "sent": 11, "lost": 1,
-        "doubled": 2, "misread": 12, "stuck": 1, "recovery_ms": (1.5,),
+        "doubled": 2, "torn": 16, "misread": 12, "stuck": 1, "recovery_ms": (1.5,),
     }  # fmt: skip
     assert quantiles(range(1, 101)) == {"p50": 50, "p99": 99}
 
@@ -194,7 +194,7 @@ def test_pulls_are_checked_again_when_all_workers_have_replayed(monkeypatch: pyt
 
     monkeypatch.setattr("simulator.faults.player.judge", judge_and_record)
     checked_pulls = 0
-    for seed in range(10):
+    for seed in range(16):
         assert play_schedule(testbed, draw_faults("switch restarted", "offload", seed)).judgement.holds
         ((begin, end),) = spans
         spans.clear()

@@ -63,7 +63,7 @@ TWO = ((0, PUSH, 10, 20, [3, 5]), (1, PUSH, 15, 30, [5]))
 def test_what_was_acknowledged_is_held() -> None:
     made = history(*TWO)
     whole = held(made, (0, 0, 3), (0, 0, 5), (1, 0, 5))
-    assert judge(made, whole) == Judgement(sent=3, lost=0, doubled=0, early=0, late=0)
+    assert judge(made, whole) == Judgement(sent=3, lost=0, doubled=0, early=0, late=0, torn=0)
     assert judge(made, whole).holds
     lost = judge(made, held(made, (0, 0, 3), (0, 0, 5)))
     assert (lost.lost, lost.doubled, lost.holds) == (1, 0, False)
@@ -151,9 +151,10 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
     release = HotsetStore.release
 
     def keep(store: HotsetStore, at: Any) -> Values:
-        updates = store._value_cells.updates[at].copy()
+        heads = store._head_cells(at)
+        owners = store._words[heads]
         values = release(store, at)
-        store._value_cells.updates[at] = updates
+        store._words[heads] = owners
         return values
 
     monkeypatch.setattr(HotsetStore, "release", keep)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foundation.protocol.header import HOTLINE_PORT, LANES, PS_RPC_PORT, Op
+from foundation.protocol.header import HOTLINE_PORT, LANES, PS_RPC_PORT, Op, lanes_of_dim
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from switch_bench.network import HOST_ADDRESS, SWITCH_ADDRESS, in_namespace, veth_pair
@@ -23,7 +23,17 @@ from switch_bench.stage import Stage
 from tools.bench.callers import Callers
 from tools.bench.echo import echo_server
 from tools.bench.requests import Requests, make_requests
-from tools.bench.results import AGENT, AGENTS, BEGIN_OPERATION_US, ECHO, HANDLE_US, SERVER_RATE, WORKER_US
+from tools.bench.results import (
+    AGENT,
+    AGENTS,
+    BEGIN_OPERATION_US,
+    ECHO,
+    HANDLE_US,
+    SERVER_NS,
+    SERVER_RATE,
+    WORKER_NS,
+    WORKER_US,
+)
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import (
     available_bytes,
@@ -39,6 +49,8 @@ _DENSE, _LARGE, _LARGE_HASHED = (900_000, False), (150_000_000, False), (150_000
 """Number of keys, and whether they are hashed."""
 _OPS = (Op.PULL, Op.PUSH)
 _KEYS = 900_000
+_DIMS, _ROWS = (1, 16, 64), 200_000
+"""Dims of rows, and number of rows: those of 64 values take 52 MB."""
 _STEP_KEYS = 3_000
 _RPCS = 40_000
 """Number of different RPCs: with 150 M keys, the parameters that they access exceed a CPU's cache."""
@@ -76,6 +88,7 @@ def agents(stage: Stage) -> list[Result]:
             for result in _handle(stage, parameters, hashed)
         ),
         *(_issue(stage, op) for op in _OPS),
+        *(result for dim in _DIMS for result in _rows(stage, dim)),
         *results_of(_trials(stage)),
     ]
 
@@ -95,6 +108,24 @@ def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
         samples = {} if server is None else {AGENT: us_per_rpc(server, make_requests(op, keys))}
         goals = HANDLE_US.get((parameters, hashed), ())
         yield _result(f"PS, `handle` alone, {LANES}-lane {_name(op)}, {what}", "µs", samples, goals)
+
+
+def _rows(stage: Stage, dim: int) -> Iterator[Result]:
+    """Yield the costs of a value in full RPCs of rows, for a server and a worker with as many rows."""
+    stage.announce(f"rows of {dim}")
+    lanes, space = lanes_of_dim(dim), space_of(_ROWS, hashed=False, dim=dim)
+    server = server_of(space)
+    keys = space.keys(np.random.default_rng(_SEED).integers(_ROWS, size=(_RPCS, lanes)))
+    for op in _OPS:
+        what, ns_per_us = f"{_name(op)} of rows of {dim}, {_ROWS:,} rows", 1_000
+        per_rpc = us_per_rpc(server, make_requests(op, keys, dim))
+        values = [us / (lanes * dim) * ns_per_us for us in per_rpc]
+        yield _result(f"PS, `handle` alone, {what}: a value", "ns", {AGENT: values}, SERVER_NS.get(dim, ()))
+        per_operation = us_per_operation(op, _ROWS, _STEP_KEYS, dim)
+        values = [us / (_STEP_KEYS * dim) * ns_per_us for us in per_operation]
+        yield _result(
+            f"worker, {what}: hash, pack, encode, a value", "ns", {AGENT: values}, WORKER_NS.get(dim, ())
+        )
 
 
 def _issue(stage: Stage, op: Op) -> Result:

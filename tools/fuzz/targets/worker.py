@@ -17,7 +17,7 @@ from foundation.protocol.header import offset_of, unpack
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import ReplayLog
+from hosts.worker.replay import UNDO_WORDS, ReplayLog
 from tests.harness.wire import sent
 from tools.fuzz.datagrams import EPOCH, JOB, WORKER, answer
 from tools.fuzz.target import MARK, Target, parts
@@ -41,7 +41,7 @@ class Bench:
             lambda: self.now,
             window=4,
             machine=machine,
-            log=ReplayLog.in_memory(np.zeros(SIZE, np.int64), SIZE),
+            log=ReplayLog.in_memory(np.zeros(SIZE + UNDO_WORDS, np.int64), SPACE, SIZE),
         )
         self.worker.hint(POSITIONS[::3].astype(np.uint64))
         if operation == EMPTY:

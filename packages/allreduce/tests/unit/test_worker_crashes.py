@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).parents[2]
 def test_a_dense_worker_marks_its_vector_after_it_has_the_sum(tmp_path: Path) -> None:
     path, left = tmp_path / "ledger", tmp_path / "left"
     space, positions = KeySpace(6), np.arange(6)
-    book = Ledger(JOB, 1, 6, 6, path)
+    book = Ledger(JOB, 1, KeySpace(6), 6, path)
     client = RING.client(Caller(JOB, 1, 1), 0, space, lambda: 0, max_keys=6)
     client.state.header.workers = 1  # which has the sum at once
     deltas = np.arange(1, 7, dtype=np.uint32)
