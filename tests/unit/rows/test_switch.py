@@ -76,7 +76,7 @@ def test_as_many_rows_fit_as_the_banks_have_registers_for(dim: int) -> None:
     wanted = [key for of_lane in fitting.values() for key in of_lane]
     assert len(plan([], JOB, wanted, True, slots=2, ranges=rows).arriving) == len(wanted) == 2 * lanes
     assert lanes * banks_of_row(dim) == LANES
-    with pytest.raises(HotSetError, match=mentions(1, 0, 2)):
+    with pytest.raises(HotSetError, match=mentions("lane 0", 1, 2)):
         plan([], JOB, wanted, True, slots=1, ranges=rows)
 
 
