@@ -4,15 +4,15 @@
 #define TOFINO_HEADERS_P4
 
 // Callers: 2^CALLER_BITS. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
-#ifndef CALLERS
+#ifndef CALLER_BITS
 #if __TARGET_TOFINO__ == 2
 #define CALLER_BITS 9
 #else
 #define CALLER_BITS 10
 #endif
-#define CALLERS (1 << CALLER_BITS)
 #endif
-#define CELL_BITS 16            // at least CALLER_BITS and WINDOW_BITS together
+#define CALLERS (1 << CALLER_BITS)
+#define CELL_BITS (CALLER_BITS + WINDOW_BITS)
 
 #include "hotset/rpc.p4"
 

@@ -68,7 +68,7 @@ class RowPrograms:
         stats = self.twin.cells.read_counter(f"{TWIN_INGRESS}aggregate_00.lane_stats", 0, LaneEvent.OVERFLOW)
         assert [cell.packets for cell in stats] == [self.events[each] for each in range(LaneEvent.OVERFLOW)]
         assert twin_rpcs(self.twin) == self.hotset.cells.read_counter("HotlineIngress.readdress.rpcs", 0, 3)
-        assert _without_cut(self.twin_drops()) == _without_cut(testnet.drops(self.hotset))
+        assert _with_malformed(self.twin_drops()) == _with_malformed(testnet.drops(self.hotset))
 
     def twin_drops(self) -> dict[str, int]:
         reasons = drop_reasons()
@@ -76,10 +76,10 @@ class RowPrograms:
         return {reason: cell.packets for reason, cell in zip(reasons, cells, strict=True) if cell.packets}
 
 
-def _without_cut(drops: dict[str, int]) -> dict[str, int]:
-    """Count cut frames by one reason: those of values of an answer are parsed by the twin only."""
-    cut = drops.pop("parser_error", 0) + drops.pop("bad_length", 0)
-    return {**drops, "cut": cut}
+def _with_malformed(drops: dict[str, int]) -> dict[str, int]:
+    """Count malformed frames by one reason: which of three it is depends on what a program parses."""
+    malformed = sum(drops.pop(reason, 0) for reason in ("parser_error", "bad_length", "bad_shape"))
+    return {**drops, "malformed": malformed}
 
 
 def _dim(port: int, frame: bytes) -> int:
