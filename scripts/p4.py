@@ -141,7 +141,8 @@ def compile_program(program: P4Program, callers: int = CALLERS) -> str:
 
 def main(arguments: list[str]) -> int:
     try:
-        [callers] = map(int, arguments or [CALLERS])
+        [text] = arguments or [str(CALLERS)]
+        callers = int(text)
         if not 2 <= callers <= CALLERS:
             raise ValueError
     except ValueError:

@@ -14,6 +14,7 @@ from foundation.designs.registry import design as find_design
 from foundation.protocol.header import WINDOW_BITS, Op
 from scripts import p4
 from softswitch.compiled import CompiledPipeline
+from softswitch.pipeline import Change
 from tests.harness import testnet
 
 SMALL = testnet.FOR_TESTS / "hotline_16.json"
@@ -40,7 +41,7 @@ def test_a_program_has_cells_for_its_callers() -> None:
     caller = SMALL_CALLERS - 1, *testnet.numbers(end), port, 0
     key = testnet.OFFLOADED, 1, testnet.EPOCH
     entries.append(testnet.insert("identify.workers", key, "identify.set_worker", *caller))
-    entries.append(testnet.hot_entry(testnet.Change.INSERT, KEY, "hot", SLOT, lane=0))
+    entries.append(testnet.hot_entry(Change.INSERT, KEY, "hot", SLOT, lane=0))
     testnet.write(pipeline, entries)
     _, frame = testnet.request(Op.PUSH, {0: (KEY, 7)}, (1 << WINDOW_BITS) + 63, compiled_for=LANES)
     for now in range(2):
@@ -60,7 +61,7 @@ def test_callers_are_for_the_designs_that_have_their_cells(
         commands[command[-1]] = command
         return subprocess.CompletedProcess(command, 0, stderr="")
 
-    monkeypatch.setattr(p4.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     for program in programs:
         p4.compile_program(program, 256)
     assert len(commands) == len(programs) > len(OF_DESIGNS)
