@@ -150,6 +150,10 @@ class SwitchClient:
                 rows += [kind.from_entry(entry) for entry in entries]
         return rows
 
+    def table_size(self, kind: type[TableRow]) -> int:
+        """Return the number of entries for which a table of the program was compiled."""
+        return schema_of(self._design).tables[kind.CONTROL + kind.TABLES[0]].size
+
     async def read_counter(self, name: str) -> list[int]:
         counts = await self._read_counts(fy.P4CounterEntry(name))
         return [counts[index] for index in sorted(counts)]

@@ -16,7 +16,6 @@ from controller.hotset.quotas import check_quota, remaining_keys, round_quota
 from controller.inband import ANSWER_TIMEOUT_S, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
-    CALLERS,
     CPU_PORT,
     CallerKind,
     Change,
@@ -326,9 +325,10 @@ class Controller:
         workers = await self._switch.read(WorkerRow)
         # The row of a killed controller is still there.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
-        free_callers = sorted(set(range(CALLERS)) - {row.caller for row in workers})
+        n_callers = self._switch.table_size(WorkerRow)
+        free_callers = sorted(set(range(n_callers)) - {row.caller for row in workers})
         if not free_callers:
-            raise DeviceError(f"all {CALLERS} entries of table workers are taken")
+            raise DeviceError(f"all {n_callers} entries of table workers are taken")
         host = addressing.controller()
         row = WorkerRow(
             job=job,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import cast
 
 from controller.client import schema_of
 from controller.controller import Controller
-from controller.tables import Change, RowEncoder, TableRow, Update
+from controller.tables import Change, RowEncoder, TableRow, Update, WorkerRow
 from foundation.designs.interface import ControllerOps, Design
 from foundation.designs.registry import DesignError, load_part
 
@@ -17,13 +18,29 @@ def control_of(design: Design) -> ControllerOps[Controller, TableRow]:
 
 
 def check_rows(design: Design, rows: Iterable[TableRow]) -> None:
-    """Raise `DesignError` for the first row that the tables of the design's program cannot have."""
-    encoder = RowEncoder(schema_of(design).p4info)
+    """Raise `DesignError` for the first row that the tables of the design's program cannot have.
+
+    One entry of table `workers` is left for the controller, which is a caller when it reads registers.
+    """
+    p4info = schema_of(design).p4info
+    encoder = RowEncoder(p4info)
+    n_entries: Counter[str] = Counter()
     for row in rows:
         try:
             encoder.update(Update(Change.INSERT, row))
+            if row.TABLES:
+                n_entries[row.entry().table] += 1
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
             raise DesignError(
                 f"part control ({design.control}): rows returns {row}, which {design.program.name} has no "
                 f"table, action or field for: {type(error).__name__}: {error}"
             ) from error
+    for table in p4info.tables:
+        name, reserved = table.preamble.name, 0
+        if name == WorkerRow.CONTROL + WorkerRow.TABLES[0]:
+            reserved = 1
+        if n_entries[name] > table.size - reserved:
+            raise DesignError(
+                f"{n_entries[name]} entries of table {table.preamble.alias}: expected at most "
+                f"{table.size - reserved}, for which {design.program.name} was compiled"
+            )

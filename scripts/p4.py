@@ -1,7 +1,8 @@
-"""Compile the P4 programs that have changed: `.venv/bin/python scripts/p4.py`, as `make p4` does.
+"""Compile the P4 programs that have changed: `.venv/bin/python scripts/p4.py [CALLERS]`, as `make p4` does.
 
 First the constants that Python declares are written into the sources. Each folder `compiled` has the digests
-of the sources that its programs were made of, which tests compare, too.
+of the sources that its programs were made of, which tests compare, too. CALLERS is for switches with less
+memory: `hotset` and `collect` get exactly-once cells for fewer callers (docs/design.md).
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from controller.tables import CALLERS
+
 ROOT = Path(__file__).parents[1]
 DIGESTS = Path("compiled", "sources.sha256")
+_CELLS = ROOT / "p4src" / "hotset" / "exactly_once.p4"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _NO_COMPILER = """\
 p4: p4c-bm2-ss is not on PATH. On Ubuntu it comes with the package p4lang-p4c of the P4 project's repository
@@ -89,8 +93,22 @@ def _digest(source: Path) -> str:
     return sha256(source.read_bytes()).hexdigest()
 
 
-def needs_compiling(program: P4Program, changed: set[Path]) -> bool:
-    return not program.output.with_suffix(".json").is_file() or bool(included_by(program.source) & changed)
+def needs_compiling(program: P4Program, changed: set[Path], callers: int = CALLERS) -> bool:
+    if not program.output.with_suffix(".json").is_file() or included_by(program.source) & changed:
+        return True
+    return has_cells_of_callers(program) and callers_of(program) != callers
+
+
+def has_cells_of_callers(program: P4Program) -> bool:
+    """Return whether `CALLERS` of `make p4` is for this program: a design with the cells of hotset."""
+    return program.source.is_relative_to(ROOT / "p4src") and _CELLS in included_by(program.source)
+
+
+def callers_of(program: P4Program) -> int:
+    """Return the number of callers that a program with such cells was compiled for."""
+    p4info = program.output.with_suffix(".p4info.txtpb").read_text()
+    [size] = re.findall(r'name: "HotlineIngress\.identify\.workers".*?\n  size: (\d+)', p4info, re.DOTALL)
+    return int(size)
 
 
 def changed_sources() -> set[Path]:
@@ -103,9 +121,11 @@ def changed_sources() -> set[Path]:
     return changed
 
 
-def compile_program(program: P4Program) -> str:
+def compile_program(program: P4Program, callers: int = CALLERS) -> str:
     """Write NAME.json and NAME.p4info.txtpb, and return p4c's warnings; raises `CalledProcessError`."""
     command = ["p4c-bm2-ss", "-I", "p4src", "--Wdisable=unused"]
+    if callers != CALLERS and has_cells_of_callers(program):
+        command.append(f"-DCALLERS={callers}")
     files = {"--p4runtime-files": ".p4info.txtpb", "-o": ".json"}
     outputs = [
         argument
@@ -119,19 +139,32 @@ def compile_program(program: P4Program) -> str:
     ).stderr
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    try:
+        [text] = arguments or [str(CALLERS)]
+        callers = int(text)
+        if not 2 <= callers <= CALLERS:
+            raise ValueError
+    except ValueError:
+        print(
+            f"p4: CALLERS: expected an integer from 2 to {CALLERS}, got {' '.join(arguments)!r}",
+            file=sys.stderr,
+        )
+        return 2
     if shutil.which("p4c-bm2-ss") is None:
         sys.stderr.write(_NO_COMPILER)
         return 1
     for script in (ROOT / "scripts" / "p4_constants.py", *ROOT.glob("packages/*/scripts/p4_constants.py")):
         subprocess.run([sys.executable, str(script)], check=True)
     changed = changed_sources()
-    programs = [each for tree in trees() for each in programs_of(tree) if needs_compiling(each, changed)]
+    programs = [
+        each for tree in trees() for each in programs_of(tree) if needs_compiling(each, changed, callers)
+    ]
     for number, program in enumerate(programs, 1):
         start = time.monotonic()
         print(f"p4: {number}/{len(programs)} {program.source.relative_to(ROOT)}", end="", flush=True)
         try:
-            warnings = compile_program(program)
+            warnings = compile_program(program, callers)
         except subprocess.CalledProcessError as error:
             print(flush=True)
             print(f"{error.stderr}p4: p4c-bm2-ss ended with {error.returncode}", file=sys.stderr)
@@ -147,4 +180,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -47,7 +47,10 @@ def _entry(random: Random, change: Change, key: int, lanes: int, dims: Sequence[
 
 
 class Source:
-    """Draws (ingress port, frame) for a program of `lanes` lanes; with `words` also of `WORD_SHAPES`."""
+    """Draws (ingress port, frame) for a program of `lanes` lanes; with `words` also of `WORD_SHAPES`.
+
+    A row of one of `single_row_dims` has an RPC of its own.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,9 @@ class Source:
         lanes: int = LANES,
         words: bool = False,
         dims: Sequence[int] = DIMS,
+        single_row_dims: Sequence[int] = (),
     ) -> None:
+        self.single_row_dims = single_row_dims
         self.words = words
         self.random = random
         self.oracle = oracle
@@ -66,7 +71,10 @@ class Source:
         """Dim and lane -> keys."""
         for key in range(KEYS):
             dim = dim_of(key, dims)
-            self.by_lane.setdefault((dim, lane_of(key, lanes_for(dim, lanes))), []).append(key)
+            self.by_lane.setdefault((dim, lane_of(key, self.lanes_for(dim))), []).append(key)
+
+    def lanes_for(self, dim: int) -> int:
+        return 1 if dim in self.single_row_dims else lanes_for(dim, self.of_program)
 
     def draw(self) -> tuple[int, bytes]:
         kind = self.random.random()
@@ -108,7 +116,7 @@ class Source:
     def lanes(self, dim: int) -> dict[int, tuple[int, int]]:
         """Return keys in their hash lanes, some empty, or any keys densely."""
         r = self.random
-        count = r.randint(1, lanes_for(dim, self.of_program))
+        count = r.randint(1, self.lanes_for(dim))
         if r.random() < 0.6:
             lanes = [lane for lane in range(count) if (dim, lane) in self.by_lane]
             chosen = {lane: r.choice(self.by_lane[dim, lane]) for lane in lanes}
@@ -127,7 +135,7 @@ class Source:
         r = self.random
         op = r.choice(list(frames.ANSWER_FLAGS))
         dim = r.choice(self.dims)
-        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, lanes_for(dim, self.of_program))
+        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, self.lanes_for(dim))
         live = (1 << count) - 1
         served = r.getrandbits(self.of_program) & live
         header = Header(

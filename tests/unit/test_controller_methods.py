@@ -15,7 +15,6 @@ from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import RPC_OUTCOMES, LaneCounters, drop_reasons
 from controller.tables import (
-    CALLERS,
     CPU_PORT,
     INGRESS,
     CallerKind,
@@ -42,6 +41,7 @@ SCHEMA = fy.P4Schema(design("hotset").p4info)
 ENCODER = RowEncoder(SCHEMA.p4info)
 R = TypeVar("R", bound=TableRow)
 EPOCH = 77
+N_CALLERS = 32
 MAC = "02:00:00:00:00:01"
 
 
@@ -90,6 +90,9 @@ class Switch:
         entries = [(fy.P4TableEntry.decode(entity, SCHEMA), entity) for entity in encoded]
         ids = [SCHEMA.tables[INGRESS + table].id for table in kind.TABLES]
         return [kind.from_entry(entry) for entry, entity in entries if entity.table_entry.table_id in ids]
+
+    def table_size(self, kind: type[TableRow]) -> int:
+        return N_CALLERS
 
     async def read_counter(self, name: str) -> list[int]:
         if name == "rpcs":
@@ -315,8 +318,8 @@ def test_registers_of_keys_without_an_entry(switch: type[Switch]) -> None:
 
 
 def test_no_entry_is_left_for_the_controller(switch: type[Switch]) -> None:
-    switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(CALLERS))]
-    with pytest.raises(DeviceError, match=exactly("all 8192 entries of table workers are taken")):
+    switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(N_CALLERS))]
+    with pytest.raises(DeviceError, match=exactly("all 32 entries of table workers are taken")):
         on(lambda c: c.registers(4))
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Keys
+from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.header import lanes_of_dim
+from foundation.protocol.rows import RowRange
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Trace
@@ -31,7 +35,15 @@ class MeanPacking:
     server_rpcs_with_offload: float  # RPCs that reach servers
 
 
-def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:
+class _Operations(NamedTuple):
+    """The operations whose RPCs are counted."""
+
+    positions: list[NDArray[np.integer]]
+    is_hot: NDArray[np.bool_]
+    """Whether the switch has the row at a position [size of the key space]; chosen from other operations."""
+
+
+def _choose_operations(trace: Trace, top_k: int) -> _Operations:
     batches = len(trace.key_start) - 1
     measured_batches = min(_MEASURED_BATCHES, max(1, batches // 2))
     split = trace.key_start[batches - measured_batches]
@@ -40,7 +52,11 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:
     is_hot[np.argsort(-counts, kind="stable")[:top_k]] = True
     is_hot &= counts > 0  # a parameter that was never updated is not in the hot set
     starts = trace.key_start[batches - measured_batches :]
-    operations = [trace.position[start:end] for start, end in pairwise(starts.tolist())]
+    return _Operations([trace.position[start:end] for start, end in pairwise(starts.tolist())], is_hot)
+
+
+def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:
+    operations, is_hot = _choose_operations(trace, top_k)
     keys = float(np.mean([len(positions) for positions in operations]))
     hot_keys = float(np.mean([np.count_nonzero(is_hot[positions]) for positions in operations]))
     rpcs, _ = _mean_rpcs(trace, servers, hot_keys=None, operations=operations)
@@ -50,6 +66,23 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:
         rpcs,
         *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(is_hot)), operations),
     )
+
+
+def least_rpcs(trace: Trace, top_k: int, servers: int) -> float:
+    """Return a lower bound of the mean RPCs of an operation with offload, for rows of one dim.
+
+    A server needs RPCs for its cold rows, and no RPC has more rows than lanes. Both hold for any packing, in
+    whatever lanes the hot rows are.
+    """
+    operations, is_hot = _choose_operations(trace, top_k)
+    [dim] = trace.space.dims
+    lanes = lanes_of_dim(dim)
+    bounds = []
+    for positions in operations:
+        cold_rows = trace.space.keys(positions[~is_hot[positions]])
+        cold_of_servers = np.bincount(ps_ids_of(cold_rows, servers), minlength=servers)
+        bounds.append(max(int(-(-cold_of_servers // lanes).sum()), -(-len(positions) // lanes)))
+    return float(np.mean(bounds))
 
 
 def _mean_rpcs(
@@ -65,9 +98,14 @@ def shape_of(skew: float, keys_per_step: int) -> Shape:
 
 
 def pack_shape(skew: float, keys_per_step: int, servers: int, top_k: int = TOP_PARAMETERS) -> MeanPacking:
+    return pack_trace(make_trace(skew, keys_per_step), top_k, servers)
+
+
+def make_trace(skew: float, keys_per_step: int, dim: int = 1) -> Trace:
+    """Return the trace whose packing `pack_shape` counts; its parameters are rows of `dim` values."""
     batches = max(_MEASURED_BATCHES, _PROFILE_LANES // keys_per_step) + _MEASURED_BATCHES
     trace = generate(shape_of(skew, keys_per_step), workers=1, steps=batches, seed=1)
-    return pack_trace(trace, top_k, servers)
+    return replace(trace, space=replace(trace.space, ranges=(RowRange(0, dim),)))
 
 
 def skew_of(trace: Trace) -> float:

@@ -63,7 +63,7 @@ control ExactlyOnce(inout headers_t hdr, inout metadata_t meta) {
             } else if (meta.ahead == 0) {
                 meta.verdict = Turn.DUPLICATE;
                 // With the current hits, a lane that has become cold or hot since the first copy would be added again.
-                if (hdr.rpc.op == Op.PUSH) {
+                if (hdr.rpc.op == Op.PUSH && meta.is_relayed == 0) {
                     EXECUTE(meta.served, read_bitmap, (bit<32>)meta.cell);
                 }
             } else if (meta.ahead[31:31] == 1) {

@@ -4,17 +4,35 @@
 #define TOFINO_HEADERS_P4
 
 // Callers: 2^CALLER_BITS. A stage of a Tofino 1 has room for 65,536 cells of 64 bits, one of a Tofino 2 for half.
-#ifndef CALLERS
+#ifndef CALLER_BITS
 #if __TARGET_TOFINO__ == 2
 #define CALLER_BITS 9
 #else
 #define CALLER_BITS 10
 #endif
-#define CALLERS (1 << CALLER_BITS)
 #endif
-#define CELL_BITS 16            // at least CALLER_BITS and WINDOW_BITS together
+#define CALLERS (1 << CALLER_BITS)
+#define CELL_BITS (CALLER_BITS + WINDOW_BITS)
 
 #include "hotset/rpc.p4"
+
+// The rows that the program serves: rows of one value, in as many lanes as an RPC has, or one row of 16 values in an RPC.
+// EACH_LANE is for what exists once for each look-up, and EACH_VALUE for what exists once for each register array.
+#ifndef DIM
+#define DIM 1
+#endif
+#if DIM == 1
+#define EACH_LANE(X) REPEAT(X)
+#define EACH_VALUE(X) REPEAT(X)
+#elif DIM == 16
+#if LANES != 32
+#error "rows of 16 values come in RPCs of agents, which have bitmaps of 32 lanes"
+#endif
+#define EACH_LANE(X) X(00, 0)
+#define EACH_VALUE(X) LANES_0_TO_7(X) LANES_8_TO_15(X)
+#else
+#error "DIM must be 1 or 16"
+#endif
 
 // A field of all lanes, the first lane's in the lowest bit.
 #define GATHERED_0_TO_3(field) meta.lane_03.field JOIN meta.lane_02.field JOIN meta.lane_01.field \
@@ -33,7 +51,9 @@
 #define GATHERED_0_TO_7(field) GATHERED_4_TO_7(field) JOIN GATHERED_0_TO_3(field)
 #define GATHERED_0_TO_15(field) GROUP(GATHERED_8_TO_15(field)) JOIN GROUP(GATHERED_0_TO_7(field))
 #define GATHERED_16_TO_31(field) GROUP(GATHERED_24_TO_31(field)) JOIN GROUP(GATHERED_16_TO_23(field))
-#if LANES == 4
+#if DIM == 16
+#define GATHERED(field) 31w0 JOIN meta.lane_00.field
+#elif LANES == 4
 #define GATHERED(field) 4w0 JOIN GATHERED_0_TO_3(field)
 #elif LANES == 8
 #define GATHERED(field) GATHERED_0_TO_7(field)
@@ -75,6 +95,7 @@ struct metadata_t {
     bool       bad_checksum;
     bit<1>     bad_length;
     bit<1>     wrong_port;
+    bit<1>     is_relayed;      // a request with rows of another dim, all of which its server serves
     bit<1>     has_server;      // the tables know the server, the job, the caller
     bit<1>     has_job;
     bit<1>     has_worker;
@@ -99,7 +120,7 @@ struct metadata_t {
     Work       work;
     Turn       verdict;
 #define LANE(nn, i) lane_t lane_##nn;
-    REPEAT(LANE)
+    EACH_LANE(LANE)
 #undef LANE
 }
 

@@ -75,17 +75,21 @@ control Identify(inout headers_t hdr, inout metadata_t meta, in port_t ingress_p
             meta.has_job: ternary @name("has_job");
             meta.has_worker: ternary @name("has_worker");
             meta.wrong_port: ternary @name("wrong_port");
+            meta.caller: ternary @name("caller");
+            meta.is_relayed: ternary @name("is_relayed");
         }
         actions = { drop(meta); @defaultonly NoAction; }
         const default_action = NoAction();
         size = 8;
         const entries = {
-            (_, 1, _, _, _, _): drop(meta, DropReason.BAD_LENGTH);
-            (_, _, 0, _, _, _): drop(meta, DropReason.UNKNOWN_SERVER);
-            (_, _, _, 0, _, _): drop(meta, DropReason.UNKNOWN_JOB);
-            (PacketKind.REQUEST, _, _, _, 0, _): drop(meta, DropReason.UNKNOWN_WORKER);
-            (PacketKind.ANSWER, _, _, _, 0, _): drop(meta, DropReason.UNKNOWN_WORKER);
-            (_, _, _, _, _, 1): drop(meta, DropReason.WRONG_PORT);
+            (_, 1, _, _, _, _, _, _): drop(meta, DropReason.BAD_LENGTH);
+            (_, _, 0, _, _, _, _, _): drop(meta, DropReason.UNKNOWN_SERVER);
+            (_, _, _, 0, _, _, _, _): drop(meta, DropReason.UNKNOWN_JOB);
+            (PacketKind.REQUEST, _, _, _, 0, _, _, _): drop(meta, DropReason.UNKNOWN_WORKER);
+            (PacketKind.ANSWER, _, _, _, 0, _, _, _): drop(meta, DropReason.UNKNOWN_WORKER);
+            (_, _, _, _, _, 1, _, _): drop(meta, DropReason.WRONG_PORT);
+            // The switch alone answers privileged callers, and has no rows of another dim.
+            (_, _, _, _, _, _, CallerKind.PRIVILEGED, 1): drop(meta, DropReason.BAD_SHAPE);
         }
     }
 

@@ -69,6 +69,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
 
     state parse_rpc {
         packet.extract(hdr.rpc);
+#if DIM == 1
         transition select(hdr.rpc.flags, hdr.rpc.count) {
             (_, 0): accept;
             (FLAG_KEYS &&& (FLAG_KEYS | FLAG_VALUES), _): parse_pull_key_00;
@@ -76,8 +77,17 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
             (FLAG_VALUES &&& FLAG_VALUES, _): parse_value_00;
             default: accept;
         }
+#else
+        transition select(hdr.rpc.flags, hdr.rpc.dim, hdr.rpc.count) {
+            (FLAG_KEYS &&& (FLAG_KEYS | FLAG_VALUES), DIM, 1): parse_pull_row;
+            (FLAG_KEYS &&& FLAG_KEYS, DIM, 1): parse_row;
+            (FLAG_VALUES &&& FLAG_VALUES, DIM, 1): parse_value_00;
+            default: accept;
+        }
+#endif
     }
 
+#if DIM == 1
 #define PULL_KEY(nn, i, next) state parse_pull_key_##nn { \
     packet.extract(hdr.keys[i]); \
     hdr.words[i].setValid(); \
@@ -114,4 +124,36 @@ parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         meta.is_malformed = true;
         transition accept;
     }
+#else
+    state parse_pull_row {
+        packet.extract(hdr.keys[0]);
+        transition make_value_00;
+    }
+
+#define MAKE_VALUE(nn, i, next) state make_value_##nn { \
+    hdr.words[i].setValid(); \
+    hdr.words[i].value = 0; \
+    transition make_value_##next; }
+    CHAIN_TO_15(MAKE_VALUE)
+#undef MAKE_VALUE
+
+    state make_value_16 {
+        transition accept;
+    }
+
+    state parse_row {
+        packet.extract(hdr.keys[0]);
+        transition parse_value_00;
+    }
+
+#define VALUE(nn, i, next) state parse_value_##nn { \
+    packet.extract(hdr.words[i]); \
+    transition parse_value_##next; }
+    CHAIN_TO_15(VALUE)
+#undef VALUE
+
+    state parse_value_16 {
+        transition accept;
+    }
+#endif
 }

@@ -1,4 +1,4 @@
-// The twin's parser. The program serves rows of one value.
+// The twin's parser. The lanes of an RPC that is relayed are not parsed.
 parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                      inout standard_metadata_t std) {
     UdpParser() udp_parser;
@@ -34,12 +34,20 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     state parse_rpc {
         packet.extract(hdr.rpc);
         meta.remaining = hdr.rpc.count;
+#if DIM == 1
         transition select(hdr.rpc.flags, hdr.rpc.count) {
             (_, 0): accept;
             (FLAG_KEYS &&& FLAG_KEYS, _): parse_keys;
-            (FLAG_VALUES &&& FLAG_VALUES, _): parse_words;
+            (FLAG_VALUES &&& FLAG_VALUES, _): before_words;
             default: accept;
         }
+#else
+        transition select(hdr.rpc.flags, hdr.rpc.dim, hdr.rpc.count) {
+            (FLAG_KEYS &&& FLAG_KEYS, DIM, 1): parse_keys;
+            (FLAG_VALUES &&& FLAG_VALUES, DIM, 1): before_words;
+            default: accept;
+        }
+#endif
     }
 
     state parse_keys {
@@ -52,11 +60,15 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
 
     state after_keys {
-        meta.remaining = hdr.rpc.count;
         transition select(hdr.rpc.flags) {
-            FLAG_VALUES &&& FLAG_VALUES: parse_words;
+            FLAG_VALUES &&& FLAG_VALUES: before_words;
             default: accept;
         }
+    }
+
+    state before_words {
+        meta.remaining = hdr.rpc.count * DIM;
+        transition parse_words;
     }
 
     state parse_words {

@@ -33,8 +33,12 @@ control HotlineDeparser(packet_out packet, inout headers_t hdr, in metadata_t me
         packet.emit(hdr.ipv4);
         packet.emit(hdr.udp);
         packet.emit(hdr.rpc);
-        packet.emit(hdr.keys);
-        packet.emit(hdr.words);
+#define EMIT_KEY(nn, i) packet.emit(hdr.keys[i]);
+        EACH_LANE(EMIT_KEY)
+#undef EMIT_KEY
+#define EMIT_VALUE(nn, i) packet.emit(hdr.words[i]);
+        EACH_VALUE(EMIT_VALUE)
+#undef EMIT_VALUE
     }
 }
 

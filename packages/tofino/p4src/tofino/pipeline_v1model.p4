@@ -10,8 +10,8 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         }
         meta.bad_checksum = std.checksum_error == 1;
         if (hdr.rpc.isValid() && hdr.rpc.flags & (FLAG_KEYS | FLAG_VALUES) == FLAG_KEYS) {
-#define VALUE(nn, i) if (hdr.keys[i].isValid()) { hdr.words[i].setValid(); hdr.words[i].value = 0; }
-            REPEAT(VALUE)
+#define VALUE(nn, i) if (hdr.keys[(i) / DIM].isValid()) { hdr.words[i].setValid(); hdr.words[i].value = 0; }
+            EACH_VALUE(VALUE)
 #undef VALUE
         }
         process.apply(hdr, meta, parser_error, std.ingress_port, std.egress_spec);

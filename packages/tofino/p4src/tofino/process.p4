@@ -1,4 +1,4 @@
-// The pipeline of one packet, for both architectures. Four lanes share a stage, since a stage has four stateful ALUs.
+// The pipeline of one packet, for both architectures. Four values share a stage, since a stage has four stateful ALUs.
 
 control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_error, in port_t ingress_port,
                 inout port_t egress_port) {
@@ -14,11 +14,16 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
     Readdress() readdress;
     Forward() forward;
 #define DECLARE_LOOKUP(nn, i) LaneLookup() lookup_##nn;
-    REPEAT(DECLARE_LOOKUP)
+    EACH_LANE(DECLARE_LOOKUP)
 #undef DECLARE_LOOKUP
 #define DECLARE_AGGREGATE(nn, i) LaneAggregate() aggregate_##nn;
-    REPEAT(DECLARE_AGGREGATE)
+    EACH_LANE(DECLARE_AGGREGATE)
 #undef DECLARE_AGGREGATE
+#if DIM == 16
+#define DECLARE_VALUE(nn, i) ValueAggregate() aggregate_##nn;
+    EACH_LATER_VALUE(DECLARE_VALUE)
+#undef DECLARE_VALUE
+#endif
 
     action split_seq() {
         meta.turn = hdr.rpc.seq >> WINDOW_BITS;
@@ -38,15 +43,17 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
             hdr.rpc.op: ternary @name("op");
             meta.offload: ternary @name("offload");
             meta.caller: ternary @name("caller");
+            meta.is_relayed: ternary @name("is_relayed");
         }
         actions = { do_work; @defaultonly NoAction; }
         const default_action = NoAction();
         size = 8;
         const entries = {
-            (Op.PUSH, _, CallerKind.PRIVILEGED): do_work(Work.PUSH);
-            (Op.PUSH, 1, _): do_work(Work.COUNTED_PUSH);
-            (Op.PULL, _, CallerKind.PRIVILEGED): do_work(Work.PULL);
-            (Op.PULL, 1, _): do_work(Work.COUNTED_PULL);
+            (_, _, _, 1): do_work(Work.NOTHING);
+            (Op.PUSH, _, CallerKind.PRIVILEGED, _): do_work(Work.PUSH);
+            (Op.PUSH, 1, _, _): do_work(Work.COUNTED_PUSH);
+            (Op.PULL, _, CallerKind.PRIVILEGED, _): do_work(Work.PULL);
+            (Op.PULL, 1, _, _): do_work(Work.COUNTED_PULL);
         }
     }
 
@@ -79,9 +86,14 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
     apply {
         split_seq();
         validate.apply(hdr, meta, parser_error);
-#define APPLY_LOOKUP(nn, i) if (hdr.rpc.live[i:i] == 1) { \
+#if DIM == 1
+#define IS_LIVE(i) hdr.rpc.live[i:i] == 1
+#else
+#define IS_LIVE(i) hdr.keys[i].isValid()
+#endif
+#define APPLY_LOOKUP(nn, i) if (IS_LIVE(i)) { \
     lookup_##nn.apply(meta.lane_##nn, hdr.rpc.job, hdr.rpc.dim, hdr.keys[i].key); }
-        REPEAT(APPLY_LOOKUP)
+        EACH_LANE(APPLY_LOOKUP)
 #undef APPLY_LOOKUP
         identify.apply(hdr, meta, ingress_port);
         find_previous_turn();
@@ -96,7 +108,7 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
         }
 
         exactly_once.apply(hdr, meta);
-        if (hdr.rpc.op != Op.EMPTY) {
+        if (hdr.rpc.op != Op.EMPTY && meta.is_relayed == 0) {
             if (meta.caller == CallerKind.PRIVILEGED) {
                 answer_it();
             } else if (meta.served == hdr.rpc.live) {
@@ -108,8 +120,13 @@ control Process(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_er
         }
 #define APPLY_AGGREGATE(nn, i) \
     aggregate_##nn.apply(meta, hdr.words[i], hdr.rpc.live[i:i], meta.served[i:i], meta.lane_##nn.slot);
-        REPEAT(APPLY_AGGREGATE)
+        EACH_LANE(APPLY_AGGREGATE)
 #undef APPLY_AGGREGATE
+#if DIM == 16
+#define APPLY_VALUE(nn, i) aggregate_##nn.apply(meta, hdr.words[i], meta.served[0:0], meta.lane_00.slot);
+        EACH_LATER_VALUE(APPLY_VALUE)
+#undef APPLY_VALUE
+#endif
 
         if (meta.kind == PacketKind.PACKET_OUT) {
             egress_port = hdr.packet_out.egress_port;

@@ -8,6 +8,7 @@
 #endif
 
 #include "headers.p4"
+#include "rows_of_16.p4"
 #include "common/ipv4_checksum.p4"
 #include "common/drop.p4"
 #include "validate.p4"

@@ -30,13 +30,13 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
 
     action remove_keys() {
 #define REMOVE_KEY(nn, i) hdr.keys[i].setInvalid();
-        REPEAT(REMOVE_KEY)
+        EACH_LANE(REMOVE_KEY)
 #undef REMOVE_KEY
     }
 
     action remove_values() {
 #define REMOVE_VALUE(nn, i) hdr.words[i].setInvalid();
-        REPEAT(REMOVE_VALUE)
+        EACH_VALUE(REMOVE_VALUE)
 #undef REMOVE_VALUE
     }
 
@@ -73,9 +73,9 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout port_t egres
         size = 64;
         const entries = {
 #define PULLS(nn, i) \
-    (1, i + 1): answer_pull(SIZES(DATAGRAM_BYTES(i, VALUE_BYTES))); \
-    (0, i + 1): keep_values(SIZES(DATAGRAM_BYTES(i, KEY_BYTES + VALUE_BYTES)));
-            REPEAT(PULLS)
+    (1, i + 1): answer_pull(SIZES(DATAGRAM_BYTES(i, DIM * VALUE_BYTES))); \
+    (0, i + 1): keep_values(SIZES(DATAGRAM_BYTES(i, KEY_BYTES + DIM * VALUE_BYTES)));
+            EACH_LANE(PULLS)
 #undef PULLS
         }
     }

@@ -1,6 +1,6 @@
 // Decides what kind of packet this is, and drops what is not well-formed. A chip cannot shift by a variable or
 // multiply, and each decision that depends on another takes a stage. So one ternary table decides everything: what is
-// parsed, and which lanes, sizes and bitmaps go together.
+// parsed, and which dims, lanes, sizes and bitmaps go together.
 #define ANY_RPC _, _, _, _, _, _, _, _
 #define IN_A_FRAME _, _, _, _, _, _, _, _, _, _, true, WIRE_VERSION     // an RPC of this version, in any frame
 // Lanes that a packet with i + 1 lanes must not have live.
@@ -21,6 +21,11 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
         meta.kind = PacketKind.REQUEST;
         meta.udp_length = udp_length;
         meta.total_len = total_len;
+    }
+
+    action relayed_request(bit<16> udp_length, bit<16> total_len) {
+        request(udp_length, total_len);
+        meta.is_relayed = 1;
     }
 
     action answer(bit<16> udp_length, bit<16> total_len) {
@@ -58,9 +63,13 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
             hdr.rpc.served: ternary @name("served");
             hdr.rpc.refused: ternary @name("refused");
         }
-        actions = { request; answer; control_answer; from_cpu; other; drop(meta); }
+        actions = { request; relayed_request; answer; control_answer; from_cpu; other; drop(meta); }
         const default_action = drop(meta, DropReason.WRONG_VERSION);
+#if DIM == 1
         size = 128 * ((LANES + 15) / 16);
+#else
+        size = 512;
+#endif
         const entries = {
             (true, 0, _, _, _, _, _, _, _, _, _, ANY_RPC): from_cpu();
             (_, _, true, _, true, 5, _, _, _, _, _, ANY_RPC): drop(meta, DropReason.BAD_CHECKSUM);
@@ -73,8 +82,11 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
             (_, _, _, ETHERTYPE_SERVICE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(meta, DropReason.BAD_SHAPE);
             (_, _, _, _, _, _, _, _, _, _, false, ANY_RPC): other();
 
-            (IN_A_FRAME, Op.EMPTY, 0, 1, 0, 0, 0, 0): request(SIZES(UDP_BYTES + RPC_BYTES));
-            (IN_A_FRAME, Op.EMPTY, FLAG_RESPONSE, 1, 0, 0, _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
+#define EMPTY_OF(dim) \
+    (IN_A_FRAME, Op.EMPTY, 0, dim, 0, 0, 0, 0): request(SIZES(UDP_BYTES + RPC_BYTES)); \
+    (IN_A_FRAME, Op.EMPTY, FLAG_RESPONSE, dim, 0, 0, _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
+            EACH_DIM(EMPTY_OF)
+#undef EMPTY_OF
             (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, _, 0, 0, _, _): control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
 #define CONTROL(nn, i) (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, _, i + 1, BEYOND_COUNT(i), _, _): \
     control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
@@ -82,16 +94,20 @@ control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_e
 #undef CONTROL
             // No other RPC is without a live lane.
             (IN_A_FRAME, _, _, _, _, 0, _, _): drop(meta, DropReason.BAD_SHAPE);
-#define SHAPES(nn, i) \
-    (IN_A_FRAME, Op.PULL, FLAG_KEYS, 1, i + 1, BEYOND_COUNT(i), 0, 0): \
-        request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES))); \
-    (IN_A_FRAME, Op.PUSH, FLAG_KEYS | FLAG_VALUES, 1, i + 1, BEYOND_COUNT(i), 0, 0): \
-        request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES + VALUE_BYTES))); \
-    (IN_A_FRAME, Op.PULL, FLAG_RESPONSE | FLAG_VALUES, 1, i + 1, BEYOND_COUNT(i), _, _): \
-        answer(SIZES(DATAGRAM_BYTES(i, VALUE_BYTES))); \
-    (IN_A_FRAME, Op.PUSH, FLAG_RESPONSE, 1, i + 1, BEYOND_COUNT(i), _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
-            REPEAT(SHAPES)
+#define SHAPES_OF(rows_dim, i, take_request) \
+    (IN_A_FRAME, Op.PULL, FLAG_KEYS, rows_dim, i + 1, BEYOND_COUNT(i), 0, 0): \
+        take_request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES))); \
+    (IN_A_FRAME, Op.PUSH, FLAG_KEYS | FLAG_VALUES, rows_dim, i + 1, BEYOND_COUNT(i), 0, 0): \
+        take_request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES + rows_dim * VALUE_BYTES))); \
+    (IN_A_FRAME, Op.PULL, FLAG_RESPONSE | FLAG_VALUES, rows_dim, i + 1, BEYOND_COUNT(i), _, _): \
+        answer(SIZES(DATAGRAM_BYTES(i, rows_dim * VALUE_BYTES))); \
+    (IN_A_FRAME, Op.PUSH, FLAG_RESPONSE, rows_dim, i + 1, BEYOND_COUNT(i), _, _): \
+        answer(SIZES(UDP_BYTES + RPC_BYTES));
+#define SHAPES(nn, i) SHAPES_OF(DIM, i, request)
+            EACH_LANE(SHAPES)
 #undef SHAPES
+            RELAYED_SHAPES
+#undef SHAPES_OF
             (IN_A_FRAME, _, _, _, _, _, _, _): drop(meta, DropReason.BAD_SHAPE);
         }
     }

@@ -1,0 +1,87 @@
+"""Memory that the program takes in a pipe: blocks of SRAM, of map RAM, and rows that fit.
+
+The sizes of tables and registers are those of the P4 text, and the rules those of the chip. What the rules do
+not say, `_OTHER_SRAMS` and `_SRAMS_OF_VALUE`, was read from the compiler's reports of rows of one value, with
+which tests compare all numbers: map RAM is exact, SRAM is within `SRAM_ERROR` blocks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from foundation.protocol.header import WINDOW_BITS
+
+BLOCK_BITS = 1024 * 128
+"""Bits of a block of SRAM; a register also takes a map RAM for each."""
+STAGE_MAP_RAMS = 48
+STAGE_SRAMS = 80
+VALUES_OF_STAGE = 4  # a stage has four stateful ALUs
+SRAM_ERROR = 1
+_WORD_BITS, _PAIR_BITS = 32, 64
+_COUNTERS = 4  # `drops`, `duplicates`, `rpcs`, `relayed`
+_COUNTER_BLOCKS = 2
+_ENTRIES_OF_BLOCK = 1024  # an entry of a look-up takes a word of 128 bits
+_SRAMS_OF_VALUE = 4  # the table `aggregate` of a value
+_OTHER_SRAMS = 34  # the other tables
+
+
+class ProgramSize(NamedTuple):
+    """What the program is compiled for."""
+
+    lookups: int
+    values: int
+    """Register arrays: as many as look-ups for rows of one value, or 16."""
+    slots: int
+    """Entries of a look-up, and cells of an array."""
+    callers: int
+    bitmap_bits: int
+
+    @property
+    def rows(self) -> int:
+        return self.lookups * self.slots
+
+    @property
+    def cell_blocks(self) -> int:
+        """Blocks of the exactly-once cells: epoch and turn in one register, the bitmap in another."""
+        cells = self.callers << WINDOW_BITS
+        return register_blocks(cells, _PAIR_BITS) + register_blocks(cells, self.bitmap_bits)
+
+    @property
+    def map_rams(self) -> int:
+        counters = (_COUNTERS + self.lookups) * _COUNTER_BLOCKS
+        return self.cell_blocks + counters + self._value_blocks
+
+    @property
+    def srams(self) -> int:
+        """Blocks of SRAM, those with map RAMs included."""
+        look_ups = self.lookups * -(-self.slots // _ENTRIES_OF_BLOCK)
+        return self.map_rams + look_ups + self.values * _SRAMS_OF_VALUE + _OTHER_SRAMS
+
+    @property
+    def _value_blocks(self) -> int:
+        # Each look-up has one array whose cells also count pushes.
+        pairs = self.lookups * register_blocks(self.slots, _PAIR_BITS)
+        return pairs + (self.values - self.lookups) * register_blocks(self.slots, _WORD_BITS)
+
+    @property
+    def fullest_stage_map_rams(self) -> int:
+        """Map RAMs of the stage of values that has most, with their counters of hits and misses."""
+        pairs = min(self.lookups, VALUES_OF_STAGE)
+        words = VALUES_OF_STAGE - pairs
+        of_pair = register_blocks(self.slots, _PAIR_BITS) + _COUNTER_BLOCKS
+        return pairs * of_pair + words * register_blocks(self.slots, _WORD_BITS)
+
+
+def register_blocks(cells: int, bits: int) -> int:
+    """Return the blocks of a register: those of its cells and a spare one."""
+    return -(-cells * bits // BLOCK_BITS) + 1
+
+
+def single_values(lanes: int, slots: int, callers: int) -> ProgramSize:
+    """Return the size of the program for rows of one value."""
+    return ProgramSize(lanes, lanes, slots, callers, max(lanes, 8))
+
+
+def rows_of_16(slots: int, callers: int) -> ProgramSize:
+    """Return the size of the program for rows of 16 values, whose bitmaps are those of agents."""
+    return ProgramSize(1, 16, slots, callers, 32)
