@@ -120,12 +120,12 @@ def test_a_summary_of_one_of_each_is_singular(played: type[Played], monkeypatch:
 
 def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> None:
     assert output_of("load", hot_set, "--job", "4") == "done: " + TOLD
-    assert played.calls == [PRIMARY, ("load", 4, [5, 9]), END]
+    assert played.calls == [PRIMARY, ("job", 4), ("load", 4, [5, 9]), END]
 
 
 def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str) -> None:
     assert output_of("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
-    assert played.calls == [READER, ("plan", 4, [5, 9]), END]
+    assert played.calls == [READER, ("job", 4), ("plan", 4, [5, 9]), END]
     assert json_output("load", hot_set, "--job", 4, "--dry-run") == {"dry_run": True, **SUMMARY}
 
 
@@ -248,8 +248,8 @@ def log(tmp_path: Path) -> Path:
 def test_build_and_show(tmp_path: Path, log: Path) -> None:
     file = str(tmp_path / "hot.parquet")
     assert output_of("hotset", "build", str(log), "--top-k", "2", "-o", file) == (
-        f"{file}: 2 keys with 90.0% of the updates that they were chosen from; 0 to 1 keys in each of the "
-        "32 lanes\n"
+        f"{file}: 2 keys with 90.0% of the updates that they were chosen from; rows of 1 value, 32 bytes of "
+        "registers and 28 bytes of table entries; 0 to 1 of the 4096 slots in each of the 32 banks\n"
     )
     assert "60.0000%" in output_of("hotset", "show", file)
     summary = json_output("hotset", "show", file)
@@ -260,8 +260,10 @@ def test_build_and_show(tmp_path: Path, log: Path) -> None:
 def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
     file = tmp_path / "hot.parquet"
     built = json_output("hotset", "build", log, log, "--top-k", 1, "--job", 2, "-o", file)
-    assert built | {"keys_in_lane": None} == {
-        "file": str(file), "rule": "top-k", "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
+    assert sum(built.pop("slots_in_bank")) == 1
+    assert built == {
+        "file": str(file), "rule": "top-k", "keys": 1, "updates": 20, "share": 1.0, "rows": {"1": 1},
+        "register_bytes": 16, "entry_bytes": 14,
     }  # fmt: skip
 
 
@@ -309,8 +311,8 @@ def test_a_wrong_switch_address() -> None:
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
     shown = output_of("hotset", "show", hot_set).splitlines()
     assert shown[0] == (
-        f"{hot_set}: 2 keys with 100.0% of the updates that they were chosen from; 0 to 1 keys in each of "
-        "the 32 lanes"
+        f"{hot_set}: 2 keys with 100.0% of the updates that they were chosen from; rows of 1 value, 32 bytes "
+        "of registers and 28 bytes of table entries; 0 to 1 of the 4096 slots in each of the 32 banks"
     )
     assert shown[1].strip() == "the first 2"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
