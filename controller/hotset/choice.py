@@ -94,10 +94,10 @@ def build(
 ) -> pl.DataFrame:
     """Return at most `top_k` keys that a rule chooses by the updates in all `logs`, or of one `job` in them.
 
-    Columns are in `SCHEMA`, and `ranges` has the dims of the keys' rows. The rule `top-k` returns the most updated keys, the smaller of equal ones first,
-    and counts in parts of bounded memory or on a cluster at the address `scheduler` (`reduce_parts`). Raises
-    `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and
-    `RuleError`.
+    Columns are in `SCHEMA`, and `ranges` has the dims of the keys' rows. The rule `top-k` returns the
+    most updated keys, the smaller of equal ones first, and counts in parts of bounded memory or on a cluster
+    at the address `scheduler` (`reduce_parts`). Raises `DataError` for an unreadable log (`Counts.of_logs`),
+    `HotSetError` if no switch can hold the hot set, and `RuleError`.
     """
     dim = min(each.dim for each in ranges)
     if top_k > (max_keys := MAX_KEYS // banks_of_row(dim)):
@@ -270,8 +270,8 @@ def check_dims(hot_set: pl.DataFrame, ranges: RowRanges, origin: str, owner: str
     if wrong.size:
         row = int(wrong[0])
         raise HotSetError(
-            f"{origin}: the dim of key {keys[row]}: expected {expected[row]}, as the rows of {owner} have it, "
-            f"got {dims[row]}; build it again with `hotline hotset build {_dim_options(ranges)}`"
+            f"{origin}: the dim of key {keys[row]}: expected {expected[row]}, as the rows of {owner} have "
+            f"it, got {dims[row]}; build it again with `hotline hotset build {_dim_options(ranges)}`"
         )
 
 

@@ -94,7 +94,8 @@ def coverage_of_split(
 ) -> Coverage:
     """Return the coverage of the scored updates by the keys that have most training updates.
 
-    `keys` ascend, and `dims` has the dim of each one's row. Of keys with equally many training updates, the smaller is chosen first.
+    `keys` ascend, and `dims` has the dim of each one's row. Of keys with equally many training updates, the
+    smaller is chosen first.
     """
     order = np.argsort(-updates.training, kind="stable")[: np.count_nonzero(updates.training)]
     cumulative_updates = np.append(0, np.cumsum(updates.scored[order]))

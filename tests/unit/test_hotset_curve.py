@@ -43,8 +43,8 @@ def test_what_it_shows(log: Path) -> None:
         "    5   92.0%  ███████████████████████████▌",
         "   10   97.0%  █████████████████████████████",
         "   13  100.0%  ██████████████████████████████  table limit",
-        "in the switch 3 keys take, with rows of 1 value (--dim), 48 bytes of registers and 42 bytes of table "
-        "entries",
+        "in the switch 3 keys take, with rows of 1 value (--dim), 48 bytes of registers and 42 bytes of "
+        "table entries",
         "3 keys take 90.0% of the updates: `hotline hotset build --top-k 3`",
     ]
 

@@ -66,14 +66,31 @@ class RowSettings(Strict):
         """The dim of RPCs for rows of tables that `dims` does not name."""
         return padded_dim(self.dim or 1)
 
-    def dims_of_tables(self, tables: Sequence[str]) -> tuple[int, ...]:
-        """Return the dim of RPCs for the rows of each table, or of a log without tables; raise `DataError`."""
+    @property
+    def min_dim(self) -> int:
+        """The smallest dim that a row may have: that of a table, or of those that `dims` does not name."""
+        return min((self.dim or 1, *self._named))
+
+    @property
+    def max_dim(self) -> int:
+        return max((self.dim or 1, *self._named))
+
+    @property
+    def _named(self) -> tuple[int, ...]:
+        return tuple(parse_dims(self.dims, "TABLE").values())
+
+    def unpadded_dims(self, tables: Sequence[str]) -> tuple[int, ...]:
+        """Return the dim of the rows of each table, or of a log without tables; raise `DataError`."""
         named = parse_dims(self.dims, "TABLE")
         for name in named:
             if name not in tables:
                 names = f"a table of the log ({join_names(tables)})" if tables else "--dim DIM, no tables"
                 raise DataError(f"--dims {name}={named[name]}: expected {names}, got {name!r}")
-        return tuple(padded_dim(named.get(name, self.dim or 1)) for name in tables or ("",))
+        return tuple(named.get(name, self.dim or 1) for name in tables or ("",))
+
+    def dims_of_tables(self, tables: Sequence[str]) -> tuple[int, ...]:
+        """Return `unpadded_dims` as RPCs carry them."""
+        return tuple(map(padded_dim, self.unpadded_dims(tables)))
 
     def dims_of_keys(self, tables: Sequence[str], table_of: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the dim of RPCs for each key of a log, given the keys' tables; raise `DataError`."""

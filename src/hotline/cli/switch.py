@@ -54,8 +54,9 @@ def _change_options(function: F) -> Callable[..., None]:
 def load(file: Path, change: ChangeSettings, as_json: bool) -> None:
     """Load a hot set into the switch for a job.
 
-    FILE is as `hotline hotset build` writes it, with rows of the job's dims. Only keys by which FILE differs from the loaded set are
-    moved, and training continues. To finish an interrupted load, load again.
+    FILE is as `hotline hotset build` writes it, with rows of the job's dims. Only keys by which
+    FILE differs from the loaded set are moved, and training continues. To finish an interrupted load, load
+    again.
     """
     with one_line_errors():
         hot_set = hotsets.read(file)

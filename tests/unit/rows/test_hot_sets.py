@@ -132,7 +132,8 @@ dims = st.sampled_from(DIMS)
 @settings(max_examples=60)
 def test_the_limit_is_what_the_controller_places(rows: list[tuple[int, int]], slots: int) -> None:
     """The controller places wider rows first, and has a row at one slot of its banks."""
-    keys, row_dims = (np.array(column, dtype) for column, dtype in zip(zip(*rows), ("u8", "i8")))
+    keys = np.array([key for key, _ in rows], np.uint64)
+    row_dims = np.array([dim for _, dim in rows], np.int64)
     order = np.argsort(keys)
     ranges = ((0, 1), *zip(keys[order].tolist(), row_dims[order].tolist(), strict=True))
     row_ranges = tuple(RowRange(first, dim) for first, dim in dict(ranges).items())
@@ -167,7 +168,7 @@ def test_a_curves_limit_and_memory_are_those_of_its_rows(tmp_path: Path, dim: in
 def test_a_curve_has_dims_by_table(tmp_path: Path) -> None:
     """By hand: 10 users and 20 items fill the switch with rows of 16 and 64 values."""
     log = tmp_path / "log.csv"
-    rows = "".join(f"{step},{user},{item}\n" for step in range(4) for user, item in zip(range(10), range(20)))
+    rows = "".join(f"{step},{user},{item}\n" for step in range(4) for user, item in enumerate(range(10)))
     log.write_text("iteration,user,item\n" + rows)
     command = ("hotset", "curve", log, "--columns", "key=user,item,iteration=iteration")
     found = json_of(*command, "--dims", "user=16,item=64", "--top-k", 20)

@@ -42,7 +42,7 @@ def test_a_part_of_a_cluster_carries_its_share(cluster: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def of_part() -> ClusterAnswer:
-    cluster = Cluster(workers=64, servers=8, keys_per_step=600, top_k=5_000, racks=8, rate=5_000)
+    cluster = Cluster(workers=64, servers=8, keys_per_step=600, top_k=5_000, racks=8, rate=5_000, dim=1)
     return answer(cluster, quiet_reporter(), max_rpcs=750)
 
 

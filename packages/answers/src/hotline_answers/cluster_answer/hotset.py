@@ -100,11 +100,14 @@ def short_log_warning(log: ReadLog | None, workers: int) -> str | None:
 @contextmanager
 def hot_set_file(workload: ScoredWorkload, top_k: int) -> Iterator[Path]:
     """Yield a file with the `top_k` most updated keys, which a simulation loads into its switch."""
+    space = workload.trace.space
     counts = pl.DataFrame(
-        {"key": workload.trace.space.keys(np.arange(workload.trace.space.size)), "updates": workload.updates},
+        {"key": space.keys(np.arange(space.size)), "updates": workload.updates},
         schema_overrides={"updates": pl.UInt64},
     )
-    hot_set = choice.choose(counts.filter(pl.col("updates") > 0), top_k, workload.trace.name)
+    hot_set = choice.choose(
+        counts.filter(pl.col("updates") > 0), top_k, workload.trace.name, space.key_ranges
+    )
     with TemporaryDirectory(prefix="hotline-") as folder:
         file = Path(folder) / "hotset.parquet"
         choice.write(hot_set, file)
