@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,22 @@ import numpy as np
 import polars as pl
 import pytest
 
+from analysis.statistics import MIN_ROUNDS
 from foundation.protocol.header import LANES
 from foundation.protocol.memory import memory_of, memory_of_rows
-from hotline_answers.cluster_answer import ask, dims
+from foundation.protocol.rows import RowRange
+from hotline_answers.cluster_answer import ask, dims, hotset
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
-from hotline_answers.cluster_answer.cluster import Cluster
+from hotline_answers.cluster_answer.cluster import Cluster, config_for
 from hotline_answers.cluster_answer.dims import OTHER_DIMS
+from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten, simulated_part
 from hotline_answers.result import answer
 from packages.answers.tests.harness.capacities import capacities_with
+from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
 from tests.harness.cli import invoke
+from tests.harness.traces import trace_of
 
 CLUSTER: dict[str, Any] = {"workers": 4, "servers": 2, "keys_per_step": 200, "top_k": 2_000}
 ROWS: dict[str, dict[str, Any]] = {
@@ -57,11 +63,17 @@ def of_log(log: Path, **rows: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def without_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have answers leave out the effects of other inputs, and simulate as few rounds as have an interval."""
+
+    def few_rounds(*arguments: Any) -> SimulationConfig:
+        return config_for(*arguments).model_copy(update={"rounds": MIN_ROUNDS})
+
     monkeypatch.setattr(ask, "_effects", lambda *arguments: ())
+    monkeypatch.setattr(ask, "config_for", few_rounds)
 
 
-@pytest.mark.usefixtures("without_effects")
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("rows", ROWS)
 def test_an_answer_is_what_a_simulation_says(log: Path, rows: str) -> None:
     found = answer(**of_log(log, **ROWS[rows]))
@@ -74,7 +86,7 @@ def assert_alike(found: ClusterAnswer) -> None:
     sizes = {size.top_k: size for size in found.sizes}
     for top_k, side in ((0, found.sides.baseline), (found.sides.top_k, found.sides.offload)):
         assert sizes[top_k].rpcs_per_step == pytest.approx(side.rpcs_per_step, rel=0.05)
-        assert sizes[top_k].ps_packets_per_step == pytest.approx(side.ps_packets_per_step, rel=0.05)
+        assert sizes[top_k].ps_packets_per_step == pytest.approx(side.ps_packets_per_step, rel=0.1)
     assert found.checks and all(abs(check.error) <= MAX_ERROR for check in found.checks)
 
 
@@ -89,7 +101,7 @@ def test_every_size_is_what_a_simulation_says(tmp_path: Path, rows: str) -> None
     assert calculated == pytest.approx(simulated, rel=MAX_ERROR)
 
 
-@pytest.mark.usefixtures("without_effects")
+@pytest.mark.usefixtures("short")
 def test_without_a_dim_an_answer_says_what_others_would_make_of_it() -> None:
     found = answer(**CLUSTER)
     assert [each.dim for each in found.other_dims] == list(OTHER_DIMS)
@@ -103,6 +115,7 @@ def test_without_a_dim_an_answer_says_what_others_would_make_of_it() -> None:
     assert found.sides.baseline.capacity > 2 * capacities[0]
 
 
+@pytest.mark.usefixtures("short")
 def test_the_first_lines_say_that_no_dim_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(**CLUSTER, dim=1)
     assert found.rows == ""
@@ -139,7 +152,7 @@ def test_the_default_hot_set_fits(dim: int) -> None:
     assert refused.exit_code == 1 and f"{most:,}" in refused.stderr
 
 
-@pytest.mark.usefixtures("without_effects")
+@pytest.mark.usefixtures("short")
 def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     """Of 4,500 users of 64 values and as many items of 1, fewer fit than of items alone."""
     batches, keys = 20, 900
@@ -159,6 +172,34 @@ def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     assert largest.entry_bytes == memory_of_rows(np.ones(largest.top_k, np.int64)).entries
     refused = invoke("answer", "--workers", 1, "--servers", 1, "--dims", "user=16")
     assert refused.exit_code == 1 and "expected --data with such tables" in refused.stderr
+
+
+@pytest.mark.parametrize("dim", [16, 128])
+def test_fewer_mini_batches_with_the_same_hot_rows_are_simulated(dim: int) -> None:
+    """Beyond 16 million values of all rows; those of the simulated mini-batches are fewer."""
+    chance = np.random.default_rng(2)
+    batches = [sorted(chance.choice(20_000, 400, replace=False).tolist()) for _ in range(40)]
+    trace = replace(trace_of(batches), profile_steps=20)
+    space = replace(trace.space, ranges=(RowRange(0, dim),))
+    updates = np.bincount(trace.position[: trace.key_start[20]], minlength=trace.space.size)
+    whole = ScoredWorkload(replace(trace, space=space), updates)
+    assert simulated_part(whole, 100) is whole
+    short = shorten(whole, 1, 4, 100)
+    assert short.trace.space.dims == (dim,) and short.first_step == 0
+    for step in range(4):
+        keys = short.trace.space.keys(short.trace.batch(1, step).positions)
+        assert keys.tolist() == space.keys(trace.batch(1, 20 + step).positions).tolist()
+    hottest = space.keys(np.argsort(-updates, kind="stable")[:100])
+    hot = short.trace.space.keys(np.flatnonzero(short.updates))
+    assert set(hot.tolist()) == set(hottest.tolist()) & set(short.trace.space.all().tolist())
+
+
+def test_values_beyond_memory_are_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hotset, "MAX_VALUES_OF_MODEL", 4_000)
+    trace = replace(trace_of([list(range(1, 501))] * 40), profile_steps=20)
+    space = replace(trace.space, ranges=(RowRange(0, 16),))
+    whole = ScoredWorkload(replace(trace, space=space), np.ones(trace.space.size, np.int64))
+    assert simulated_part(whole, 100).trace.steps == 4
 
 
 @pytest.mark.soak

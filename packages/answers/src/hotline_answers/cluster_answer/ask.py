@@ -36,6 +36,7 @@ from hotline_answers.cluster_answer.hotset import (
     ScoredWorkload,
     hot_set_file,
     short_log_warning,
+    simulated_part,
     split_log,
     workload_for,
 )
@@ -91,12 +92,13 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
             "chosen from, got none"
         )
     if cluster.top_k is not None:
-        check_fits(cluster, cluster.top_k, max(counter.max_rows, 1))
+        check_fits(cluster, cluster.top_k, counter.max_rows)
     top_k = min(cluster.requested_top_k, counter.keys_with_updates, counter.max_rows)
     config = config.model_copy(update={"top_k": top_k})
+    part = simulated_part(workload, top_k)
     with (
-        hot_set_file(workload, top_k) as hot_set,
-        temporary_run(config, workload.trace, reporter, hot_set=hot_set) as simulated,
+        hot_set_file(part, top_k) as hot_set,
+        temporary_run(config, part.trace, reporter, hot_set=hot_set) as simulated,
     ):
         comparison = compare_arms(config, simulated.record, simulated.summary)
         ages = simulated.record.staleness.get(COLLECT)
@@ -253,6 +255,7 @@ def capacities(
 ) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
     config = config.model_copy(update={"rounds": 1, "top_k": top_k})
+    workload = simulated_part(workload, top_k)
     with hot_set_file(workload, top_k) as hot_set:
         capacity = simulated_capacities(config, workload.trace, reporter, hot_set)
     baseline, lead = (capacity[arm.name] for arm in baseline_and_lead(config.design))

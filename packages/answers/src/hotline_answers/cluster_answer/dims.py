@@ -15,10 +15,9 @@ import numpy as np
 
 from foundation.protocol.rows import RowRange
 from foundation.settings import Strict
-from hosts.workload.trace import prefix_sums
 from hotline_answers.cluster_answer.arm_results import OffloadComparison
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
-from hotline_answers.cluster_answer.hotset import ScoredWorkload
+from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
 
@@ -90,23 +89,3 @@ def _simulate(
     top_k = int(np.count_nonzero(short.updates))
     config = config_for(cluster.model_copy(update={"dim": point.dim, "top_k": max(top_k, 1)}), part)
     return simulate(config, ScoredWorkload(replace(short.trace, space=space), short.updates))
-
-
-def shorten(workload: ScoredWorkload, workers: int, steps: int, top_k: int) -> ScoredWorkload:
-    """Return the first workers' first scored mini-batches, and updates of the `top_k` hottest keys only.
-
-    The key space has the keys of these mini-batches, because simulations allocate all rows of it.
-    """
-    trace, first = workload.trace, workload.first_step
-    steps = min(steps, trace.steps - first)
-    batches = (np.arange(steps) + first + trace.steps * np.arange(workers)[:, None]).ravel()
-    parts = [trace.position[trace.key_start[b] : trace.key_start[b + 1]] for b in batches]
-    used, position = np.unique(np.concatenate(parts), return_inverse=True)
-    hottest = np.argsort(-workload.updates, kind="stable")[:top_k]
-    updates = np.zeros_like(workload.updates)
-    updates[hottest] = workload.updates[hottest]
-    short = replace(
-        trace, workers=workers, steps=steps, profile_steps=0, samples=None, space=trace.space.restrict(used),
-        key_start=prefix_sums([len(part) for part in parts]), position=position.astype(np.uint32),
-    )  # fmt: skip
-    return ScoredWorkload(short, updates[used])

@@ -78,7 +78,8 @@ class PackingCounter:
         """Return how many of these rows fit into the switch, the hottest first; all dims are considered."""
         if len(trace.space.dims) == 1:
             return max_top_k(1, trace.space.dims[0]) * config.network.switch_lanes // LANES
-        return table_limit(trace.space.keys(hottest), self._dims[hottest], jobs=1)
+        limit = table_limit(trace.space.keys(hottest), self._dims[hottest], jobs=1)
+        return limit if limit < len(hottest) else MAX_TOP_K  # all of them fit
 
     def count(self, top_k: int) -> PackingCounts:
         trace, is_hot = self._trace, self._rank < top_k

@@ -57,12 +57,13 @@ class MissRatios(Strict):
 
 
 def miss_ratios(
-    steps: Steps, sample: float | None, progress: Progress, dims: Sequence[int] = (1,)
+    steps: Steps, sample: float | None, progress: Progress, dims: Sequence[int] | None = None
 ) -> MissRatios:
     """Return the curves of a log; `sample` is the share of keys to sample, or None for exact curves.
 
-    `dims` are the values of a row of each table, or of a log without tables.
+    `dims` are the values of a row of each table, or of a log without tables; None means 1.
     """
+    dims = dims or (1,) * max(len(steps.tables), 1)
     passes = 2 if steps.tables else 1
     done = 0
 
