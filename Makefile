@@ -2,8 +2,8 @@
 
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
-VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP CLI SEED \
-	CONFIG
+VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM TABLES RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP \
+	CLI SEED CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')

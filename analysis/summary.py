@@ -161,7 +161,8 @@ class Summary(_SummaryModel):
     last_loss: float | None = None
     chance_loss: float | None = None
     vector: int | None = None  # number of parameters of the vector in lockstep runs
-    dim: int = 1  # values of each row
+    dims: tuple[int, ...] = (1,)
+    """Values of each row, of which tables may have different numbers."""
     learning: dict[str, Comparison] = {}
     reports: int | None = None  # number of reports that all arms have
     last_reported: dict[str, float] = {}  # arm -> loss of the last of these reports
@@ -241,7 +242,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         last_loss=mean_loss(block for block in first_attempts if block.round == last_round),
         chance_loss=record.workload.get("chance_loss"),
         vector=record.workload.get("vector"),
-        dim=record.config.get("dim", 1),
+        dims=_dims(record),
         **(_script_fields(run, record) if record.config.get("script") else _training_fields(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),
@@ -286,6 +287,12 @@ def _training_fields(record: RunRecord) -> dict[str, Any]:  # fields of `Summary
     return {
         "learning": learning(record.first_attempts(), record.alpha, with_interval=record.simulation is None)
     }
+
+
+def _dims(record: RunRecord) -> tuple[int, ...]:
+    dim: int = record.config.get("dim", 1)
+    # Rows of the setting `dim` are without padding.
+    return (dim,) if dim > 1 else tuple(record.workload.get("dims", [1]))
 
 
 def _script_fields(run: Path, record: RunRecord) -> dict[str, Any]:

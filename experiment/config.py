@@ -39,11 +39,12 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import DIMS, LANES, padded_dim
-from foundation.protocol.rows import banks_of_row
+from foundation.protocol.rows import RowRange, RowRanges, banks_of_row
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
 from hosts.scapy import refusal
+from hosts.workload import criteo
 from hosts.workload.generator import R1, R2, Shape
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ VARIABLES = {
     "PS": "servers",
     "TOP_K": "top_k",
     "DIM": "dim",
+    "TABLES": "tables",
     "RULE": "rule",
     "ROUNDS": "rounds",
     "PRECISE": "precise",
@@ -141,6 +143,7 @@ class Config(RunSettings):
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
     dim: int = Field(default=1, ge=1, le=DIMS[-1])
+    tables: Literal["one", "criteo"] = "one"
     rule: str = TOP_K
     rounds: int | None = Field(default=None, ge=1)
     precise: bool = False
@@ -243,7 +246,16 @@ class Config(RunSettings):
     @property
     def has_room_for_profile(self) -> bool:
         # The hot set of the profile job fits beside those of the offloaded arms.
-        return self.top_k <= max_top_k(len(self.offloaded_arms) + 1, self.dim)
+        return self.top_k <= max_top_k(len(self.offloaded_arms) + 1, self.max_dim)
+
+    @property
+    def row_ranges(self) -> RowRanges:
+        """The rows of the job's keys, which are its positions in the built-in workload."""
+        return criteo.RANGES if self.tables == "criteo" else (RowRange(0, padded_dim(self.dim)),)
+
+    @property
+    def max_dim(self) -> int:
+        return max(each.dim for each in self.row_ranges)
 
     @property
     def lanes_to_profile(self) -> int:
@@ -311,13 +323,15 @@ class Config(RunSettings):
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(references)}, including "
                 f"{reference_names}"
             )
-        limit = max_top_k(max(1, self.jobs_per_switch), self.dim)
+        limit = max_top_k(max(1, self.jobs_per_switch), self.max_dim)
         if self.top_k > limit and not self.is_lockstep:
             offloaded = " and ".join(arm.name for arm in self.offloaded_arms)
-            of_rows = "" if self.dim == 1 else f" of rows of {self.dim} values"
+            of_rows = "" if self.max_dim == 1 else f" of rows of {self.max_dim} values"
             raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}{of_rows}")
-        if self.dim > 1:
-            self._check_rows()
+        if self.tables != "one":
+            self._check_tables()
+        elif self.dim > 1:
+            self._check_rows(f"dim ({self.dim})", "dim")
         if self.workload.hot_parameters >= self.workload.parameters:
             expected = f"less than its parameters ({self.workload.parameters:,})"
             raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {expected}")
@@ -342,21 +356,29 @@ class Config(RunSettings):
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
 
-    def _check_rows(self) -> None:
+    def _check_tables(self) -> None:
+        name = f"tables ({self.tables})"
+        if self.dim != 1:
+            raise ValueError(f"dim ({self.dim}) and {name}: its tables have dims; leave one out")
+        if self.data is not None:
+            raise ValueError(f"data and {name}: data are a workload of their own; leave one out")
+        if self.design == "collect":
+            raise ValueError(f"{name} and design collect: it takes rows of one dim; expected hotset")
+        self._check_rows(name, "tables")
+
+    def _check_rows(self, setting: str, name: str) -> None:
+        """Raise `ValueError` if design, script or codec take no rows of more than one value."""
         if not find_design(self.design).has_rows:
             names = ", ".join(name for name in NAMES if find_design(name).has_rows)
             raise ValueError(
-                f"dim ({self.dim}) and design {self.design}: its packets have no rows; expected design "
-                f"{names}, or dim 1"
+                f"{setting} and design {self.design}: its packets have no rows; expected design "
+                f"{names}, or no {name}"
             )
         if self.script is not None:
-            raise ValueError(
-                f"dim ({self.dim}) and script: a script gives its tables their dims; leave dim out"
-            )
+            raise ValueError(f"{setting} and script: a script gives its tables their dims; leave {name} out")
         if self.codec != "fast":
             raise ValueError(
-                f"dim ({self.dim}) and codec {self.codec}: agents of Scapy have rows of one value; leave one "
-                "out"
+                f"{setting} and codec {self.codec}: agents of Scapy have rows of one value; leave one out"
             )
 
     def _check_rule(self) -> None:

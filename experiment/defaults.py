@@ -12,6 +12,7 @@ from foundation.designs.registry import DEFAULT, DesignError, design
 from foundation.logs.columns import CLOSED_LOOP
 from foundation.protocol.header import DIMS, LANES, padded_dim
 from foundation.protocol.rows import banks_of_row
+from hosts.workload import criteo
 from hosts.workload.generator import R1
 
 TOP_K = 20_000
@@ -95,7 +96,7 @@ def with_defaults(given: Settings, codec: object) -> dict[str, Any]:
         defaults = SCRIPT_DEFAULTS
     elif _is_lockstep(given.get("design", DEFAULT)):
         defaults = {**defaults, **LOCKSTEP_DEFAULTS}
-    elif (dim := _dim_of(given)) > 1:
+    elif (dim := criteo.MAX_DIM if given.get("tables") == "criteo" else _dim_of(given)) > 1:
         defaults = {**defaults, **row_defaults(dim)}
     if _is_true(given.get("precise")):
         defaults = {**defaults, **PRECISE_DEFAULTS}

@@ -12,8 +12,6 @@ from experiment.config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
-from foundation.protocol.header import padded_dim
-from foundation.protocol.rows import RowRange
 
 # Sessions and traces are `Any`: real and simulated ones differ, and each design uses different parts of them.
 Prepare: TypeAlias = Callable[[Any, Any], Awaitable[None]]
@@ -26,8 +24,7 @@ def hosts_of(config: Config) -> SwitchHosts:
 def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
     arms = config.every_arm if arms is None else arms
     switch_rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts_of(config), arms, epoch)
-    ranges = (RowRange(0, padded_dim(config.dim)),)
-    return [replace(row, ranges=ranges) if isinstance(row, JobRow) else row for row in switch_rows]
+    return [replace(row, ranges=config.row_ranges) if isinstance(row, JobRow) else row for row in switch_rows]
 
 
 async def prepare(design: Design, session: Any, trace: Any) -> None:

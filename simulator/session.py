@@ -22,6 +22,7 @@ from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnP
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES
+from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.worker.logs import Origin
@@ -208,7 +209,7 @@ def open_session(
             for arm in (*unmeasured_arms, *config.measured_arms)
         },
         trace=trace,
-        models=[_make_model(config, training) for _ in range(config.workers)],
+        models=[_make_model(config, training, trace.space) for _ in range(config.workers)],
         logs=SimulatedLogs(run / "parts", config.servers),
     )
 
@@ -232,10 +233,10 @@ def _build_arm(
     return RunningArm(network, switch, SimulatedPushLedger(trace.space))
 
 
-def _make_model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
+def _make_model(config: SimulationConfig, training: Hyperparameters | None, space: KeySpace) -> Model:
     if training is None:
         return SyntheticGradient(config.seed)
-    return LogisticRegression(training.scale, training.learning_rate, config.dim)
+    return LogisticRegression(training.scale, training.learning_rate, config.dim, space)
 
 
 _OPERATIONS = ("pull", "push", "step")

@@ -106,7 +106,8 @@ async def _prepare_workload(
 ) -> tuple[Trace, Hyperparameters | None]:
     trace = await make_trace(config, data, run / "trace", reporter)
     training = await in_thread(choose_training, config, trace)
-    parameters = trace.space.size if config.data is not None else config.workload.parameters
+    is_one_table = config.data is None and config.tables == "one"
+    parameters = config.workload.parameters if is_one_table else trace.space.size
     record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
     return trace, training
 

@@ -216,11 +216,18 @@ def first_screen_notes(answer: RunAnswer, summary: Summary, has_rows: bool, has_
     if summary.staleness is not None:
         notes.append(_ages(summary.staleness))
     if summary.is_sound:
-        what = "values" if summary.dim == 1 else f"rows of {summary.dim} values"
         notes.append(
-            f"{summary.updates.sent:,} {what} were pushed and added: none lost, none doubled, no overflow."
+            f"{summary.updates.sent:,} {_updated(summary.dims)} were pushed and added: none lost, none "
+            "doubled, no overflow."
         )
     return notes
+
+
+def _updated(dims: Sequence[int]) -> str:
+    """Return what an update is of."""
+    if max(dims) == 1:
+        return "values"
+    return f"rows of {dims[0]} values" if len(dims) == 1 else f"rows of {min(dims)} to {max(dims)} values"
 
 
 def _ages(staleness: Staleness) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
+
 from experiment.config import Config
 from experiment.errors import PreflightError
 from experiment.progress import Reporter
@@ -20,7 +22,8 @@ from foundation.protocol.rows import RowRange
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.model.logistic import GRADIENT_SCALE
 from hosts.workload import files
-from hosts.workload.generator import generate
+from hosts.workload.criteo import CriteoTables
+from hosts.workload.generator import generate, generate_from
 from hosts.workload.hottest import restrict_to_hottest
 from hosts.workload.trace import Trace
 
@@ -141,8 +144,13 @@ def _has_profile(config: Config) -> bool:
 
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
-    trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
-    trace = with_rows(trace, config.dim)
+    if config.tables == "criteo":
+        random = np.random.default_rng(config.seed)
+        features = CriteoTables(config.workload.keys_per_step, random)
+        trace = generate_from(features, config.workers, config.trace_steps, random, progress)
+    else:
+        trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
+        trace = with_rows(trace, config.dim)
     trace = _with_profile(config, restrict_for_lockstep(config, trace))
     # Agents and ledgers allocate every parameter of every job.
     return trace.compact() if trace.space.n_values > _MAX_FULL_MODEL_SIZE else trace

@@ -11,6 +11,7 @@ from foundation.compiled import entry_point
 from foundation.errors import DataError
 from foundation.protocol.codec import Values
 from foundation.protocol.header import padded_dim
+from hosts.keys import Indices, KeySpace, places_of_rows
 from hosts.workload.trace import MiniBatch
 from nativekit.compile import int64
 
@@ -33,16 +34,19 @@ class LogisticRegression:
 
     Without a learning rate servers optimise: weights are float32, gradients are in units of 1 / `scale`. The
     weight of a row of `padded` values, of which the last ones are padding, is its product with a fixed vector
-    of length 1: with SGD the loss is that of rows of one value, whatever the `dim`.
+    of length 1: with SGD the loss is that of rows of one value, whatever the `dim`. Rows of a `space` with
+    several dims have none of padding.
     """
 
     def __init__(
-        self, scale: float = SCALE, learning_rate: float | None = LEARNING_RATE, dim: int = 1
-    ) -> None:
+        self, scale: float = SCALE, learning_rate: float | None = LEARNING_RATE, dim: int = 1,
+        space: KeySpace | None = None,
+    ) -> None:  # fmt: skip
         self._scale = float(scale)
         self._rate = learning_rate
         self._head = np.zeros(padded_dim(dim))
-        self._head[:dim] = np.where(np.arange(dim) % 2, -1, 1) / np.sqrt(dim)
+        self._head[:dim] = _signs(np.arange(dim)) / np.sqrt(dim)
+        self._space = space if space is not None and len(space.dims) > 1 else None
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         if batch.label is None or batch.sample is None or batch.column is None:
@@ -50,28 +54,46 @@ class LogisticRegression:
         # Mapped and in-memory columns differ in type, for each of which numba would compile; copies do not.
         column = batch.column.astype(np.uint32)
         x = np.zeros(0) if batch.x is None else batch.x.astype(np.float64)
-        weights = self._weights(values)
+        dims = None if self._space is None else self._space.dims_at(batch.positions)
+        weights = self._weights(values, dims)
         logits, gradient = np.zeros(len(batch.label)), np.zeros(len(weights))
         _add_terms(logits, batch.sample, column, x, weights)
         label = batch.label.astype(np.float64)
         loss = float(np.mean(np.logaddexp(0.0, logits) - label * logits))
         _add_gradients(gradient, batch.sample, column, x, (sigmoid(logits) - label) / len(label))
         push = gradient if self._rate is None else -self._rate * gradient
-        if len(self._head) > 1:
+        if dims is not None:
+            push = np.repeat(push, dims) * _heads(dims)
+        elif len(self._head) > 1:
             push = np.outer(push, self._head).ravel()
         return to_fixed_point(push, self._scale), loss
 
-    def _weights(self, values: Values) -> NDArray[np.float64]:
-        """Return the weight of each row [n]."""
+    def _weights(self, values: Values, dims: Indices | None) -> NDArray[np.float64]:
+        """Return the weight of each row [n]; `dims` are those of rows of several."""
         numbers: NDArray[np.float64] = (
             values.view(np.float32).astype(np.float64)
             if self._rate is None
             else values.view(np.int32) / self._scale
         )
+        if dims is not None:
+            by_row: NDArray[np.float64] = np.add.reduceat(numbers * _heads(dims), np.cumsum(dims) - dims)
+            return by_row
         if len(self._head) == 1:
             return numbers
         weights: NDArray[np.float64] = numbers.reshape(-1, len(self._head)) @ self._head
         return weights
+
+
+def _signs(indices: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return the sign of each value of a head, by its index in the row."""
+    return np.where(indices % 2, -1.0, 1.0)
+
+
+def _heads(dims: Indices) -> NDArray[np.float64]:
+    """Return the heads of rows [n], one after the other: [sum of dims]."""
+    heads: NDArray[np.float64] = _signs(places_of_rows(np.zeros(len(dims), np.int64), dims))
+    heads /= np.sqrt(np.repeat(dims, dims))
+    return heads
 
 
 @entry_point

@@ -100,7 +100,9 @@ class WorkerProcess:
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = SyntheticGradient(config.seed)
         if self._trace.samples is not None:
-            self._model = LogisticRegression(config.scale, config.learning_rate, config.dim)
+            self._model = LogisticRegression(
+                config.scale, config.learning_rate, config.dim, self._trace.space
+            )
         self.done = False
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:

@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
 from hosts.workload.trace import Samples, Trace, distinct_columns, prefix_sums
@@ -92,13 +93,13 @@ class PowerLaw:
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     """Return law and draws per mini-batch that give a shape's keys and share. Raises `DataError`."""
     target_keys = float(shape.keys_per_step)
-    edges = _bins(shape.parameters, shape.hot)
+    edges = bins_of(shape.parameters, shape.hot)
 
     def draws_for(law: PowerLaw) -> int:
         def expected_keys(draws: float) -> float:
             return float(law.updates(round(draws), edges).sum())
 
-        return round(_bisect(expected_keys, target_keys, low=target_keys, high=100 * target_keys))
+        return round(bisect(expected_keys, target_keys, low=target_keys, high=100 * target_keys))
 
     def hot_share(exponent: float) -> float:
         law = PowerLaw(shape.parameters, exponent)
@@ -106,7 +107,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
         return float(updates[edges[:-1] < shape.hot].sum() / updates.sum())
 
     # The integral has another form for an exponent of 1; bisecting these bounds never yields exactly 1.
-    law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, low=0.001, high=2.5007))
+    law = PowerLaw(shape.parameters, bisect(hot_share, shape.hot_share, low=0.001, high=2.5007))
     draws = draws_for(law)
     expected_keys = float(law.updates(draws, edges).sum())
     is_reached = abs(expected_keys - target_keys) <= _TOLERANCE * target_keys
@@ -120,13 +121,13 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     return law, draws
 
 
-def _bins(size: int, hot: int) -> NDArray[np.int64]:
+def bins_of(size: int, hot: int) -> NDArray[np.int64]:
     head = np.arange(min(_EXACT_RANKS, size))
     tail = np.geomspace(min(_EXACT_RANKS, size), size, _BINS).round().astype(np.int64)
     return np.unique(np.concatenate([head, [hot], tail]))
 
 
-def _bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
+def bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < target else (low, middle)
@@ -140,24 +141,57 @@ class _MiniBatches(NamedTuple):
     label: NDArray[np.uint8]
 
 
+class Features(Protocol):
+    """How features of samples are drawn."""
+
+    name: str
+    parameters: int
+    samples: int  # of a mini-batch
+    features_per_sample: int
+    ranges: RowRanges
+
+    def positions(self, uniform: NDArray[np.float64]) -> NDArray[np.uint32]:
+        """Return the rows that numbers in [0, 1) draw, sample by sample; both [batches, draws]."""
+        ...
+
+
+class _OneTable:
+    def __init__(self, shape: Shape, random: np.random.Generator) -> None:
+        self._law, draws = calibrate(shape)
+        self.name, self.parameters = shape.name, shape.parameters
+        self.features_per_sample = shape.features_per_sample
+        self.samples = max(1, round(draws / shape.features_per_sample))
+        self.ranges = ONE_VALUE
+        self._position_of_rank = random.permutation(shape.parameters).astype(np.uint32)
+
+    def positions(self, uniform: NDArray[np.float64]) -> NDArray[np.uint32]:
+        drawn: NDArray[np.uint32] = self._position_of_rank[self._law.ranks(uniform)]
+        return drawn
+
+
 def generate(
     shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
 ) -> Trace:
     """Return a trace of click data, the same for the same arguments; `progress` gets the share done."""
-    law, draws = calibrate(shape)
-    samples_per_batch = max(1, round(draws / shape.features_per_sample))
-    draws = samples_per_batch * shape.features_per_sample
     random = np.random.default_rng(seed)
-    position_of_rank = random.permutation(shape.parameters).astype(np.uint32)
-    planted_weights = random.standard_normal(shape.parameters, dtype=np.float32) * np.float32(_PLANTED_SPREAD)
+    return generate_from(_OneTable(shape, random), workers, steps, random, progress)
 
-    weight_of_rank = planted_weights[position_of_rank]
+
+def generate_from(
+    features: Features, workers: int, steps: int, random: np.random.Generator,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Trace:  # fmt: skip
+    """Return a trace of samples with these features; their labels come from a planted model."""
+    samples_per_batch = features.samples
+    draws = samples_per_batch * features.features_per_sample
+    planted_weights = random.standard_normal(features.parameters, dtype=np.float32)
+    planted_weights *= np.float32(_PLANTED_SPREAD)
     column_type: type[np.unsignedinteger[Any]] = np.uint16 if draws <= 2**16 else np.uint32
 
     def make_mini_batches(uniform: NDArray[np.float64], label_draws: NDArray[np.float64]) -> _MiniBatches:
-        rank = law.ranks(uniform)
-        logit = weight_of_rank[rank].reshape(len(label_draws), -1).sum(axis=1)
-        sizes, positions, columns = distinct_columns(position_of_rank[rank])
+        drawn = features.positions(uniform)
+        logit = planted_weights[drawn].reshape(len(label_draws), -1).sum(axis=1)
+        sizes, positions, columns = distinct_columns(drawn)
         label = (label_draws < sigmoid(logit)).astype(np.uint8)
         return _MiniBatches(sizes, positions, columns.astype(column_type).ravel(), label)
 
@@ -180,16 +214,16 @@ def generate(
 
     batch_index = np.arange(batches + 1, dtype=np.int64)
     return Trace(
-        name=shape.name,
+        name=features.name,
         workers=workers,
         steps=steps,
-        space=KeySpace(shape.parameters),
+        space=KeySpace(features.parameters, ranges=features.ranges),
         key_start=prefix_sums(np.concatenate([part.sizes for part in mini_batch_blocks])),
         position=np.concatenate([part.positions for part in mini_batch_blocks]),
         samples=Samples(
             batch_start=batch_index * samples_per_batch,
             label=np.concatenate([part.label for part in mini_batch_blocks]),
-            length=np.full(batches * samples_per_batch, shape.features_per_sample, dtype=np.uint32),
+            length=np.full(batches * samples_per_batch, features.features_per_sample, dtype=np.uint32),
             entry_start=batch_index * draws,
             column=np.concatenate([part.columns for part in mini_batch_blocks]),
             x=None,

@@ -34,6 +34,7 @@ async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
     session.record.workload = {
         "name": Path(session.config.script_command[0]).name,
         "parameters": scripts.space.size,
+        "dims": list(scripts.space.dims),
         "lanes_per_step": observed_workload.lanes_per_step,
         "trains": True,
     }

@@ -23,8 +23,8 @@ def run(settings: tuple[str, ...]) -> None:
 
     Hosts, links and a switch are built with Mininet. Workers train with and without offload, alternately; the
     report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET, WORKERS, PS,
-    TOP_K, DIM, RULE, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH, PCAP, CLI,
-    SEED, and CONFIG, a TOML file with the other settings. [default: run.toml of this checkout]
+    TOP_K, DIM, TABLES, RULE, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH,
+    PCAP, CLI, SEED, and CONFIG, a TOML file with the other settings. [default: run.toml of this checkout]
     """
     from topologies.signals import STOP
 

@@ -19,6 +19,7 @@ SHIPPED = configuration.RUN_TOML.read_text()
 SETTING = re.compile(r"^(?P<hash># )?(?P<name>\w+) = (?P<value>.*)$|^\[(?P<table>\w+)\]$", re.MULTILINE)
 OTHERS = {
     "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
+    "tables": '"criteo"',
     "runs": '"elsewhere"', "rule": '"window"', "arms": '["baseline", "offload"]', "discard_ms": "120",
 }  # fmt: skip
 """Other values of settings that are not numbers, or that have neighbours."""

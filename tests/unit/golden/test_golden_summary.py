@@ -63,6 +63,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         **dict.fromkeys(("rate", "durable", "program_share", "reports", "vector")),
         **{name: {} for name in ("restarts", "agents", "last_reported", "steps_per_s")},
         "changed_arms": [],
+        "dims": [1],
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),
         "chance_loss": 0.69,

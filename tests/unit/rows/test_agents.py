@@ -19,7 +19,7 @@ from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, plain_machine
-from tests.harness import wire
+from tests.harness import fbgemm_adagrad, wire
 
 JOB, N_PS, SIZE, BATCH = 3, 2, 120, 60
 SCALE = 2.0**12
@@ -223,3 +223,18 @@ def test_row_wise_adagrad_has_the_bits_of_the_rule_and_is_within_a_bound_of_exac
     np.testing.assert_array_equal(found, weights)
     # One ulp for each step, and one for each eight roundings of a sum of squares.
     assert np.abs(found - exact).max() <= 30 * 2.0**-23 * np.abs(exact).max() * (1 + dim / 8)
+
+
+@pytest.mark.parametrize("dim", fbgemm_adagrad.DIMS)
+def test_row_wise_adagrad_gives_what_fbgemm_gives(dim: int) -> None:
+    weights = fbgemm_adagrad.weights()[dim]
+    space = KeySpace(fbgemm_adagrad.ROWS, None, (RowRange(0, dim),))
+    rate, eps = fbgemm_adagrad.RATE, fbgemm_adagrad.EPS
+    cluster = Cluster("none", space, optimiser=f"adagrad(lr={rate}, eps={eps}, rowwise=True)")
+    assert fbgemm_adagrad.UNITS == SCALE
+    for number, (step, expected) in enumerate(zip(fbgemm_adagrad.make_steps(dim), weights, strict=True), 1):
+        cluster.push(step.rows.tolist(), step.units.ravel().view(np.uint32))
+        found = cluster.pull(range(space.size)).view(np.float32).reshape(expected.shape)
+        # FBGEMM adds the squares of a row in another order: the bound is that of the test above.
+        assert np.abs(found - expected).max() <= number * 2.0**-23 * np.abs(expected).max() * (1 + dim / 8)
+    assert np.abs(found).max(axis=1).min() > rate / 2

@@ -15,7 +15,7 @@ from hotline_allreduce.exact.design import DESIGN, EXACT
 from hotline_allreduce.exact.reference import correctly_rounded_sums
 from hotline_allreduce.exact.worker import FLOATS_A_CHUNK
 from hotline_allreduce.simulation.player import table_command
-from hotline_allreduce.simulation.schedule import ScheduleRange
+from hotline_allreduce.simulation.schedule import ALL_REDUCE_FAULTS, LATER_KILLS, ScheduleRange
 from hotline_allreduce.simulation.subject import Subject
 from hotline_allreduce.switchml.window import MAX_WINDOW
 
@@ -25,6 +25,7 @@ RANGE = ScheduleRange(
     windows=(1, 2, 4, 8),
     chunk_sizes=(FLOATS_A_CHUNK,),
     max_values=400,
+    faults=(*ALL_REDUCE_FAULTS, *LATER_KILLS),
     octaves=90,
 )
 

@@ -1,98 +1,123 @@
-"""Base of the descriptions of protocols: nodes, hosts, the packets that they send, and the right sums.
+"""Base of the descriptions of protocols: a system's first state, the steps of its parts, and the right sums.
 
-Nodes and hosts are plain data: numbers, tuples, lists, sets, dicts, and dataclasses of them. A step of the
-search changes copies of them.
+All of a system's state is plain data: numbers, tuples, lists, sets, dicts, and dataclasses of them. Steps
+change it in place; the engine gives each step a copy.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
 
-SWITCH, SERVER = 0, 1  # indices of nodes
-Node = Any  # of a description, such as a model of a switch
-Host = Any
-Packet = Any  # hashable
+SERVER = -1  # destination of a frame; others are indices of hosts
+Part = Any  # state of the switch, a host or a server, of which each description has its own types
+Packet = Any  # hashable, also of each description's type
+
+
+class Violation(Enum):
+    WRONG = "a worker takes a wrong sum"
+    DIFFERENT = "two workers take different sums"
+    STALLED = "a worker waits for ever"
+    LEAKED = "all workers are done, and a cell is not free"
+    PARTIAL = "a worker takes a sum that it knows to be partial"
 
 
 class SentFrame(NamedTuple):
-    """A packet on its way to a node, or to a worker."""
+    """A packet that the switch or the server sends."""
 
-    is_to_worker: bool
-    destination: int  # index of a node, or number of a worker
+    destination: int
     packet: Packet
 
 
 class Sendable(NamedTuple):
-    """A packet of a worker that may arrive at the switch."""
+    """A packet of a host that may arrive at the switch."""
 
     name: str  # in schedules, such as A1: worker A's packet of chunk 1
     packet: Packet
     is_late: bool = False
-    """Whether its worker has the packet's result already."""
-    is_resent: bool = False
-    """Whether it says that it is a retransmission. Where packets do not say so, all copies are alike."""
-    is_first_copy: bool = False
-    """Whether only its first transmission is like this, which arrives once unless the network copies it."""
+    """Whether the host has the packet's answer, so that only a copy of it may arrive."""
+    is_single: bool = False
+    """Whether the host sends it only once, so that a second one is a copy."""
+
+
+Event = Callable[[], Sequence[SentFrame] | None]
+"""Changes a system, and returns the frames that are sent."""
+
+
+@dataclass
+class JudgedSystem:
+    switch: Part
+    hosts: list[Part]
+    """Workers, and behind them what else sends packets to the switch."""
+    server: Part = None
+    happened: set[str] = field(default_factory=set)
+    """Names of faults that come once, and of single packets, that have come."""
+    held_up: list[tuple[str, SentFrame]] = field(default_factory=list)
+    """Frames on their way to the server, with the steps that sent them."""
 
 
 class Description(ABC):
-    name: ClassVar[str]
+    name: str  # as in titles
     workers: int
-    check: bool  # whether late packets are found by their numbers, which is not published
+    chunks: Sequence[Any]  # hashable
+    """What is added up: a worker has an addend in each."""
 
     @abstractmethod
-    def nodes(self) -> Sequence[Node]:
-        """Return the nodes in their first state: the switch, and a server if the protocol has one."""
+    def system(self) -> JudgedSystem: ...
 
     @abstractmethod
-    def host(self, worker: int) -> Host: ...
+    def sendable(self, host: int, state: Part) -> Iterable[Sendable]:
+        """Return the packets that a host in this state has sent, or may send."""
 
     @abstractmethod
-    def sendable(self, worker: int, host: Host) -> Iterable[Sendable]: ...
+    def at_switch(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
+        """Process a packet at the switch, and return the frames that it sends."""
+
+    def at_server(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
+        """Process a packet at the server, and return the frames to hosts that it causes."""
+        raise NotImplementedError
 
     @abstractmethod
-    def at_node(self, nodes: Sequence[Node], index: int, packet: Packet) -> Iterable[SentFrame]:
-        """Process a packet at a node, whose state changes; return the frames that it sends."""
+    def at_host(self, system: JudgedSystem, host: int, packet: Packet) -> None: ...
+
+    def to_workers(self, packet: Packet) -> list[SentFrame]:
+        return [SentFrame(worker, packet) for worker in range(self.workers)]
+
+    def events(self, system: JudgedSystem) -> Mapping[str, Event]:
+        """Return what may happen without a packet, such as the end of a timer, by name."""
+        return {}
+
+    def restart_switch(self, system: JudgedSystem) -> None:
+        system.switch = self.system().switch
 
     @abstractmethod
-    def at_host(self, host: Host, packet: Packet) -> None: ...
+    def is_done(self, host: Part) -> bool: ...
 
-    @abstractmethod
-    def results(self, host: Host) -> Mapping[Any, int]:
-        """Return the sums that a worker has taken, by chunk."""
-
-    @abstractmethod
-    def expected_sum(self, chunk: Any) -> int: ...
-
-    def wrong_chunks(self, nodes: Sequence[Node], hosts: Sequence[Host]) -> set[Any]:
-        """Return the chunks whose sums are wrong: by default, of which a worker has another sum."""
-        return {
-            chunk
-            for host in hosts
-            for chunk, total in self.results(host).items()
-            if total != self.expected_sum(chunk)
-        }
-
-    @abstractmethod
-    def is_done(self, host: Host) -> bool: ...
-
-    def has_leak(self, nodes: Sequence[Node]) -> bool:
-        """Return whether memory of the switch is not free although all workers are done."""
+    def has_leak(self, system: JudgedSystem) -> bool:
+        """Return whether memory of the switch is not free although all hosts are done."""
         return False
 
-    @abstractmethod
-    def node_lines(self, nodes: Sequence[Node]) -> Iterator[str]:
-        """Yield lines of text about the state of the nodes, for pages."""
+    def results(self, host: Part) -> Mapping[Any, int]:
+        """Return the sums that a host has taken, by chunk."""
+        return {}
 
-    @abstractmethod
-    def addends_of(self, total: int) -> str:
-        """Return the addends of a sum, by the names of their packets, for pages."""
+    def addend(self, worker: int, chunk: Any) -> int:
+        # In two bits each, so that a sum shows its addends, and which of them it has twice.
+        return 1 << 2 * (worker * len(self.chunks) + self.chunks.index(chunk))
 
-    @abstractmethod
-    def host_line(self, host: Host) -> str:
-        """Return what a worker waits for, for pages; the engine adds its sums."""
+    def expected_sum(self, chunk: Any) -> int:
+        return sum(self.addend(worker, chunk) for worker in range(self.workers))
+
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
+        """Yield the violations that a state shows by itself."""
+        sums = {result for host in system.hosts for result in self.results(host).items()}
+        if any(total != self.expected_sum(chunk) for chunk, total in sums):
+            yield Violation.WRONG
+        if len(sums) > len(dict(sums)):
+            yield Violation.DIFFERENT
 
 
 def letter(worker: int) -> str:

@@ -1,8 +1,8 @@
 """Breadth-first search for the shortest schedule of each violation, and random play.
 
-A step is a packet that arrives at the switch. Packets may arrive in any order, more than once, or never: a
-worker may send again what it waits for, at any time. What is sent in response arrives at once, unless a
-fault of the step says otherwise.
+A step is a packet that arrives at the switch, or an event. Packets may arrive in any order, more than once,
+or never: a host may send again what it waits for, at any time. What is sent in response arrives at once,
+unless a fault of the step says otherwise.
 """
 
 from __future__ import annotations
@@ -11,81 +11,52 @@ import pickle
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations, islice, permutations
 from random import Random
 from typing import Any, NamedTuple
 
 from hotline_allreduce.judge.description import (
     SERVER,
-    SWITCH,
     Description,
-    Host,
-    Node,
-    Sendable,
+    JudgedSystem,
     SentFrame,
+    Violation,
     letter,
 )
 
 
 class PacketFault(Enum):
-    LATE = "packets arrive after their worker has the sum"
-    TWICE = "first copies arrive twice"
+    COPIED = "copies of packets arrive, also after their host has the answer"
     LOST = "answers are lost"
     DELAYED = "frames are held up on the way to the server"
     KILLED = "a worker dies"
     RESTARTED = "the switch loses its state"
 
 
-SPRAYING = frozenset({PacketFault.LATE, PacketFault.TWICE})
-"""Packets of one flow take several paths, so that copies arrive late without any fault of the network."""
+_RESTART = "the switch restarts"
+_MAX_ROUNDS = 30  # of sending again, after which a host that is not done waits for ever
 
 
-class Violation(Enum):
-    WRONG = "a worker takes a wrong sum"
-    DIFFERENT = "two workers take different sums"
-    STALLED = "a worker waits for ever"
-    LEAKED = "all workers are done, and a cell is not free"
+class JudgedState(NamedTuple):
+    system: JudgedSystem
+    steps: tuple[str, ...] = ()
 
 
-class Step(NamedTuple):
-    text: str
-    lost_to: tuple[int, ...] = ()  # workers that do not get the answer
-    is_held_up: bool = False  # whether the frame that the switch sends on is held up
-
-    def __str__(self) -> str:
-        notes = ["held up"] * self.is_held_up + [f"lost to {letter(worker)}" for worker in self.lost_to]
-        return self.text + (f" ({', '.join(notes)})" if notes else "")
-
-
-Schedule = tuple[Step, ...]
-
-
-class State(NamedTuple):
-    nodes: Sequence[Node]
-    hosts: Sequence[Host]
-    arrived: frozenset[str] = frozenset()  # names of the first copies that have arrived
-    held_up: tuple[tuple[str, SentFrame], ...] = ()  # on the way to the server
-    dead: frozenset[int] = frozenset()
-    restarts: int = 0
-    steps: Schedule = ()
-
-    @property
-    def key(self) -> Hashable:
-        """Hash key, equal for states with the same future."""
-        frames = tuple(sorted((frame for _, frame in self.held_up), key=repr))
-        return freeze(self.nodes), freeze(self.hosts), self.arrived, frames, self.dead, self.restarts
+Successors = Iterator[tuple[str, JudgedSystem]]
+"""Steps that may come next, and the system after each."""
 
 
 def freeze(data: Any) -> Hashable:
     """Return a value that is equal for equal data, and hashable."""
-    kind: type = type(data)
-    if is_dataclass(kind):
-        return tuple(map(freeze, vars(data).values()))
-    if kind is dict:
+    if isinstance(data, int):
+        return data
+    if isinstance(data, dict):
         return tuple(sorted((key, freeze(value)) for key, value in data.items()))
-    if kind is list or kind is tuple:
+    if type(data) is list or type(data) is tuple:
         return tuple(map(freeze, data))
-    result: Hashable = frozenset(data) if kind is set else data
+    if is_dataclass(data):
+        return tuple(map(freeze, vars(data).values()))
+    result: Hashable = frozenset(data) if isinstance(data, set) else data
     return result
 
 
@@ -96,167 +67,147 @@ def copy_of(data: Any) -> Any:
 class Judge:
     def __init__(self, protocol: Description, faults: frozenset[PacketFault] = frozenset()) -> None:
         self.protocol, self.faults = protocol, faults
-        self._ending = dict[Hashable, bool]()  # of nodes and hosts: whether all workers can finish
+        self._can_end = dict[Hashable, bool]()  # by frozen system
         self.states = 0
         """Number of different states that the last search has met."""
+        self.is_exhausted = False
+        """Whether more steps would have led to no other state."""
 
-    def initial_state(self) -> State:
-        hosts = [self.protocol.host(worker) for worker in range(self.protocol.workers)]
-        return State(self.protocol.nodes(), hosts)
-
-    def search(self, max_steps: int) -> dict[Violation, list[Schedule]]:
-        """Return all shortest schedules of each violation that takes at most `max_steps` steps."""
-        states, found = [self.initial_state()], dict[Violation, list[Schedule]]()
-        seen_keys = {states[0].key}
-        for depth in range(1, max_steps + 1):
+    def search(self, max_steps: int) -> dict[Violation, list[JudgedState]]:
+        """Return the states that show each violation first, of those that take at most `max_steps` steps."""
+        states, found = [JudgedState(self.protocol.system())], dict[Violation, list[JudgedState]]()
+        seen = {freeze(states[0].system)}
+        for _ in range(max_steps):
             previous_states, states = states, []
-            violations_by_key = dict[
-                Hashable, list[Violation]
-            ]()  # of states that are first met at this depth
-            for successor in chain.from_iterable(map(self.successors, previous_states)):
-                key = successor.key
-                if key not in seen_keys:
-                    seen_keys.add(key)
-                    violations_by_key[key] = list(self.violations(successor))
-                    if not violations_by_key[key]:
-                        states.append(successor)
-                for violation in violations_by_key.get(key, []):
-                    schedules = found.setdefault(violation, [])
-                    if not schedules or len(schedules[0]) == depth:
-                        schedules.append(successor.steps)
-        self.states = len(seen_keys)
+            for state in chain.from_iterable(map(self.successors, previous_states)):
+                key = freeze(state.system)
+                if key in seen:
+                    continue
+                seen.add(key)
+                violations = list(self.violations(state.system))
+                for violation in violations:
+                    shortest = found.setdefault(violation, [state])
+                    if shortest[0] is not state and len(shortest[0].steps) == len(state.steps):
+                        shortest.append(state)
+                if set(violations) <= {Violation.PARTIAL}:
+                    states.append(state)
+        self.states, self.is_exhausted = len(seen), not states
         return found
 
-    def play(self, seed: int, max_steps: int) -> State:
+    def play(self, seed: int, max_steps: int) -> JudgedState:
         """Return the state after random steps: at the first violation, or at the end."""
-        random, state = Random(seed), self.initial_state()
-        while len(state.steps) < max_steps and not any(self.violations(state)):
+        random, state = Random(seed), JudgedState(self.protocol.system())
+        while len(state.steps) < max_steps and not any(self.violations(state.system)):
             successors = list(self.successors(state))
             if not successors:
                 break
             state = random.choice(successors)
         return state
 
-    def replay(self, schedule: Schedule) -> list[State]:
+    def replay(self, steps: Sequence[str]) -> list[JudgedState]:
         """Return the states before and after each step of a schedule."""
-        states = [self.initial_state()]
-        for step in schedule:
-            steps = (*states[-1].steps, step)
-            states.append(next(each for each in self.successors(states[-1]) if each.steps == steps))
+        states = [JudgedState(self.protocol.system())]
+        for step in steps:
+            states.append(next(each for each in self.successors(states[-1]) if each.steps[-1] == step))
         return states
 
-    # -- steps
+    def successors(self, state: JudgedState) -> Iterator[JudgedState]:
+        for step, system in self._steps(state.system):
+            yield JudgedState(system, (*state.steps, step))
 
-    def successors(self, state: State) -> Iterator[State]:
-        protocol, workers = self.protocol, range(self.protocol.workers)
-        for worker in (each for each in workers if each not in state.dead):
-            for packet in protocol.sendable(worker, state.hosts[worker]):
-                if self._may_arrive(state, packet):
-                    yield from self._arrive(state, packet)
-        for index, (text, frame) in enumerate(state.held_up):
-            rest = state.held_up[:index] + state.held_up[index + 1 :]
-            yield from self._deliver(
-                state._replace(held_up=rest), Step(f"[{text} at the server]"), copy_of(state.nodes), [frame]
-            )
-        if PacketFault.KILLED in self.faults and not state.dead:
-            for worker in workers:
-                steps = (*state.steps, Step(f"{letter(worker)} dies"))
-                yield state._replace(dead=frozenset({worker}), steps=steps)
-        if PacketFault.RESTARTED in self.faults and not state.restarts:
-            nodes = [protocol.nodes()[SWITCH], *state.nodes[1:]]
-            yield state._replace(nodes=nodes, restarts=1, steps=(*state.steps, Step("the switch restarts")))
+    def _steps(self, system: JudgedSystem) -> Successors:
+        protocol, faults, workers = self.protocol, self.faults, range(self.protocol.workers)
+        for host, part in enumerate(system.hosts):
+            for packet in protocol.sendable(host, part) if _death(host) not in system.happened else ():
+                is_copy = packet.is_single and packet.name in system.happened
+                if PacketFault.COPIED in faults or not (packet.is_late or is_copy):
+                    after = copy_of(system)
+                    after.happened |= {packet.name} if packet.is_single else set()
+                    text = "late " * packet.is_late + "copied " * is_copy + packet.name
+                    yield from self._send(text, after, protocol.at_switch(after, packet.packet))
+        for event in protocol.events(system):
+            after = copy_of(system)
+            yield from self._send(event, after, protocol.events(after)[event]() or [])
+        for index, (text, frame) in enumerate(system.held_up):
+            after = copy_of(system)
+            del after.held_up[index]
+            yield from self._deliver(f"[{text} at the server]", after, [frame])
+        faults_of_processes = [_death(worker) for worker in workers] * (PacketFault.KILLED in faults)
+        if system.happened.isdisjoint(faults_of_processes):
+            for name in faults_of_processes:
+                after = copy_of(system)
+                after.happened.add(name)
+                yield name, after
+        if PacketFault.RESTARTED in faults and _RESTART not in system.happened:
+            after = copy_of(system)
+            after.happened.add(_RESTART)
+            protocol.restart_switch(after)
+            yield _RESTART, after
 
-    def _may_arrive(self, state: State, packet: Sendable) -> bool:
-        if packet.is_late and PacketFault.LATE not in self.faults:
-            return False
-        is_copy = packet.is_first_copy and packet.name in state.arrived
-        return not is_copy or PacketFault.TWICE in self.faults
-
-    def _arrive(self, state: State, packet: Sendable) -> Iterator[State]:
-        words = (
-            ("late", packet.is_late), ("resent", packet.is_resent),
-            ("copied", packet.is_first_copy and packet.name in state.arrived),
-        )  # fmt: skip
-        text = " ".join([*(word for word, applies in words if applies), packet.name])
-        if packet.is_first_copy:
-            state = state._replace(arrived=state.arrived | {packet.name})
-        nodes = copy_of(state.nodes)
-        frames = list(self.protocol.at_node(nodes, SWITCH, packet.packet))
-        to_server = [each for each in frames if not each.is_to_worker and each.destination == SERVER]
+    def _send(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
+        """Yield the systems after frames were sent: also that in which those to the server are held up."""
+        to_server = [(text, frame) for frame in frames if frame.destination == SERVER]
         if to_server and PacketFault.DELAYED in self.faults:
-            held_up = (*state.held_up, *((text, frame) for frame in to_server))
-            yield state._replace(
-                nodes=nodes, held_up=held_up, steps=(*state.steps, Step(text, is_held_up=True))
-            )
-            nodes = copy_of(nodes)
-        yield from self._deliver(state, Step(text), nodes, frames)
+            after = copy_of(system)
+            after.held_up = sorted(after.held_up + to_server, key=repr)
+            yield f"{text} (held up)", after
+        yield from self._deliver(text, system, frames)
 
-    def _deliver(
-        self, state: State, step: Step, nodes: Sequence[Node], frames: list[SentFrame]
-    ) -> Iterator[State]:
-        """Yield the states after frames, and those sent in response, have come to where they go."""
-        answers: list[SentFrame] = []
-        while frames:
-            frame = frames.pop(0)
-            if frame.is_to_worker:
-                answers.append(frame)
-            else:
-                frames += self.protocol.at_node(nodes, frame.destination, frame.packet)
-        receivers = sorted({frame.destination for frame in answers} - state.dead)
-        most_lost = len(receivers) if PacketFault.LOST in self.faults else 0
-        for lost_to in chain.from_iterable(combinations(receivers, n) for n in range(most_lost + 1)):
-            hosts = copy_of(state.hosts) if answers else state.hosts
-            for frame in answers:
-                if frame.destination not in (*lost_to, *state.dead):
-                    self.protocol.at_host(hosts[frame.destination], frame.packet)
-            steps = (*state.steps, step._replace(lost_to=lost_to))
-            yield state._replace(nodes=nodes, hosts=hosts, steps=steps)
+    def _deliver(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
+        """Yield the systems after frames, and the answers to them, have arrived or are lost."""
+        answers = [each for each in self._answers(system, frames) if _death(each[0]) not in system.happened]
+        receivers = sorted({host for host, _ in answers})
+        max_lost = len(receivers) if PacketFault.LOST in self.faults else 0
+        for lost_to in chain.from_iterable(combinations(receivers, n) for n in range(max_lost + 1)):
+            after = copy_of(system)
+            for host, packet in answers:
+                if host not in lost_to:
+                    self.protocol.at_host(after, host, packet)
+            notes = [f"lost to {letter(host)}" for host in lost_to]
+            yield f"{text} ({', '.join(notes)})" if notes else text, after
 
-    # -- violations
+    def _answers(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> list[SentFrame]:
+        """Return the frames to hosts, also those that the server sends in response."""
+        answers = list[SentFrame]()
+        for frame in frames:
+            is_to_server = frame.destination == SERVER
+            answers += self.protocol.at_server(system, frame.packet) if is_to_server else [frame]
+        return answers
 
-    def violations(self, state: State) -> Iterator[Violation]:
-        protocol = self.protocol
-        if wrong_chunks := protocol.wrong_chunks(state.nodes, state.hosts):
-            yield Violation.WRONG
-            sums = [(chunk, total) for host in state.hosts for chunk, total in protocol.results(host).items()]
-            if any(len({total for each, total in sums if each == chunk}) > 1 for chunk in wrong_chunks):
-                yield Violation.DIFFERENT
-        elif not self._is_done(state):
-            if not state.dead and not self._can_end(state):
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
+        found = list(self.protocol.violations(system))
+        yield from found
+        if not set(found) <= {Violation.PARTIAL}:
+            return
+        if all(map(self.protocol.is_done, system.hosts)):
+            if not system.held_up and self.protocol.has_leak(system):
+                yield Violation.LEAKED
+        elif system.happened.isdisjoint(map(_death, range(self.protocol.workers))):
+            key = freeze(system)
+            if key not in self._can_end:
+                orders = permutations(range(len(system.hosts)))
+                self._can_end[key] = any(self._ends(copy_of(system), order) for order in orders)
+            if not self._can_end[key]:
                 yield Violation.STALLED
-        elif not state.held_up and protocol.has_leak(state.nodes):
-            yield Violation.LEAKED
 
-    def _is_done(self, state: State) -> bool:
-        return all(self.protocol.is_done(host) for host in state.hosts)
-
-    def _can_end(self, state: State) -> bool:
-        """Return whether, without further faults, an order of resending lets all workers finish."""
-        key = freeze([state.nodes, state.hosts])
-        if key not in self._ending:
-            self._ending[key] = self._find_end(state)
-        return self._ending[key]
-
-    def _find_end(self, state: State) -> bool:
-        return any(self._ends(state, order) for order in permutations(range(self.protocol.workers)))
-
-    def _ends(self, state: State, order: Sequence[int]) -> bool:
-        protocol, nodes, hosts = self.protocol, copy_of(state.nodes), copy_of(state.hosts)
-        before = None
-        # What is sent again changes nothing once a round leaves everything as it was.
-        while (key := freeze([nodes, hosts])) != before:
-            before = key
-            for worker in order:
-                for packet in list(protocol.sendable(worker, hosts[worker])):
-                    if packet.is_late or packet.is_first_copy:
-                        continue
-                    frames = list(protocol.at_node(nodes, SWITCH, packet.packet))
-                    while frames:
-                        frame = frames.pop(0)
-                        if frame.is_to_worker:
-                            protocol.at_host(hosts[frame.destination], frame.packet)
-                        else:
-                            frames += protocol.at_node(nodes, frame.destination, frame.packet)
-            if all(map(protocol.is_done, hosts)):
+    def _ends(self, system: JudgedSystem, order: Sequence[int]) -> bool:
+        """Return whether all hosts finish, without further faults, if they send again in this order."""
+        protocol = self.protocol
+        for _ in range(_MAX_ROUNDS):
+            for host in order:
+                for packet in list(protocol.sendable(host, system.hosts[host])):
+                    if not (packet.is_late or packet.is_single):
+                        self._pass_on(system, protocol.at_switch(system, packet.packet))
+            for event in islice(protocol.events(system).values(), 1):
+                self._pass_on(system, event() or [])
+            if all(map(protocol.is_done, system.hosts)):
                 return True
         return False
+
+    def _pass_on(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> None:
+        for host, packet in self._answers(system, frames):
+            self.protocol.at_host(system, host, packet)
+
+
+def _death(worker: int) -> str:
+    return f"{letter(worker)} dies"

@@ -1,163 +1,197 @@
-"""The hot set for the judge: pushes of two keys, one at the switch, and the other at a server.
+"""The hot set for the judge: pushes of two keys, which the controller moves between the switch and a server.
 
-The rules are those of `p4src/hotset/exactly_once.p4` and of the server's `hosts.ps.rpcs.admit`: both keep the
-turn of the last push of each slot of a worker's window. A worker reuses a slot once its push was answered.
-Keys do not move here.
+A controller's command to the server is one event, as are its writes to the switch; what the server then reads
+and adds at the switch are packets, which can be lost, copied and late as those of workers. After a restart of
+the switch, events are the steps of its recovery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 
-from hotline_allreduce.judge.description import SERVER, SWITCH, Description, Sendable, SentFrame, letter
-
-HOT_KEY, COLD_KEY = 0, 1
-KEYS = (HOT_KEY, COLD_KEY)
-_COUNT_BITS = 2  # of an addend in a value, so that a push that is added twice shows
-PushSlot = tuple[int, int]
-"""A worker, and a slot of its window."""
-
-
-class HotPush(NamedTuple):
-    worker: int
-    slot: int
-    turn: int  # of the slot, from 1 on
-    number: int  # among the worker's pushes
-    served: tuple[int, ...] = ()  # keys that the switch has added
-
-
-@dataclass
-class HotSwitchModel:
-    hot: set[int]
-    values: dict[int, int] = field(default_factory=lambda: dict.fromkeys(KEYS, 0))
-    last: dict[PushSlot, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    """Turn, and keys that the switch has added, of the last push of each slot."""
-
-    def take(self, push: HotPush, addend: int) -> tuple[int, ...] | None:
-        """Return the keys that the switch has added of a push; None if it drops the packet."""
-        turn, served = self.last.get((push.worker, push.slot), (0, ()))
-        if push.turn == turn + 1:
-            served = tuple(key for key in KEYS if key in self.hot)
-            self.last[push.worker, push.slot] = push.turn, served
-            for key in served:
-                self.values[key] += addend
-            return served
-        # The first copy's keys: with today's, one that has become hot or cold since would be added again.
-        return served if push.turn == turn and turn else None
+from hotline_allreduce.judge.description import (
+    SERVER,
+    Description,
+    Event,
+    JudgedSystem,
+    Sendable,
+    SentFrame,
+    Violation,
+    letter,
+)
+from hotline_allreduce.judge.hotset_rules import (
+    DRAINING,
+    HOT,
+    HOT_KEY,
+    KEYS,
+    REPLAY,
+    RESERVED,
+    HotCaller,
+    HotOp,
+    HotRpc,
+    HotServerModel,
+    HotSwitchModel,
+    HotWorker,
+)
 
 
 @dataclass
-class HotServerModel:
-    values: dict[int, int] = field(default_factory=lambda: dict.fromkeys(KEYS, 0))
-    last_turns: dict[PushSlot, int] = field(default_factory=dict)
+class HotMover(HotCaller):
+    """The server's moves of keys, and the controller."""
 
-    def take(self, push: HotPush, addend: int) -> bool:
-        """Add what the switch has not; return whether the push is answered."""
-        last_turn = self.last_turns.get((push.worker, push.slot), 0)
-        if push.turn > last_turn:
-            self.last_turns[push.worker, push.slot] = push.turn
-            for key in set(KEYS) - set(push.served):
-                self.values[key] += addend
-        return push.turn >= last_turn
-
-
-@dataclass
-class HotHost:
-    outstanding: dict[int, HotPush]  # by slot
-    answered: list[HotPush] = field(default_factory=list)
-    sent: int = 0
+    moves: int = 0  # that the controller may still begin
+    key: int | None = None  # that is being moved
+    has_moved: bool = False  # whether the value is where it goes
 
 
 class HotSetDescription(Description):
     name = "hotset"
-    check = False
 
-    def __init__(self, workers: int = 2, window: int = 2, pushes: int = 3) -> None:
-        self.workers, self.window, self.pushes = workers, window, pushes
+    def __init__(self, workers: int = 2, window: int = 2, pushes: int = 3, moves: int = 0) -> None:
+        self.workers, self.window, self.moves, self.chunks = workers, window, moves, range(pushes)
 
-    def nodes(self) -> Sequence[Any]:
-        return [HotSwitchModel({HOT_KEY}), HotServerModel()]
+    def system(self) -> JudgedSystem:
+        workers = [HotWorker(worker, self.window) for worker in range(self.workers)]
+        for worker in workers:
+            worker.send(
+                HotRpc(
+                    worker.caller, 1, 0, 0, HotOp.PUSH, number,
+                    tuple((key, self.addend(worker.caller, number)) for key in KEYS),
+                )
+                for number in self.chunks
+            )  # fmt: skip
+        mover = HotMover(self.workers, window=1, moves=self.moves)
+        switch = HotSwitchModel({HOT_KEY: HOT}, mover.caller)
+        return JudgedSystem(switch, [*workers, mover], HotServerModel(set(KEYS) - {HOT_KEY}))
 
-    def host(self, worker: int) -> HotHost:
-        host = HotHost({})
-        for slot in range(min(self.window, self.pushes)):
-            self._push(host, worker, slot, turn=1)
-        return host
+    def sendable(self, host: int, state: HotCaller) -> Iterator[Sendable]:
+        for is_late, rpcs in ((True, state.earlier), (False, list(state.outstanding.values()))):
+            for rpc in rpcs:
+                yield Sendable(self._name_of(host, rpc), rpc, is_late)
 
-    def _push(self, host: HotHost, worker: int, slot: int, turn: int) -> None:
-        host.outstanding[slot] = HotPush(worker, slot, turn, host.sent)
-        host.sent += 1
+    def _name_of(self, host: int, rpc: HotRpc) -> str:
+        if host == self.workers:
+            return f"the server's {rpc.op.value} of key {rpc.keys[0]}"
+        name = f"{letter(host)}{'*' if rpc.number == REPLAY else rpc.number} (slot {rpc.slot})"
+        return f"question about {name}" if rpc.op is HotOp.STATUS else name
 
-    def addend(self, push: HotPush) -> int:
-        return 1 << _COUNT_BITS * (push.worker * self.pushes + push.number)
-
-    def sendable(self, worker: int, host: HotHost) -> Iterator[Sendable]:
-        for is_late, pushes in ((True, host.answered), (False, list(host.outstanding.values()))):
-            for push in pushes:
-                yield Sendable(f"{letter(worker)}{push.number} (slot {push.slot})", push, is_late)
-
-    def at_node(self, nodes: Sequence[Any], index: int, packet: HotPush) -> list[SentFrame]:
-        addend = self.addend(packet)
-        if index == SERVER:
-            return [SentFrame(True, packet.worker, packet)] if nodes[SERVER].take(packet, addend) else []
-        served = nodes[SWITCH].take(packet, addend)
+    def at_switch(self, system: JudgedSystem, packet: HotRpc) -> list[SentFrame]:
+        served = system.switch.take(packet)
         if served is None:
             return []
-        if set(served) == set(KEYS):
-            return [SentFrame(True, packet.worker, packet)]
-        return [SentFrame(False, SERVER, packet._replace(served=served))]
+        if packet.op is HotOp.PULL:
+            values = tuple((key, system.switch.values[key]) for key in served)
+            packet = packet._replace(deltas=values)
+        is_answer = packet.caller == self.workers or set(served) == set(packet.keys)
+        return [SentFrame(packet.caller if is_answer else SERVER, packet._replace(served=served))]
 
-    def at_host(self, host: HotHost, packet: HotPush) -> None:
-        push = packet._replace(served=())
-        if host.outstanding.get(push.slot) != push:
+    def at_server(self, system: JudgedSystem, packet: HotRpc) -> list[SentFrame]:
+        added = system.server.take(packet)
+        return [] if added is None else [SentFrame(packet.caller, packet._replace(added=added))]
+
+    def at_host(self, system: JudgedSystem, host: int, packet: HotRpc) -> None:
+        if host == self.workers:
+            self._at_mover(system, system.hosts[host], packet)
+        else:
+            system.hosts[host].answer(packet)
+
+    def _at_mover(self, system: JudgedSystem, mover: HotMover, answer: HotRpc) -> None:
+        rpc = mover.take(answer)
+        if rpc is None:
             return
-        host.answered.append(push)
-        del host.outstanding[push.slot]
-        if host.sent < self.pushes:
-            self._push(host, push.worker, push.slot, push.turn + 1)
+        [(key, value)] = answer.deltas
+        if rpc.op is HotOp.PULL:
+            mover.send([rpc._replace(op=HotOp.PUSH, deltas=((key, -value),))])
+            return
+        if system.switch.entries[key] == DRAINING:
+            system.server.reclaim(key, -value)
+        mover.has_moved = True
 
-    def results(self, host: HotHost) -> Mapping[Any, int]:
-        return {}  # pushes return no sums
+    # -- the controller
 
-    def expected_sum(self, chunk: Any) -> int:
-        raise AssertionError(f"no sum {chunk} is returned")
+    def events(self, system: JudgedSystem) -> dict[str, Event]:
+        switch, mover = system.switch, system.hosts[self.workers]
+        late_workers = [worker for worker in system.hosts if worker.epoch != switch.epoch]
+        if mover.epoch != switch.epoch:
+            return {"the server takes back its values": partial(self._renew, system)}
+        if late_workers:
+            [worker, *_] = late_workers
+            return {f"{letter(worker.caller)} recovers": partial(worker.recover, switch.epoch)}
+        if mover.key is None:
+            states = {key: DRAINING if key in switch.entries else RESERVED for key in KEYS if mover.moves}
+            return {
+                f"key {key} is {state}": partial(self._begin, system, key, state)
+                for key, state in states.items()
+            }
+        is_leaving = switch.entries[mover.key] == DRAINING
+        if mover.has_moved:
+            state = "deleted" if is_leaving else HOT
+            return {f"key {mover.key} is {state}": partial(self._finish, system, is_leaving)}
+        if mover.outstanding:
+            return {}
+        verb = "takes" if is_leaving else "gives"
+        return {f"the server {verb} key {mover.key}": partial(self._command, system, is_leaving)}
 
-    def wrong_chunks(self, nodes: Sequence[Any], hosts: Sequence[HotHost]) -> set[int]:
-        """Return the keys to which an answered push is not added once, or another one more than once."""
-        wrong = set()
+    def _renew(self, system: JudgedSystem) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        system.server.restore()
+        mover.renew(system.switch.epoch)
+        mover.key, mover.has_moved, mover.moves = None, False, mover.moves + 1  # the key may come back
+
+    def _begin(self, system: JudgedSystem, key: int, state: str) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        mover.key, mover.moves, system.switch.entries[key] = key, mover.moves - 1, state
+
+    def _command(self, system: JudgedSystem, is_leaving: bool) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        assert mover.key is not None
+        value = 0 if is_leaving else system.server.release(mover.key)
+        op = HotOp.PULL if is_leaving else HotOp.PUSH
+        mover.send([HotRpc(mover.caller, mover.epoch, 0, 0, op, 0, ((mover.key, value),))])
+
+    def _finish(self, system: JudgedSystem, is_leaving: bool) -> None:
+        mover: HotMover = system.hosts[self.workers]
+        assert mover.key is not None
+        if is_leaving:
+            del system.switch.entries[mover.key]
+        else:
+            system.switch.entries[mover.key] = HOT
+        mover.key, mover.has_moved = None, False
+
+    def restart_switch(self, system: JudgedSystem) -> None:
+        system.switch = HotSwitchModel({}, self.workers, system.switch.epoch + 1)
+
+    # -- what is right
+
+    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
+        """Yield WRONG if an acknowledged push is not added once to a key, or another one more than once."""
+        workers = system.hosts[: self.workers]
+        is_recovering = any(host.epoch != system.switch.epoch for host in system.hosts)
+        if is_recovering or any(worker.is_replaying for worker in workers):
+            return
         for key in KEYS:
-            total = nodes[SWITCH].values[key] + nodes[SERVER].values[key]
-            for worker, host in enumerate(hosts):
-                answered = {push.number for push in host.answered}
-                for number in range(self.pushes):
-                    bits = _COUNT_BITS * (worker * self.pushes + number)
-                    count = total >> bits & (1 << _COUNT_BITS) - 1
-                    if count > 1 or (number in answered and count != 1):
-                        wrong.add(key)
-        return wrong
+            total = self._total(system, key)
+            for worker in workers:
+                for number in self.chunks:
+                    count = total // self.addend(worker.caller, number) & 3
+                    if count > 1 or (count == 0 and (number, key) in worker.acknowledged):
+                        yield Violation.WRONG
+                        return
 
-    def is_done(self, host: HotHost) -> bool:
-        return len(host.answered) == self.pushes
+    def _total(self, system: JudgedSystem, key: int) -> int:
+        """Return the sum of all values of a key, also of that which is on its way."""
+        switch, server, mover = system.switch, system.server, system.hosts[self.workers]
+        total: int = server.values[key] + (switch.values[key] if key in switch.entries else 0)
+        for rpc in mover.outstanding.values():
+            if rpc.op is HotOp.PUSH and rpc.keys == (key,):
+                is_added = switch.last.get((rpc.caller, rpc.slot), (0, ()))[0] == rpc.turn
+                is_leaving = switch.entries[key] == DRAINING
+                total += rpc.deltas[0][1] * (not is_added) - rpc.deltas[0][1] * is_leaving
+        return total
 
-    def node_lines(self, nodes: Sequence[Any]) -> Iterator[str]:
-        for name, node in (("switch", nodes[SWITCH]), ("server", nodes[SERVER])):
-            for key in KEYS:
-                yield f"{name}, key {key}: {self.addends_of(node.values[key])}"
-        for (worker, slot), (turn, served) in sorted(nodes[SWITCH].last.items()):
-            keys = ", ".join(map(str, served)) or "none"
-            yield f"switch, worker {letter(worker)}, slot {slot}: turn {turn}, added keys {keys}"
-
-    def addends_of(self, total: int) -> str:
-        names = [
-            f"{letter(worker)}{number}"
-            for worker in range(self.workers)
-            for number in range(self.pushes)
-            for _ in range(total >> _COUNT_BITS * (worker * self.pushes + number) & (1 << _COUNT_BITS) - 1)
-        ]
-        return " + ".join(names) or "nothing"
-
-    def host_line(self, host: HotHost) -> str:
-        waits = [f"{letter(push.worker)}{push.number}" for push in host.outstanding.values()]
-        return f"waits for {', '.join(waits)}" if waits else "all pushes are answered"
+    def is_done(self, host: HotCaller) -> bool:
+        return (
+            not host.outstanding and not host.queue and (not isinstance(host, HotMover) or host.key is None)
+        )

@@ -10,62 +10,65 @@ import click
 
 from foundation.logs.parts import write_text
 from hotline_allreduce.atp.model.description import AtpDescription
-from hotline_allreduce.judge.description import Description
-from hotline_allreduce.judge.engine import SPRAYING, Judge, PacketFault, Schedule, Violation
+from hotline_allreduce.judge.description import Description, Violation
+from hotline_allreduce.judge.engine import Judge, JudgedState, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
 from hotline_allreduce.judge.page import page_of
+from hotline_allreduce.judge.stated import OlafDescription, SereneDescription, TrioDescription
 from hotline_allreduce.switchml.model import description as switchml
 
+ALL = "all of these"
 COLUMNS: Mapping[str, frozenset[PacketFault]] = {
     "packets are lost": frozenset(),
     "answers are lost": frozenset({PacketFault.LOST}),
-    "spraying": SPRAYING,
+    "spraying": frozenset({PacketFault.COPIED}),
     "held up on the way to a server": frozenset({PacketFault.DELAYED}),
     "a worker dies": frozenset({PacketFault.KILLED}),
     "the switch restarts, answers are lost": frozenset({PacketFault.RESTARTED, PacketFault.LOST}),
-    "all of these": frozenset(PacketFault),
+    ALL: frozenset(PacketFault),
 }
-PROTOCOLS: Mapping[str, tuple[Description, int]] = {
-    "SwitchML": (switchml.PUBLISHED, 7),
-    "SwitchML, checked": (switchml.CHECKED, 7),
-    "ATP": (AtpDescription(), 6),
-    "ATP, checked": (AtpDescription(check=True), 6),
-    "exact": (switchml.EXACT, 7),
-    "hotset": (HotSetDescription(), 6),
+PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
+    "SwitchML": (switchml.PUBLISHED, 9, 7),
+    "SwitchML, checked": (switchml.CHECKED, 9, 7),
+    "ATP": (AtpDescription(), 6, 5),
+    "ATP, checked": (AtpDescription(check=True), 6, 5),
+    "exact": (switchml.EXACT, 9, 7),
+    "hotset": (HotSetDescription(), 6, 4),
+    "hotset, keys move": (HotSetDescription(window=1, pushes=1, moves=2), 8, 6),
+    "Trio-ML's rule": (TrioDescription(), 7, 7),
+    "Serene's rule": (SereneDescription(), 7, 7),
+    "OLAF's rule": (OlafDescription(), 7, 5),
 }
-"""Protocol -> its description, and the maximum number of steps that are searched."""
-NOT_DESCRIBED = {("hotset", "the switch restarts, answers are lost"), ("hotset", "all of these")}
-"""Cells of faults whose recovery a description lacks: what a switch loses, servers have in logs."""
-MAX_STEPS_OF_ALL = 5  # in the last column, whose states are many
-_ORDER = (Violation.WRONG, Violation.DIFFERENT, Violation.STALLED, Violation.LEAKED)
+"""Protocol -> its description, and the maximum number of steps that are searched, in the last column also."""
 
 
 class JudgeVerdict(NamedTuple):
-    found: dict[Violation, list[Schedule]]
+    found: dict[Violation, list[JudgedState]]
     states: int  # number of different states that the search has met
+    is_exhausted: bool  # whether more steps lead to no other state
 
     def __str__(self) -> str:
         parts = [
-            f"{violation.name.lower()} in {len(self.found[violation][0])}"
-            for violation in _ORDER
+            f"{violation.name.lower()} in {len(self.found[violation][0].steps)}"
+            for violation in Violation
             if violation in self.found
         ]
-        return ", ".join(parts) or "none"
+        states = f"all {self.states:,}" if self.is_exhausted else f"{self.states:,}"
+        return f"{', '.join(parts) or 'none'} ({states})"
 
 
 def judge_protocol(protocol: str, column: str) -> JudgeVerdict:
-    description, max_steps = PROTOCOLS[protocol]
+    description, max_steps, max_steps_of_all = PROTOCOLS[protocol]
     judge = Judge(description, COLUMNS[column])
-    found = judge.search(min(max_steps, MAX_STEPS_OF_ALL) if column == "all of these" else max_steps)
-    return JudgeVerdict(found, judge.states)
+    found = judge.search(max_steps_of_all if column == ALL else max_steps)
+    return JudgeVerdict(found, judge.states, judge.is_exhausted)
 
 
 def table_lines(verdicts: Mapping[tuple[str, str], JudgeVerdict]) -> list[str]:
     protocols, columns = (list(dict.fromkeys(names)) for names in zip(*verdicts, strict=True))
     lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for protocol in protocols:
-        found = [verdicts.get((protocol, column)) for column in columns]
-        cells = ["-" if verdict is None else f"{verdict} ({verdict.states:,})" for verdict in found]
+        cells = [str(verdicts[protocol, column]) for column in columns]
         lines.append(f"| {protocol} | {' | '.join(cells)} |")
     return lines
 
@@ -77,19 +80,21 @@ def table_lines(verdicts: Mapping[tuple[str, str], JudgeVerdict]) -> list[str]:
 def main(pages: Path | None) -> None:
     """Print what a breadth-first search finds, and the number of states that it has met."""
     verdicts = {
-        (protocol, column): judge_protocol(protocol, column)
-        for protocol in PROTOCOLS
-        for column in COLUMNS
-        if (protocol, column) not in NOT_DESCRIBED
+        (protocol, column): judge_protocol(protocol, column) for protocol in PROTOCOLS for column in COLUMNS
     }
     click.echo("\n".join(table_lines(verdicts)))
     if pages is not None:
         pages.mkdir(parents=True, exist_ok=True)
         for (protocol, column), verdict in verdicts.items():
-            for violation, schedules in verdict.found.items():
+            for violation, states in verdict.found.items():
                 judge = Judge(PROTOCOLS[protocol][0], COLUMNS[column])
-                name = f"{protocol}-{column}-{violation.name}".lower().replace(",", "").replace(" ", "-")
-                write_text(pages / f"{name}.html", page_of(judge, violation, schedules[0]))
+                name = (
+                    f"{protocol}-{column}-{violation.name}".lower()
+                    .replace(",", "")
+                    .replace("'", "")
+                    .replace(" ", "-")
+                )
+                write_text(pages / f"{name}.html", page_of(judge, violation, states[0].steps))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ ALL_REDUCE_FAULTS = {
     "everything": "all of these but the last two",
 }
 SERVER_FAULTS = {"server restarted": "a server loses its state and continues, and frames are lost"}
-FAULTS = ALL_REDUCE_FAULTS | SERVER_FAULTS
+LATER_KILLS = {
+    "everything, switch restarted": "the same, and the switch loses its state and continues",
+    "everything, worker killed": "the same, and a worker dies",
+}
+FAULTS = ALL_REDUCE_FAULTS | SERVER_FAULTS | LATER_KILLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceS
         duration_us=random.choice([100, 2_000, 100_000]),
         chunk_size=random.choice(limits.chunk_sizes),
     )
+    everything = replace(schedule, cable_us=at_us, loss=rate / 4, duplication=rate, reordering=rate)
     variants = {
         "loss": replace(schedule, loss=rate),
         "duplication": replace(schedule, duplication=rate),
@@ -89,6 +94,8 @@ def draw_all_reduces(limits: ScheduleRange, fault: str, seed: int) -> AllReduceS
         "switch restarted": replace(schedule, restarted_us=at_us, loss=rate),
         "server restarted": replace(schedule, server_restarted_us=at_us, loss=rate),
         "worker killed": replace(schedule, killed_us=at_us),
-        "everything": replace(schedule, cable_us=at_us, loss=rate / 4, duplication=rate, reordering=rate),
+        "everything": everything,
+        "everything, switch restarted": replace(everything, restarted_us=2 * at_us),
+        "everything, worker killed": replace(everything, killed_us=2 * at_us),
     }
     return variants[fault]

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from foundation.settings import Strict
 from hotline_allreduce.study.breakdown import parts_of
+from hotline_allreduce.study.fair import fair_tables
 from hotline_allreduce.study.memory import Memory, memories
 from hotline_allreduce.study.plan import (
     GBITS,
     AllReducePlan,
     breakdown_points,
+    fair_points,
     make_point,
     model_of,
     model_points,
@@ -38,6 +40,17 @@ class Line(Strict):
     y: list[float]
     low: list[float] | None = None  # range of the seeds, if there are several
     high: list[float] | None = None
+
+
+class FairGoodput(Strict):
+    """A row of the tables with published parameters, or with equal bytes in flight."""
+
+    table: str
+    scheme: str
+    chunk_size: int
+    window: int  # packets in flight
+    goodput: dict[float, float]
+    """Values/s of a worker, by Gbit/s."""
 
 
 class Limit(Strict):
@@ -123,6 +136,7 @@ class AllReduceNumbers(Strict):
     goodput_by_packet: list[Line]
     goodput_by_loss: list[Line]
     goodput_by_taken: list[Line]
+    fair: list[FairGoodput]
     ms_by_length: list[Line]
     octets: list[LinkBytes]
     limits: list[Limit]
@@ -165,6 +179,7 @@ def numbers_of(plan: AllReducePlan, results: Results) -> AllReduceNumbers:
             for scheme, gbit in curves
             if (points := points_by_occupied_share(plan, scheme, gbit))
         ],
+        fair=fair_goodputs(plan, results),
         ms_by_length=[
             Line(
                 scheme=scheme.name, gbit=gbit,
@@ -190,6 +205,17 @@ def numbers_of(plan: AllReducePlan, results: Results) -> AllReduceNumbers:
             for row in rows
         ],
     )  # fmt: skip
+
+
+def fair_goodputs(plan: AllReducePlan, results: Results) -> list[FairGoodput]:
+    return [
+        FairGoodput(
+            table=table, scheme=row.scheme.name, chunk_size=row.scheme.subject.chunk_size, window=row.window,
+            goodput={gbit: results.of(each).values_per_s for gbit, each in fair_points(plan, row).items()},
+        )
+        for table, rows in fair_tables().items()
+        for row in rows
+    ]  # fmt: skip
 
 
 def _line(

@@ -22,6 +22,9 @@ _HOW_TO_READ = (
     "atp has one server, which takes no share of the values while cells of the switch are free. Another job "
     "that has a share of the memory keeps it: SwitchML's window is smaller by that share, and ATP's packets "
     "go to the server until they have found a free cell.",
+    "With published parameters SwitchML has 256 packets of 256 or 64 values under way, ATP 64 of its code's "
+    "100; exact, psdense and ring are Hotline's own. With equal bytes of values under way, a value of exact "
+    "counts as two, and ATP cannot have 65,536.",
     "psdense has as many servers as workers, or one for four workers. switchml-checked also compares the "
     "numbers of chunks, which costs no byte on any link.",
     "Each part of the time is the difference between two runs. Values: transmission of the values alone on "
@@ -57,6 +60,7 @@ def tables_of(numbers: AllReduceNumbers) -> list[tuple[str, Sequence[ReportTable
                 numbers.goodput_by_taken, is_share=True,
             ),
         ]),
+        ("Published parameters, and equal ones", list(fair_page_tables(numbers))),
         ("Several jobs", list(jobs_tables(numbers))),
         ("Time against the limit of links", [limits_table(numbers), parts_table(numbers)]),
         ("Frame bytes a value on every link", [octets_table(numbers)]),
@@ -76,10 +80,35 @@ def goodput_table(title: str, lines: Sequence[Line], is_share: bool = False) -> 
     rows = []
     for line in lines:
         rates = dict(zip(line.x, line.y, strict=True))
-        texts = (_three_digits(1e-6 * rates[x]) if x in rates else "-" for x in columns)
+        texts = (_three_digits_of_millions(rates[x]) if x in rates else "-" for x in columns)
         rows.append((f"{line.scheme}, {line.gbit:g} Gbit/s", *texts))
     head = (f"{100 * x:g} %" if is_share else f"{x:,g}" for x in columns)
     return text_table(title, ("", *head), rows)
+
+
+def fair_page_tables(numbers: AllReduceNumbers) -> Iterator[ReportTable]:
+    for title in dict.fromkeys(row.table for row in numbers.fair):
+        rows = [row for row in numbers.fair if row.table == title]
+        texts = [
+            (
+                row.scheme,
+                f"{row.chunk_size}",
+                f"{row.window}",
+                *map(_three_digits_of_millions, row.goodput.values()),
+            )
+            for row in rows
+        ]
+        head = (
+            "",
+            "values of a packet",
+            "packets in flight",
+            *(f"{gbit:g} Gbit/s" for gbit in rows[0].goodput),
+        )
+        yield text_table(f"Million values/s of a worker, {title}", head, texts)
+
+
+def _three_digits_of_millions(rate: float) -> str:
+    return _three_digits(1e-6 * rate)
 
 
 def _three_digits(value: float) -> str:
@@ -89,7 +118,7 @@ def _three_digits(value: float) -> str:
 def jobs_tables(numbers: AllReduceNumbers) -> Iterator[ReportTable]:
     head = ("", *(pluralize(each, "job") for each in numbers.jobs[0].jobs))
     columns: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-        ("Million values/s of a worker", "goodput", lambda rate: _three_digits(1e-6 * rate)),
+        ("Million values/s of a worker", "goodput", _three_digits_of_millions),
         ("Share that the switch adds up", "in_switch", "{:.0%}".format),
         ("Jain's index", "fairness", "{:.3f}".format),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from foundation.designs import hotset
+from hotline_allreduce.study.fair import FairRow, fair_tables
 from hotline_allreduce.study.point import AllReducePoint, AllReduceTrainingPoint, NetworkPoint, SharingPoint
 from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme, SwitchMemory
 from hotline_allreduce.study.training import ARMS
@@ -115,6 +116,11 @@ def breakdown_points(plan: AllReducePlan, scheme: Scheme, gbit: float) -> dict[s
     }
 
 
+def fair_points(plan: AllReducePlan, row: FairRow) -> dict[float, AllReducePoint]:
+    """Return all-reduces with a row's packets and window, by bandwidth."""
+    return {gbit: make_point(plan, row.scheme, gbit, window=row.window) for gbit in GBITS}
+
+
 def model_of(plan: AllReducePlan) -> DenseModel | None:
     return None if plan.model is None else open_model(plan.model)
 
@@ -198,6 +204,8 @@ def _reduction_points(plan: AllReducePlan) -> Iterator[AllReducePoint]:
                 model_points(plan, scheme, gbit),
             )  # fmt: skip
             yield from chain(*points)
+    for row in chain(*fair_tables().values()):
+        yield from fair_points(plan, row).values()
     for scheme in WITH_PUBLISHED_TIMERS:
         for gbit in GBITS:
             yield from chain(*points_by_loss(plan, scheme, gbit))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hotline_allreduce.atp.model import subject as atp
+from hotline_allreduce.exact import subject as exact
 from hotline_allreduce.simulation.subject import PSDENSE, RING, Subject
 from hotline_allreduce.study import AllReduceError
 from hotline_allreduce.switchml.model import subject as switchml
@@ -55,7 +56,9 @@ WITH_PUBLISHED_TIMERS = (
     Scheme("atp, 0.2 ms", atp.with_published_timers(atp.PUBLISHED), workers_per_server=None, dash=2),
 )
 """Schemes with the time-outs of their published code; results differ only if frames are lost."""
-_BY_NAME = {each.name: each for each in (*SCHEMES, *WITH_PUBLISHED_TIMERS)}
+LARGE_PACKETS = Scheme("switchml, 256 values", switchml.LARGE_PACKETS, workers_per_server=None)
+EXACT = Scheme("exact", exact.SUBJECT, workers_per_server=None)
+_BY_NAME = {each.name: each for each in (*SCHEMES, *WITH_PUBLISHED_TIMERS, LARGE_PACKETS, EXACT)}
 
 
 def scheme_of(name: str) -> Scheme:

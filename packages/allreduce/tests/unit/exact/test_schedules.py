@@ -9,21 +9,55 @@ import pytest
 
 from hotline_allreduce.exact.agents import ExactClient
 from hotline_allreduce.exact.subject import RANGE, SUBJECT
-from hotline_allreduce.simulation.player import AllReduceVerdict, play
-from hotline_allreduce.simulation.schedule import ALL_REDUCE_FAULTS, draw_all_reduces
+from hotline_allreduce.exact.worker import ExactReducer
+from hotline_allreduce.simulation.player import AllReduceVerdict, PlayedSchedule, play
+from hotline_allreduce.simulation.schedule import draw_all_reduces
 from packages.allreduce.tests.harness.verdicts import check_verdicts, count_verdicts
 from tests.harness.faults import some_and_many
 
 SCHEDULES, SOAKED = 400, 100_000
-MAY_STALL = {"switch restarted", "worker killed"}
+RESTARTS = ("switch restarted", "everything, switch restarted")
+DEATHS = ("worker killed", "everything, worker killed")
+MAY_STALL = {*RESTARTS, *DEATHS}
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
-@some_and_many(SCHEDULES, SOAKED, rows=len(ALL_REDUCE_FAULTS))
+@pytest.mark.parametrize("fault", RANGE.faults)
+@some_and_many(SCHEDULES, SOAKED, rows=len(RANGE.faults))
 def test_sums_are_correctly_rounded_or_a_stall_is_reported(fault: str, first: int, schedules: int) -> None:
     stalls = {AllReduceVerdict.STALLED} if fault in MAY_STALL else set()
     check_verdicts(SUBJECT, fault, first, schedules, {AllReduceVerdict.EQUAL} | stalls)
+
+
+def awaited_packets(played: PlayedSchedule, w: int) -> set[int]:
+    """Return the numbers, counted across all-reduces, of the packets whose sums a worker waits for."""
+    state = played.testbed.network.clients[w].state
+    assert isinstance(state, ExactReducer)
+    return {int(state.header.first_packet + slot.call) for slot in state.slots if slot.busy}
+
+
+@pytest.mark.parametrize("fault", RESTARTS)
+def test_after_a_restart_a_stalled_worker_waits_for_what_another_has(fault: str) -> None:
+    """If all waited for the same packets, sending them again would be enough."""
+    count = 0
+    for seed in range(60):
+        played = play(SUBJECT, draw_all_reduces(RANGE, fault, seed))
+        if played.verdict is AllReduceVerdict.STALLED:
+            awaited = [awaited_packets(played, w) for w in range(played.schedule.workers)]
+            assert any(awaited) and any(each != awaited[0] for each in awaited), seed
+            count += 1
+    assert count > 5
+
+
+@pytest.mark.parametrize("fault", DEATHS)
+def test_only_who_needs_a_dead_worker_stalls(fault: str) -> None:
+    outcomes = set()
+    for seed in range(60):
+        played = play(SUBJECT, draw_all_reduces(RANGE, fault, seed))
+        is_unfinished = len(played.results[played.schedule.target]) < played.schedule.all_reduces
+        assert is_unfinished or played.verdict is AllReduceVerdict.EQUAL, seed
+        outcomes.add((played.verdict, is_unfinished))
+    assert {(AllReduceVerdict.STALLED, True), (AllReduceVerdict.EQUAL, False)} <= outcomes
 
 
 def test_faults_and_second_passes_do_happen() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from hotline_allreduce.exact import accuracy, training
 from hotline_allreduce.exact.training import SHARDS, WORKER_COUNTS, ShardedModel, train
 from simulator.costs import Network
 
+DOCS = Path(__file__).parents[3] / "docs" / "exact.md"
+
 
 @pytest.mark.parametrize("steps", [10, pytest.param(training.STEPS, marks=pytest.mark.soak)])
 def test_the_bits_are_the_same_with_any_number_of_workers(steps: int) -> None:
@@ -19,6 +23,11 @@ def test_the_bits_are_the_same_with_any_number_of_workers(steps: int) -> None:
     weights, repeated = zip(*found, strict=True)
     assert len({each.tobytes() for each in weights}) == 1 and np.count_nonzero(weights[0])
     assert len(set(repeated)) == 1 and 0.1 < repeated[0] < 0.5
+    if steps == training.STEPS:
+        documented = re.findall(r"^\| (\d+) \| ([0-9a-f]{16}) \| (.*?) \|$", DOCS.read_text(), re.MULTILINE)
+        assert [int(workers) for workers, _, _ in documented] == list(WORKER_COUNTS)
+        assert len({digest for _, digest, _ in documented}) == 1
+        assert {share for _, _, share in documented} == {f"{100 * repeated[0]:.2f}"}
 
 
 def test_float32_sums_of_the_same_shards_have_other_bits() -> None:
@@ -45,6 +54,33 @@ def test_the_table_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.exit_code == 0
     *_, one, two = run.stdout.splitlines()
     assert one.split("|")[2:] == two.split("|")[2:] and len(one.split("|")[2].strip()) == 16
+
+
+def rows_of_docs(title: str) -> dict[tuple[str, int], list[str]]:
+    """Return the cells of a table of docs/exact.md by distribution and number of workers."""
+    _, found, rest = DOCS.read_text().partition(f"\n{title}")
+    assert found, title
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in rest.split("\n\n")[1].splitlines()[2:]]
+    return {(row[0], int(row[1])): row[2:] for row in rows}
+
+
+@pytest.mark.parametrize("distribution", accuracy.DISTRIBUTIONS)
+@pytest.mark.parametrize("workers", [8, pytest.param(32, marks=pytest.mark.soak)])
+def test_the_documented_errors(distribution: str, workers: int) -> None:
+    row = accuracy.measure_errors(distribution, workers, 20_000)
+    shares = [*list(row.wrong.values())[:2], row.orders_differ, row.wrong["SwitchML"]]
+    assert rows_of_docs("Sums that are not correctly rounded")[distribution, workers] == [
+        *(f"{100 * share:.2f}" for share in shares), f"{100 * row.wrong['exact']:g}",
+        f"{100 * row.repeated:.2f}",
+    ]  # fmt: skip
+    errors = rows_of_docs("Largest error")[distribution, workers]
+    assert errors == [f"{error:,.0f}" for error in row.largest_error.values()]
+
+
+def test_the_documented_tables_are_complete() -> None:
+    expected = {(name, workers) for name in accuracy.DISTRIBUTIONS for workers in accuracy.WORKER_COUNTS}
+    for title in ("Sums that are not correctly rounded", "Largest error"):
+        assert set(rows_of_docs(title)) == expected
 
 
 def test_errors_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:

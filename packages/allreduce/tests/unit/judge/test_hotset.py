@@ -1,115 +1,167 @@
-"""The hot set's exactly once, searched exhaustively within a bound, and its model against the P4 program."""
+"""The hot set's exactly once, moves of keys and recovery, searched within a bound."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from random import Random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from foundation.protocol import codec, frames
-from foundation.protocol.header import WINDOW_BITS, Op
-from hotline_allreduce.judge.description import SERVER, SWITCH
-from hotline_allreduce.judge.engine import SPRAYING, Judge, PacketFault, Violation
-from hotline_allreduce.judge.hotset import (
-    COLD_KEY,
-    HOT_KEY,
-    HotPush,
+from hotline_allreduce.judge.description import JudgedSystem, Violation
+from hotline_allreduce.judge.engine import Judge, PacketFault
+from hotline_allreduce.judge.hotset import HotSetDescription
+from hotline_allreduce.judge.hotset_rules import (
+    DRAINING,
+    RESERVED,
+    HotRpc,
     HotServerModel,
-    HotSetDescription,
     HotSwitchModel,
+    HotWorker,
 )
-from softswitch.pipeline import Change
-from switch_harness.effort import steps
-from tests.harness.testnet import KEY_OF, SERVER_PORT, held, hot_entry, network, new_switch, request, write
 
-LATE, LOST, DELAYED, KILLED = (
-    PacketFault.LATE, PacketFault.LOST, PacketFault.DELAYED, PacketFault.KILLED,
-)  # fmt: skip
+COPIED, LOST, DELAYED, KILLED, RESTARTED = PacketFault
+STATIC, MOVING = HotSetDescription(), HotSetDescription(window=1, pushes=1, moves=2)
+ALONE = HotSetDescription(workers=1, window=1, pushes=1, moves=1)
 
 
 @pytest.mark.parametrize(
-    ("faults", "max_steps", "states", "is_exhausted"),
+    ("protocol", "faults", "max_steps", "states"),
     [
-        (SPRAYING, 8, 121, True),
-        (frozenset({LATE, LOST}), 8, 576, True),
-        pytest.param(frozenset({LATE, LOST, DELAYED, KILLED}), 4, 2_827, False),
-        pytest.param(frozenset({LATE, LOST, DELAYED, KILLED}), 5, 9_943, False, marks=pytest.mark.soak),
+        pytest.param(STATIC, {COPIED, LOST, DELAYED, KILLED}, 4, 3_551, marks=pytest.mark.soak),
+        pytest.param(STATIC, set(PacketFault), 5, 19_147, marks=pytest.mark.soak),
+        (MOVING, {COPIED}, 8, 577),
+        pytest.param(MOVING, {COPIED, LOST}, 9, 3_581, marks=pytest.mark.soak),
+        pytest.param(MOVING, {DELAYED}, 9, 17_963, marks=pytest.mark.soak),
+        pytest.param(MOVING, {RESTARTED, LOST}, 8, 4_652, marks=pytest.mark.soak),
+        pytest.param(MOVING, set(PacketFault), 6, 12_984, marks=pytest.mark.soak),
+        (ALONE, set(PacketFault), 5, 746),
+        pytest.param(ALONE, {COPIED, LOST, RESTARTED}, 12, 3_641, marks=pytest.mark.soak),
     ],
-    ids=["spraying", "lost", "all in 4 steps", "all in 5 steps"],
 )
-def test_no_schedule_of_two_workers_two_keys_and_two_slots_is_wrong(
-    faults: frozenset[PacketFault], max_steps: int, states: int, is_exhausted: bool
+def test_no_schedule_adds_wrongly_or_stalls(
+    protocol: HotSetDescription, faults: set[PacketFault], max_steps: int, states: int
 ) -> None:
-    judge = Judge(HotSetDescription(), faults)
+    judge = Judge(protocol, frozenset(faults))
     assert judge.search(max_steps) == {} and judge.states == states
-    if is_exhausted:  # the last steps have led to no other state
-        assert judge.search(max_steps - 2) == {} and judge.states == states
+
+
+@pytest.mark.parametrize(("faults", "states"), [({COPIED}, 121), ({COPIED, LOST}, 576)])
+def test_the_search_without_moves_is_exhaustive(faults: set[PacketFault], states: int) -> None:
+    judge = Judge(STATIC, frozenset(faults))
+    assert judge.search(20) == {} and judge.is_exhausted and judge.states == states
 
 
 class EveryPushIsNew(HotSwitchModel):
-    def take(self, push: HotPush, addend: int) -> tuple[int, ...] | None:
-        self.last[push.worker, push.slot] = push.turn - 1, ()
-        return super().take(push, addend)
+    def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
+        self.last[rpc.caller, rpc.slot] = rpc.turn - 1, ()
+        return super().take(rpc)
 
 
 class DropsRepetitions(HotSwitchModel):
-    def take(self, push: HotPush, addend: int) -> tuple[int, ...] | None:
-        turn, _ = self.last.get((push.worker, push.slot), (0, ()))
-        return super().take(push, addend) if push.turn > turn else None
+    def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
+        turn, _ = self.last.get((rpc.caller, rpc.slot), (0, ()))
+        return super().take(rpc) if rpc.turn > turn else None
+
+
+class ServesRepetitionsByEntries(HotSwitchModel):
+    """Marks the keys of a copy as served that are hot now, not those that the first copy was served."""
+
+    def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
+        served = super().take(rpc)
+        return None if served is None else self._hits(rpc)
+
+
+class DrainingHits(HotSwitchModel):
+    def _hits(self, rpc: HotRpc) -> tuple[int, ...]:
+        draining = [key for key in rpc.keys if self.entries.get(key) == DRAINING]
+        return (*super()._hits(rpc), *draining) if rpc.caller != self.mover else super()._hits(rpc)
+
+
+class ReservedMissesForTheServer(HotSwitchModel):
+    def _hits(self, rpc: HotRpc) -> tuple[int, ...]:
+        return tuple(key for key in super()._hits(rpc) if self.entries.get(key) != RESERVED)
 
 
 class ServerAddsRepetitions(HotServerModel):
-    def take(self, push: HotPush, addend: int) -> bool:
-        self.last_turns.pop((push.worker, push.slot), None)
-        return super().take(push, addend)
+    def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
+        self.last.pop((rpc.caller, rpc.epoch, rpc.slot), None)
+        return super().take(rpc)
+
+
+class ServerForgetsWhatItGave(HotServerModel):
+    def restore(self) -> None:
+        self.at_switch = dict.fromkeys(self.at_switch, 0)
+        super().restore()
+
+
+class ServerCountsWhatCameBackTwice(HotServerModel):
+    def reclaim(self, key: int, value: int) -> None:
+        super().reclaim(key, value)
+        self.at_switch[key] += value
+
+
+class ServerLeavesAPushOpen(HotServerModel):
+    def _close(self, rpc: HotRpc) -> tuple[int, ...]:
+        before = dict(self.last)
+        added = super()._close(rpc)
+        self.last = before
+        return added
+
+
+class DoesNotAsk(HotWorker):
+    def renew(self, epoch: int) -> list[HotRpc]:
+        unanswered = super().renew(epoch)
+        self.queue += unanswered
+        return []
+
+
+class DoesNotReplay(HotWorker):
+    def recover(self, epoch: int) -> None:
+        self.log = {}
+        super().recover(epoch)
+
+
+def plant(protocol: HotSetDescription, part: str, broken: type[Any]) -> HotSetDescription:
+    """Return a protocol whose switch, server or workers are of another class, in the same state."""
+
+    class Planted(HotSetDescription):
+        def system(self) -> JudgedSystem:
+            system = super().system()
+            for owner in system.hosts[: self.workers] if part == "worker" else [getattr(system, part)]:
+                owner.__class__ = broken
+            return system
+
+        def restart_switch(self, system: JudgedSystem) -> None:
+            super().restart_switch(system)
+            if part == "switch":
+                system.switch.__class__ = broken
+
+    return Planted(protocol.workers, protocol.window, len(protocol.chunks), protocol.moves)
+
+
+PLANTED: list[tuple[str, type[Any], HotSetDescription, set[PacketFault], Violation, int]] = [
+    ("switch", EveryPushIsNew, STATIC, {COPIED}, Violation.WRONG, 2),
+    ("switch", DropsRepetitions, STATIC, {LOST}, Violation.STALLED, 1),
+    ("server", ServerAddsRepetitions, STATIC, {COPIED}, Violation.WRONG, 2),
+    ("switch", ServesRepetitionsByEntries, ALONE, {DELAYED}, Violation.WRONG, 6),
+    ("switch", DrainingHits, ALONE, set(), Violation.WRONG, 6),
+    ("switch", ReservedMissesForTheServer, ALONE, set(), Violation.WRONG, 4),
+    ("server", ServerForgetsWhatItGave, ALONE, {RESTARTED}, Violation.WRONG, 7),
+    ("server", ServerCountsWhatCameBackTwice, ALONE, {RESTARTED}, Violation.WRONG, 9),
+    ("server", ServerLeavesAPushOpen, ALONE, {RESTARTED, DELAYED}, Violation.WRONG, 7),
+    ("worker", DoesNotAsk, ALONE, {RESTARTED, LOST}, Violation.WRONG, 5),
+    ("worker", DoesNotReplay, ALONE, {RESTARTED}, Violation.WRONG, 4),
+]
 
 
 @pytest.mark.parametrize(
-    ("index", "broken", "violation", "schedule"),
-    [
-        (SWITCH, EveryPushIsNew({HOT_KEY}), Violation.WRONG, "A0 (slot 0), late A0 (slot 0)"),
-        (SWITCH, DropsRepetitions({HOT_KEY}), Violation.STALLED, "A0 (slot 0) (lost to A)"),
-        (SERVER, ServerAddsRepetitions(), Violation.WRONG, "A0 (slot 0), late A0 (slot 0)"),
-    ],
-    ids=["every push is new", "repetitions are dropped", "the server adds repetitions"],
+    ("part", "broken", "protocol", "faults", "violation", "steps"),
+    PLANTED,
+    ids=[broken.__name__ for _, broken, *_ in PLANTED],
 )
-def test_planted_bugs_are_found(index: int, broken: Any, violation: Violation, schedule: str) -> None:
-    class Planted(HotSetDescription):
-        def nodes(self) -> Sequence[Any]:
-            nodes = list(super().nodes())
-            nodes[index] = broken
-            return nodes
-
-    found = Judge(Planted(), frozenset({LATE, LOST})).search(3)
-    assert ", ".join(map(str, found[violation][0])) == schedule
-
-
-def test_the_switchs_model_is_the_program() -> None:
-    """Random pushes of two workers, while the hot key becomes cold and hot again."""
-    random, program, model = Random(1), new_switch(), HotSwitchModel(set())
-    write(program, network())
-    lanes, keys, register_slot = {HOT_KEY: 0, COLD_KEY: 1}, (KEY_OF[0], KEY_OF[1]), 5
-    kinds = set()
-    for _ in range(steps(2_000)):
-        if random.random() < 0.1:
-            change = Change.DELETE if HOT_KEY in model.hot else Change.INSERT
-            write(program, [hot_entry(change, keys[HOT_KEY], "hot", register_slot, lanes[HOT_KEY])])
-            model.hot ^= {HOT_KEY}
-        worker, slot = random.randrange(2), random.randrange(2)
-        turn = model.last.get((worker, slot), (0, ()))[0] + random.choice([-1, 0, 0, 1, 1, 2])
-        push, addend = HotPush(worker, slot, max(turn, 0), 0), random.randrange(1, 1 << 20)
-        served = model.take(push, addend)
-        port, frame = request(
-            Op.PUSH, {lanes[key]: (keys[key], addend) for key in lanes}, push.turn << WINDOW_BITS | slot,
-            worker + 1,
-        )  # fmt: skip
-        outputs = program.process(port, frame, 0, 0)
-        assert [int(output.port) for output in outputs] == ([] if served is None else [SERVER_PORT])
-        if served is not None:
-            header = codec.parse(frames.parse(bytes(outputs[0].frame)).payload).header
-            assert header.served == sum(1 << lanes[key] for key in served)
-        assert held(program, lanes[HOT_KEY], register_slot) == model.values[HOT_KEY] % 2**32
-        kinds.add(served)
-    assert kinds == {None, (), (HOT_KEY,)}
+def test_planted_bugs_are_found(
+    part: str, broken: type[Any], protocol: HotSetDescription, faults: Iterable[PacketFault],
+    violation: Violation, steps: int,
+) -> None:  # fmt: skip
+    found = Judge(plant(protocol, part, broken), frozenset(faults)).search(steps)
+    assert len(found[violation][0].steps) == steps

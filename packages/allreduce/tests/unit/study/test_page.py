@@ -18,6 +18,7 @@ from hotline_allreduce.study import page as zoo_page
 from hotline_allreduce.study import plan as plans
 from hotline_allreduce.study import point as points
 from hotline_allreduce.study.breakdown import PARTS
+from hotline_allreduce.study.fair import fair_tables
 from hotline_allreduce.study.figures import figures_of
 from hotline_allreduce.study.numbers import AllReduceNumbers, Line, numbers_of, run_plan
 from hotline_allreduce.study.page import tables_of, write_page
@@ -181,6 +182,12 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     ]  # fmt: skip
     parts = row("What the time is made of, ms", first)
     assert sum(map(float, parts[1:-1])) == pytest.approx(float(parts[-1]), abs=0.004)
+    # 100,000 values of 32 bits at 10 Gbit/s take 0.32 ms, and the fake delays half as long again.
+    assert label["Million values/s of a worker, published parameters"][0] == [
+        "switchml, 256 values", "256", "256", "208", "2,080"
+    ]  # fmt: skip
+    fair_rows = [len(label[f"Million values/s of a worker, {title}"]) for title in fair_tables()]
+    assert fair_rows == [6, 5, 4]
     octets = row("Frame bytes a value, without preambles and gaps", "switchml")
     assert octets[3:5] == ["64", f"{4 + 52 / 64:.2f}"] == ["64", "4.81"]
     assert row("Registers", "switchml")[1:] == ["16,384", "64", "4,194,304", "114,688", "4,308,992"]
@@ -283,7 +290,7 @@ def test_ctrl_c_keeps_what_is_done(
 def test_the_plans_are_what_docs_say() -> None:
     assert (FULL.workers, FULL.values) == ((2, 4, 8, 16, 32), 500_000)
     assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
-    assert (len(points_of(FULL)), len(points_of(QUICK))) == (435, 255)
+    assert (len(points_of(FULL)), len(points_of(QUICK))) == (451, 271)
     assert plans.LOSSES == (0, 0.0001, 0.001, 0.01) and plans.GBITS == (10, 100)
 
 

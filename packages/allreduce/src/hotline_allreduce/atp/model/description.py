@@ -2,122 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from hotline_allreduce.atp.model.rules import AtpSwitchModel, AtpWindowModel, ServerModel
+from hotline_allreduce.atp.model.rules import AtpSwitchModel, AtpWindowModel, Output, ServerModel
 from hotline_allreduce.atp.packet import RESEND, VALUES, AtpPacket
-from hotline_allreduce.judge.description import SERVER, SWITCH, Description, Sendable, SentFrame, letter
+from hotline_allreduce.judge.description import SERVER, Description, JudgedSystem, Sendable, SentFrame, letter
 
 APP = 1  # number of the only job
-AtpChunkId = tuple[int, int]
-"""A tensor, and a sequence number in it, both from 1 on."""
 
 
-@dataclass
-class AtpHost:
-    window: AtpWindowModel  # of the tensor that the worker is at
-    earlier_sums: dict[AtpChunkId, int] = field(default_factory=dict)
+Windows = list[AtpWindowModel]
+"""A worker: its windows of the tensors that it has begun."""
 
 
 class AtpDescription(Description):
-    name = "ATP"
-
     def __init__(
-        self, workers: int = 2, window: int = 1, chunks: int = 1, tensors: int = 2, check: bool = False
+        self, workers: int = 2, window: int = 1, packets: int = 1, tensors: int = 2, check: bool = False
     ) -> None:
-        self.workers, self.window, self.chunks, self.tensors = workers, window, chunks, tensors
-        self.check = check
+        self.workers, self.window, self.packets, self.tensors = workers, window, packets, tensors
+        self.check, self.name = check, "ATP with its check" if check else "ATP as published"
+        self.chunks = [f"{tensor + 1}.{n + 1}" for tensor in range(tensors) for n in range(packets)]
 
-    def nodes(self) -> Sequence[AtpSwitchModel | ServerModel]:
+    def system(self) -> JudgedSystem:
         switch = AtpSwitchModel(cells=self.window, check=self.check)
         for cell in switch.memory:
             cell.values = ()  # a value stands for all of a packet's
-        return [switch, ServerModel(check=self.check)]
-
-    def host(self, worker: int) -> AtpHost:
-        return AtpHost(self._window(1))
+        return JudgedSystem(
+            switch, [[self._window(1)] for _ in range(self.workers)], ServerModel(check=self.check)
+        )
 
     def _window(self, tensor: int) -> AtpWindowModel:
-        window = AtpWindowModel(key=tensor, total=self.chunks, places=list(range(self.window)))
+        window = AtpWindowModel(key=tensor, total=self.packets, places=list(range(self.window)))
         window.send()
         return window
 
-    def addend(self, worker: int, chunk: AtpChunkId) -> int:
-        """Return a worker's addend in a packet: a distinct power of two, so that a sum shows its addends."""
-        # A worker has 6 bits, for up to three tensors of two packets.
-        tensor, sequence = chunk
-        return 1 << 6 * worker + 2 * (tensor - 1) + sequence - 1
+    def sendable(self, host: int, state: Windows) -> Iterator[Sendable]:
+        for window in state:
+            for sequence in range(1, window.last_sent + 1):
+                name, is_late = f"{window.key}.{sequence}", sequence in window.results
+                first_copy = AtpPacket(
+                    bitmap=1 << host, workers=self.workers, app=APP, sequence=sequence,
+                    cell=(sequence - 1) % self.window, values=(self.addend(host, name),),
+                    key=window.key, length=self.packets * VALUES,
+                )  # fmt: skip
+                yield Sendable(letter(host) + name, first_copy, is_late, is_single=True)
+                yield Sendable(f"resent {letter(host)}{name}", first_copy._replace(flags=RESEND), is_late)
 
-    def sendable(self, worker: int, host: AtpHost) -> Iterator[Sendable]:
-        window = host.window
-        for tensor in range(1, window.key + 1):
-            for sequence in range(1, (window.last_sent if tensor == window.key else self.chunks) + 1):
-                name = f"{letter(worker)}{tensor}.{sequence}"
-                is_late = tensor < window.key or sequence in window.results
-                for is_resent in (False, True):
-                    packet = AtpPacket(
-                        bitmap=1 << worker, workers=self.workers, app=APP, sequence=sequence,
-                        cell=(sequence - 1) % self.window, values=(self.addend(worker, (tensor, sequence)),),
-                        key=tensor, length=self.chunks * VALUES, flags=RESEND * is_resent,
-                    )  # fmt: skip
-                    yield Sendable(name, packet, is_late, is_resent, is_first_copy=not is_resent)
-
-    def at_node(
-        self, nodes: Sequence[AtpSwitchModel | ServerModel], index: int, packet: AtpPacket
-    ) -> list[SentFrame]:
-        node = nodes[index]
-        if isinstance(node, ServerModel):
-            answer = node.take(packet)
-            return [SentFrame(False, SWITCH, answer)] if answer else []
-        output = node.take(packet)
+    def at_switch(self, system: JudgedSystem, packet: AtpPacket) -> list[SentFrame]:
+        output: Output | None = system.switch.take(packet)
         if output is None:
             return []
-        if not output.is_multicast:
-            return [SentFrame(False, SERVER, output.packet)]
-        return [SentFrame(True, worker, output.packet) for worker in range(self.workers)]
+        return self.to_workers(output.packet) if output.is_multicast else [SentFrame(SERVER, output.packet)]
 
-    def at_host(self, host: AtpHost, packet: AtpPacket) -> None:
-        host.window.take(packet)
-        if host.window.is_done and host.window.key < self.tensors:
-            host.earlier_sums = dict(self.results(host))
-            host.window = self._window(host.window.key + 1)
-        host.window.send()
+    def at_server(self, system: JudgedSystem, packet: AtpPacket) -> list[SentFrame]:
+        answer = system.server.take(packet)
+        return self.at_switch(system, answer) if answer else []
 
-    def results(self, host: AtpHost) -> Mapping[AtpChunkId, int]:
-        sums = {(host.window.key, sequence): values[0] for sequence, values in host.window.results.items()}
-        return host.earlier_sums | sums
+    def at_host(self, system: JudgedSystem, host: int, packet: AtpPacket) -> None:
+        window: AtpWindowModel = system.hosts[host][-1]
+        window.take(packet)
+        window.send()
+        if window.is_done and window.key < self.tensors:
+            system.hosts[host].append(self._window(window.key + 1))
 
-    def expected_sum(self, chunk: AtpChunkId) -> int:
-        return sum(self.addend(worker, chunk) for worker in range(self.workers))
+    def results(self, host: Windows) -> Mapping[Any, int]:
+        return {
+            f"{window.key}.{sequence}": values[0]
+            for window in host
+            for sequence, values in window.results.items()
+        }
 
-    def is_done(self, host: AtpHost) -> bool:
-        return host.window.key == self.tensors and host.window.is_done
+    def is_done(self, host: Windows) -> bool:
+        return len(host) == self.tensors and host[-1].is_done
 
-    def has_leak(self, nodes: Sequence[AtpSwitchModel | ServerModel]) -> bool:
-        switch = nodes[SWITCH]
-        assert isinstance(switch, AtpSwitchModel)
-        return any(cell.owner for cell in switch.memory)
-
-    def node_lines(self, nodes: Sequence[AtpSwitchModel | ServerModel]) -> Iterator[str]:
-        switch, server = nodes
-        assert isinstance(switch, AtpSwitchModel) and isinstance(server, ServerModel)
-        for number, cell in enumerate(switch.memory):
-            owner = f"owner: packet {cell.owner & 0xFFFF}" if cell.owner else "no owner"
-            yield f"cell {number}: {owner}; bits {self._letters(cell.bitmap)}; count {cell.count}"
-        for sequence, chunk in enumerate(server.tensor.chunks, 1):
-            yield f"server, {server.tensor.key}.{sequence}: bits {self._letters(chunk.bitmap)}"
-
-    def _letters(self, bitmap: int) -> str:
-        return ", ".join(letter(w) for w in range(self.workers) if bitmap >> w & 1) or "none"
-
-    def addends_of(self, total: int) -> str:
-        chunks = [(tensor + 1, s + 1) for tensor in range(self.tensors) for s in range(self.chunks)]
-        addends = ((w, chunk) for w in range(self.workers) for chunk in chunks)
-        names = [f"{letter(w)}{c[0]}.{c[1]}" for w, c in addends if total & self.addend(w, c)]
-        return " + ".join(names) or "nothing"
-
-    def host_line(self, host: AtpHost) -> str:
-        window = host.window
-        waits = [s for s in range(window.last_in_order + 1, window.last_sent + 1) if s not in window.results]
-        return f"waits for {', '.join(f'{window.key}.{s}' for s in waits)}" if waits else "has all sums"
+    def has_leak(self, system: JudgedSystem) -> bool:
+        return any(cell.owner for cell in system.switch.memory)

@@ -42,7 +42,7 @@ bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -97,11 +97,6 @@ class AtpSwitchModel:
 
     def __post_init__(self) -> None:
         self.memory = [CellModel() for _ in range(self.cells)]
-
-    def copy(self) -> AtpSwitchModel:
-        copy = AtpSwitchModel(cells=0, check=self.check)  # no new cells, as they are replaced
-        copy.cells, copy.memory = self.cells, [replace(cell) for cell in self.memory]
-        return copy
 
     def take(self, packet: AtpPacket, is_marked: bool = False) -> Output | None:
         """Process a packet; `is_marked` is whether its IP header has congestion experienced."""
@@ -208,9 +203,6 @@ class TensorModel:
     def is_chunk_complete(self, chunk: ChunkModel) -> bool:
         return chunk.bitmap == (1 << self.workers) - 1
 
-    def copy(self) -> TensorModel:
-        return replace(self, chunks=[replace(chunk) for chunk in self.chunks])
-
 
 def _no_tensor() -> TensorModel:
     # No packet has key -1, which precedes all keys.
@@ -228,12 +220,6 @@ class ServerModel:
     declared_cells: set[int] = field(default_factory=set)  # cells named in packets, or assigned
     replacements: dict[int, int] = field(default_factory=dict)  # collided cell -> new cell
     next_spare_index: int = 0
-
-    def copy(self) -> ServerModel:
-        return replace(
-            self, tensor=self.tensor.copy(), previous_tensor=self.previous_tensor.copy(),
-            declared_cells=set(self.declared_cells), replacements=dict(self.replacements),
-        )  # fmt: skip
 
     def take(self, packet: AtpPacket) -> AtpPacket | None:
         if packet.sequence > chunks_of(packet):
