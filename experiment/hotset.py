@@ -11,8 +11,7 @@ from experiment.session import PlannedBlock, Session
 from foundation.concurrency import in_thread
 from foundation.designs.arms import profile_arm
 from foundation.logs.merge import last_updates
-from foundation.protocol.header import padded_dim
-from foundation.protocol.rows import RowRange, RowRanges
+from foundation.protocol.rows import RowRanges
 
 
 class _RowSpace(Protocol):
@@ -62,8 +61,7 @@ async def select(session: Session) -> list[int]:
     config = session.config
     with session.reporter.phase("select"):
         logs, job = last_updates(session.parts), profile_arm(config.design).job
-        ranges = (RowRange(0, padded_dim(config.dim)),)
-        build = partial(choice.build, logs, config.top_k, job, rule=config.rule, ranges=ranges)
+        build = partial(choice.build, logs, config.top_k, job, rule=config.rule, ranges=config.row_ranges)
         hot_set = await in_thread(build)
         choice.write(hot_set, session.hot_set_file)
     chosen_by = "" if config.rule == TOP_K else f", chosen by rule {config.rule}"
