@@ -48,7 +48,8 @@ def sample_steps(log: PolicyLog, dims: NDArray[np.int64]) -> Sample:
         ranges = tuple(RowRange(0, dim) for dim in distinct_dims.tolist()) or ONE_VALUE
         space = KeySpace(len(distinct), log.keys[distinct], ranges)
     else:
-        space, position_of = space_by_dim(dims[distinct])
+        space, positions_by_dim = space_by_dim(dims[distinct])
+        position_of = positions_by_dim.astype(np.int64)
     positions = {step: position_of[np.searchsorted(distinct, each)] for step, each in updated.items()}
     return Sample(steps, space, positions, max(map(len, positions.values())))
 
