@@ -42,14 +42,20 @@ class CompileError(Exception): ...
 
 
 def parts_of_tests() -> list[Part]:
-    """Return parts for all installed designs but the default one, simulated and as agents of their own."""
+    """Return parts for schedules of faults, and for other designs than the default one."""
     from foundation.designs.registry import DEFAULT, NAMES
+    from simulator.faults.matrix import DESIGNS
 
+    faults = "; from simulator.faults.matrix import warm_faults; warm_faults({0!r})"
+    simulated = "from simulator.warm import warm; warm({0!r})"
+    others = [name for name in NAMES if name != DEFAULT]
     return [
-        Part(f"{module} {name}", f"from {module}.warm import warm; warm({name!r})", seconds)
-        for module, seconds in (("simulator", 20), ("hosts", 12))
-        for name in NAMES
-        if name != DEFAULT
+        Part(f"simulator {DEFAULT}", (simulated + faults).format(DEFAULT), 20),
+        *(
+            Part(f"simulator {name}", (simulated + faults * (name in DESIGNS)).format(name), 30)
+            for name in others
+        ),
+        *(Part(f"hosts {name}", f"from hosts.warm import warm; warm({name!r})", 12) for name in others),
     ]
 
 

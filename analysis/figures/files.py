@@ -42,6 +42,8 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
                 # Without a date, so that the same data give the same file.
                 metadata = {"CreationDate": None} if path.suffix == ".pdf" else {}
                 drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
+                # The layout of the first file fits the other one, too, and takes a third of the time.
+                drawing.set_layout_engine("none")
     return paths
 
 

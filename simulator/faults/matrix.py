@@ -25,7 +25,6 @@ from simulator.faults.kinds import FAULTS, faults_of, play_schedule
 from simulator.faults.player import ScheduleOutcome
 from simulator.faults.schedule import ARMS, FaultSchedule, ranges_of
 from simulator.faults.testbed import SimulatedTestbed
-from simulator.warm import warm
 
 MatrixProgress = Callable[[int, int], None]
 _SCHEDULES_PER_TASK = 250
@@ -84,6 +83,15 @@ MATRIX_ROWS: tuple[MatrixRow, ...] = tuple(
 )
 
 
+DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
+
+
+def warm_faults(name: str) -> None:
+    """Compile what schedules of faults of a design run, by playing one."""
+    fault, arm = next(row for row in MATRIX_ROWS if ARMS[row[1]].design == name)
+    play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
+
+
 def play_rows(
     rows: Sequence[MatrixRow],
     schedules: int,
@@ -95,7 +103,7 @@ def play_rows(
     """Play `schedules` schedules of each row; raise `ClusterError` if no process can play them."""
     for name in dict.fromkeys(ARMS[arm].design for _, arm in rows):
         check_design(name, RunKind.FAULTS)
-        warm(name)  # once, and not in each process
+        warm_faults(name)  # once, and not in each process
     tasks = [
         (fault, arm, first_seed + start, min(_SCHEDULES_PER_TASK, schedules - start))
         for start in range(0, schedules, _SCHEDULES_PER_TASK)

@@ -29,7 +29,10 @@ from simulator.state import ABSENT
 
 MS = 1_000_000  # a millisecond, in ns
 _NS_PER_US = 1_000
-_TIMEOUT_NS = 1_000_000 * MS  # end of a schedule that does not come to rest
+_TIMEOUT_NS, _TIMEOUT_UNDER_HIGH_LOSS_NS = 60_000 * MS, 1_000_000 * MS
+"""Virtual time after which a schedule counts as stuck. Those that come to rest take up to 6 s, and up to
+160 s if 30 % of the frames are lost."""
+_HIGH_LOSS = 0.1
 _SLICE_NS = 5 * MS  # interval of checks whether the operations have ended, while servers act
 _MAX_CLOSING_NS = 60_000 * MS
 """Maximum time from the last operation until all is at rest, if servers also act without requests; later the
@@ -84,7 +87,8 @@ class Player:
         self.worker_restart_times: list[tuple[int, int]] = []  # worker and time, ns
         self.blind_spans: list[list[int]] = []  # begin and end, ns, of the intervals of `judge`
         self.is_closing = False
-        self._closing_deadline_ns, self._are_exchanges_suspended = _TIMEOUT_NS, False
+        self._timeout_ns = _TIMEOUT_UNDER_HIGH_LOSS_NS if schedule.loss > _HIGH_LOSS else _TIMEOUT_NS
+        self._closing_deadline_ns, self._are_exchanges_suspended = self._timeout_ns, False
         # Heap of time, order and callback: timers of the same time run in the order of their creation.
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -105,7 +109,7 @@ class Player:
     def _run_loop(self) -> bool:
         testbed = self.testbed
         while True:
-            until = min(self._next_due(), _TIMEOUT_NS)
+            until = min(self._next_due(), self._timeout_ns)
             reason = testbed.run(until) if self._servers_are_passive else self._run_while_servers_act(until)
             if reason == FRAMES_DEFERRED:
                 self._handle_deferred_frames()
@@ -115,14 +119,14 @@ class Player:
                 self._empty_server_log(int(testbed.world.header.agent) - WORKERS)
             elif reason == OUT_OF_ROOM:
                 return False
-            elif reason == NO_EVENTS and until == _TIMEOUT_NS:
+            elif reason == NO_EVENTS and until == self._timeout_ns:
                 # Workers have no operation left, so the RPC target is never reached.
                 # Without an injection to come, nothing can happen any more in a run that is closing or that
                 # waits for a fault to end.
                 if self.is_closing or (self.active_faults and not self.injections):
                     return self.is_closing and self._has_ended()
                 self._on_rpcs_reached()
-            elif until == _TIMEOUT_NS:
+            elif until == self._timeout_ns:
                 return False
             else:
                 testbed.now = until
@@ -141,7 +145,7 @@ class Player:
             reason = testbed.run(slice_end)
             if reason != TIME_REACHED or slice_end == until:
                 return reason
-            if until == _TIMEOUT_NS and self._operations_ended():
+            if until == self._timeout_ns and self._operations_ended():
                 return NO_EVENTS
             testbed.now = slice_end
 

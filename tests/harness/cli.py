@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import polars as pl
 from click.testing import CliRunner, Result
 
@@ -32,6 +33,15 @@ def json_of(*arguments: object) -> Any:
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def find_command(path: str) -> click.Command:
+    """Return a command by its names, such as "hotset curve"."""
+    found: click.Command = hotline
+    for name in path.split():
+        assert isinstance(found, click.Group), path
+        found = found.commands[name]
+    return found
 
 
 def write_hot_set(folder: Path, updates: Mapping[int, int], ranges: RowRanges = ONE_VALUE) -> str:

@@ -23,15 +23,16 @@ from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.ledger import Ledger, Sums
+from tests.harness.faulty_loop import MS, FaultyLoop
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testnet import new_switch
 
 JOB = 3
 WORKERS = 2
 SERVERS = 2
-MS = 1_000_000
 _US = 1_000
-_LONGEST_QUIESCING = 30_000
+Frame = tuple[bool, int, bytes]
+"""Whether it enters the switch, or has left it, the switch's port, and the octets."""
 
 
 def _end(host: addressing.Endpoint, port: int) -> UdpEndpoint:
@@ -66,10 +67,11 @@ class WorkerHost:
             self.ledger.close()
 
 
-class Testbed:
+class Testbed(FaultyLoop[Frame]):
     """`switch` with two workers, two PSs and a controller. `loss` and `doubling` are probabilities."""
 
     __test__ = False
+    most_steps = 30_000
 
     def __init__(
         self,
@@ -83,16 +85,11 @@ class Testbed:
         window: int = 64,
         sparse: Keys | None = None,
     ) -> None:
+        super().__init__(random, loss=loss, doubling=doubling, reordering=1.0)
         self.switch = switch
-        self.random = random
-        self.loss, self.doubling = loss, doubling
         self.window = window
         self.now = 1_000 * MS
         self.space = KeySpace(parameters if sparse is None else len(sparse), sparse)
-        self.flying: list[tuple[int, bytes]] = []
-        """Frames on their way from a switch port to its host."""
-        self.entering: list[tuple[int, bytes]] = []
-        """Frames on their way into a switch port."""
         self.slots: dict[int, int] = {}
         self.hot: set[int] = set()
         self.move: Control | None = None
@@ -188,30 +185,25 @@ class Testbed:
         port = addressing.server_port(WORKERS, self.move.ps + 1)
         to = _end(addressing.server(self.move.ps + 1), HOTLINE_PORT)
         frame = UdpFrame(_end(addressing.controller(), HOTLINE_PORT), to, control.build(self.move))
-        self._enter(CPU_PORT, frames.packet_out_header(port) + frames.build(frame))
+        self.put((True, CPU_PORT, frames.packet_out_header(port) + frames.build(frame)))
 
     def deliver(self, index: int) -> None:
-        """Deliver one of the frames under way."""
-        total = len(self.entering) + len(self.flying)
-        if not total:
+        if self.wire:
+            self.now += 5 * _US
+            super().deliver(index)
+            self.transmit()
+
+    def arrive(self, message: Frame) -> None:
+        is_entering, port, frame = message
+        if not is_entering:
+            self._arrive(port, frame)
             return
-        index %= total
-        self.now += 5 * _US
-        if index < len(self.entering):
-            port, frame = self.entering.pop(index)
-            microseconds = self.now // _US
-            for output in self.switch.process(port, frame, microseconds, microseconds + 1):
-                self._fly(output.port, output.frame)
-        else:
-            self._arrive(*self.flying.pop(index - len(self.entering)))
-        self.transmit()
+        microseconds = self.now // _US
+        for output in self.switch.process(port, frame, microseconds, microseconds + 1):
+            self.put((False, output.port, output.frame))
 
     def pass_time(self, nanoseconds: int) -> None:
-        self.now += nanoseconds
-        for core in self.cores():
-            due = core.deadline()
-            if due is not None and due <= self.now:
-                core.wake(self.now)
+        super().pass_time(nanoseconds)
         self.transmit()
 
     def cores(self) -> list[HotsetClient | ParameterServer[UdpEndpoint]]:
@@ -233,18 +225,7 @@ class Testbed:
                 self._send(port, _end(host, HOTLINE_PORT), to, answer)
 
     def _send(self, port: int, source: UdpEndpoint, to: UdpEndpoint, datagram: bytes | memoryview) -> None:
-        self._enter(port, frames.build(UdpFrame(source, to, bytes(datagram))))
-
-    def _copies(self) -> int:
-        if self.random.random() < self.loss:
-            return 0
-        return 2 if self.random.random() < self.doubling else 1
-
-    def _enter(self, port: int, frame: bytes) -> None:
-        self.entering += [(port, frame)] * self._copies()
-
-    def _fly(self, port: int, frame: bytes) -> None:
-        self.flying += [(port, frame)] * self._copies()
+        self.put((True, port, frames.build(UdpFrame(source, to, bytes(datagram)))))
 
     def _arrive(self, port: int, frame: bytes) -> None:
         if port == CPU_PORT:
@@ -280,22 +261,22 @@ class Testbed:
 
     # -- the end
 
+    def is_settled(self) -> bool:
+        has_deadline = any(core.deadline() is not None for core in self.cores())
+        return not (self.wire or self.move is not None or has_deadline)
+
+    def wait(self) -> None:
+        if self.move is not None:
+            self.pass_time(100 * MS)
+            self.command()
+        else:
+            due = min(due for core in self.cores() if (due := core.deadline()) is not None)
+            self.pass_time(max(0, due - self.now))
+
     def quiesce(self) -> None:
         """Stop losing frames, and go on until nothing is outstanding."""
         self.loss = self.doubling = 0.0
-        for _ in range(_LONGEST_QUIESCING):
-            if self.entering or self.flying:
-                self.deliver(self.random.getrandbits(30))
-            elif self.move is not None:
-                self.pass_time(100 * MS)
-                self.command()
-            elif all(core.deadline() is None for core in self.cores()):
-                return
-            else:
-                self.pass_time(
-                    max(0, min(due for core in self.cores() if (due := core.deadline())) - self.now)
-                )
-        raise AssertionError("does not come to rest")
+        self.settle()
 
     def held(self) -> Values:
         """Return the value of each parameter, at a PS or in the switch."""
@@ -366,13 +347,11 @@ class SteppedTestbed(Testbed):
 
     def move_all(self, command: Command, ps: int, keys: list[int]) -> None:
         """Move keys while all other frames stand still."""
-        entering, flying, self.entering, self.flying = self.entering, self.flying, [], []
+        wire, self.wire = self.wire, []
         self._begin_move(command, ps, keys)
-        while self.move is not None:
+        while self.move is not None or self.wire:
             self.deliver(0)
-        while self.entering or self.flying:
-            self.deliver(0)
-        self.entering, self.flying = entering, flying
+        self.wire = wire
 
     def hint(self, *keys: int) -> None:
         self.client.hint(np.array(keys, np.uint64))
@@ -387,15 +366,21 @@ class SteppedTestbed(Testbed):
         self.transmit()
 
     def transmit(self) -> None:
-        before = len(self.entering)
+        before = len(self.wire)
         super().transmit()
-        new = [frame for port, frame in self.entering[before:] if port == self.workers[0].port]
+        new = [frame for _, port, frame in self.wire[before:] if port == self.workers[0].port]
         self.requests += [codec.parse(frames.parse(frame).payload).header for frame in new]
 
     def to_switch(self) -> None:
         """Let the switch process all frames that enter; its outputs stay under way."""
-        for _ in range(len(self.entering)):
-            self.deliver(0)
+        for frame in [each for each in self.wire if each[0]]:
+            self.deliver(self.wire.index(frame))
+
+    def lose_outputs(self) -> list[bytes]:
+        """Remove the frames that have left the switch, and return them."""
+        outputs = [frame for is_entering, _, frame in self.wire if not is_entering]
+        self.wire = [each for each in self.wire if each[0]]
+        return outputs
 
     def finish(self) -> list[Header]:
         """Continue until all is answered; return the requests of this operation."""

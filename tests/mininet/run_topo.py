@@ -135,6 +135,12 @@ def record_of(folder: Path) -> dict[str, Any]:
     return record
 
 
+def check_staleness(staleness: Mapping[str, float]) -> None:
+    """Check the ages of copies that servers collected from the switch, in ms."""
+    assert staleness["copies"] > 1_000 and 0 < staleness["p50_ms"] <= staleness["p99_ms"]
+    assert staleness["p99_ms"] <= staleness["oldest_ms"] and staleness["bound_ms"] == 50
+
+
 def rpcs_to_servers(folder: Path) -> dict[str, float]:
     """Return the RPCs per step that reached a PS, by arm, without retransmissions.
 

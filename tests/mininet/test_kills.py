@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
 from simulator.faults.draw import Kill, draw_kills
 from tests.harness.cli import invoke
-from tests.mininet.run_topo import SMALL, Run, command_line, record_of, run_topo
+from tests.mininet.run_topo import SMALL, Run, check_staleness, command_line, record_of, run_topo
 from topologies.run_lock import is_alive
 
 pytestmark = pytest.mark.mininet
@@ -94,10 +95,10 @@ def check_sums_after(
     from_file: str = IN_ROUNDS,
     arms: Sequence[str] = ("baseline", "offload-proxy"),
     variables: Sequence[str] = (),
-) -> list[str]:
+) -> dict[str, Any]:
     """Play sequences of kills in one run, each when what was killed before is back; check the sums.
 
-    Returns the workers whose updates were left for `hotline recover`, which has added them then.
+    If updates were left for `hotline recover`, it has added them then. Returns the run's record.
     """
     number = sum(map(len, sequences))
     with run_topo(
@@ -110,7 +111,8 @@ def check_sums_after(
                 wait_until_all_serve(run)
             play(run, kills)
         code = run.wait()
-    accounting = record_of(run.folder)["accounting"]
+    record = record_of(run.folder)
+    accounting = record["accounting"]
     last = sequences[-1][-1]
     ends = last.kind is WORKER_KILLED
     assert (code, accounting is not None) == (int(ends), True), run.errors
@@ -122,7 +124,7 @@ def check_sums_after(
         ran = invoke("recover", run.folder, "--apply", "--json")
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
-    return list(accounting["unreplayed"])
+    return record
 
 
 def shared_runs(seeds: Iterable[int], maximum: int) -> list[list[int]]:
@@ -143,11 +145,12 @@ def test_kills_that_overlap_end_nothing(tmp_path: Path) -> None:
     check_sums_after(tmp_path, REGRESSIONS[0])
 
 
-def test_recover_settles_what_collecting_servers_wait_for(tmp_path: Path) -> None:
-    """A switch and a worker die together, so nothing of the switch is applied before `hotline recover`."""
+def test_servers_that_collect_lose_nothing_before_recover_or_by_it(tmp_path: Path) -> None:
+    """At last a switch and a worker die together, so nothing of the switch is applied before `recover`."""
     together, arms = (Kill(SWITCH_KILLED, 0, 0.0), WORKER_1), ["collect-baseline", "collect"]
-    left = check_sums_after(tmp_path, together, arms=arms, variables=["OPTIMISER=adagrad"])
-    assert left == [WORKER_1.process]
+    record = check_sums_after(tmp_path, (PS_0, S1), together, arms=arms, variables=["OPTIMISER=adagrad"])
+    assert list(record["accounting"]["unreplayed"]) == [WORKER_1.process]
+    check_staleness(record["staleness"]["collect"])
 
 
 @pytest.mark.parametrize("ended_by", ["cleanup", pytest.param("Ctrl-C", marks=pytest.mark.soak)])

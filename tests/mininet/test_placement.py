@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from foundation.protocol.addressing import server_port, worker_port
+from switch_harness.wording import says
 from tests.mininet.run_topo import record_of, run_topo
 
 pytestmark = pytest.mark.mininet
@@ -50,4 +51,4 @@ def test_a_run_has_its_switch_where_it_is_placed(tmp_path: Path, datapath: str) 
     for use in uses:
         assert use["apart"] > 0
         assert [use[name] for name in use if name != "apart"] == [0, 0, 0, 0]
-    assert "a core that no agent has" in " ".join(run.output.split())
+    assert says(" ".join(run.output.split()), "agent", "core")

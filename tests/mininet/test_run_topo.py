@@ -16,6 +16,7 @@ import pytest
 
 from experiment.defaults import CODEC_DEFAULTS
 from foundation.logs.merge import finish_merge
+from switch_harness.wording import says
 from tests.harness.arms import JOBS
 from tests.mininet.run_topo import (
     Run,
@@ -39,7 +40,8 @@ SMALL_SCAPY: dict[str, object] = {
 
 
 def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
-    with run_topo(tmp_path, "ROUNDS=200", arms=["baseline", "offload-proxy"]) as run:
+    arms = ["baseline", "offload-proxy"]
+    with run_topo(tmp_path, "ROUNDS=200", arms=arms, workers=1, servers=1) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
         os.killpg(run.process.pid, signal.SIGINT)
         assert run.wait() == 130
@@ -69,7 +71,7 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with small_disk(tmp_path / "full", "4m") as full:
         run = finished_run(tmp_path, code=1, runs=str(full))
     last = run.errors.splitlines()[-1]
-    assert "/trace: cannot write the trace: " in last and last.endswith(": the disk may be full")
+    assert says(last, "/trace", "trace") and says(last, "disk", "full")
 
 
 @pytest.mark.soak
@@ -78,7 +80,7 @@ def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_
         run.wait_for_parts("operations-worker-1-1?.parquet")
         os.kill(run.agents("hosts.worker")[0], signal.SIGKILL)
         assert run.wait() == 1
-    assert "hotline: worker-1 ended with code -9" in run.errors
+    assert says(run.errors, "worker-1", "-9")
     accounting = record_of(run.folder)["accounting"]
     assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0)
     assert not pl.read_parquet(run.folder / "rpc.parquet").is_empty()
@@ -203,7 +205,7 @@ def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: 
 @pytest.mark.bmv2
 def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     variables, arms = ("TARGET=bmv2", "ROUNDS=1", "TOP_K=200"), ["baseline", "offload"]
-    run = finished_run(tmp_path, *variables, arms=arms, profile_lanes=10_000)
+    run = finished_run(tmp_path, *variables, arms=arms, workers=1, servers=1, profile_lanes=10_000)
     summary = summary_of(run.folder)
     assert summary["target"] == "bmv2"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
@@ -259,6 +261,6 @@ def test_a_second_run_is_refused(tmp_path: Path) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
         second = finished_run(tmp_path / "second", code=1)
-        assert f"hotline: a run is going on (process {run.process.pid} in {run.runs}/" in second.errors
+        assert says(second.errors, run.process.pid, run.runs)
         os.killpg(run.process.pid, signal.SIGTERM)
         assert run.wait() == 130

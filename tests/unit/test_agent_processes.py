@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -26,12 +25,12 @@ from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.sockets import open_udp
 from hosts.worker import ledger
-from hosts.worker.__main__ import main as worker_main
 from hosts.worker.logs import ROWS
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import mentions, says
 from tests.harness import agents
-from tests.harness.agents import Agent
+from tests.harness.agents import Agent, refusal
 
 JOBS = {1: "baseline", 2: "proxy"}
 SIZE = 3000
@@ -275,10 +274,10 @@ def test_the_end_of_input_ends_a_run_and_keeps_its_log(worker: Agent, log_dir: P
 
 
 def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
-    assert "expected one of the commands" in worker.call(cmd="dance")["error"]
-    assert "expected one of the jobs [1, 2], got 9" in worker.call(cmd="hint", job=9, file=None)["error"]
-    assert "none: cannot be read as a hot set" in worker.call(cmd="hint", job=1, file="none")["error"]
-    assert "command stats: got an unexpected keyword" in servers[0].call(cmd="stats", of="x")["error"]
+    assert says(worker.call(cmd="dance")["error"], "commands")
+    assert says(worker.call(cmd="hint", job=9, file=None)["error"], 1, 2, 9)
+    assert says(worker.call(cmd="hint", job=1, file="none")["error"], "none", "read")
+    assert says(servers[0].call(cmd="stats", of="x")["error"], "stats", "unexpected")
     pl.DataFrame({"key": [1, 2, 3]}).write_parquet(log_dir / "hot.parquet")
     assert worker.call(cmd="hint", job=1, file=str(log_dir / "hot.parquet")) == {"ok": True, "keys": 3}
     assert worker.call(cmd="hint", job=1, file=None) == {"ok": True, "keys": 0}
@@ -300,31 +299,19 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ),
     ],
 )
-def test_configurations_that_are_wrong(
-    log_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, object],
-    message: str,
-) -> None:
-    path = log_dir / "worker.json"
-    path.write_text(json.dumps(worker_config(log_dir, **changes)))
-    assert worker_main.callback is not None
-    with open(os.devnull) as nothing, pytest.raises(SystemExit) as ended:
-        monkeypatch.setattr(sys, "stdin", nothing)
-        worker_main.callback(path)
-    assert ended.value.code == 1 and message in json.loads(capsys.readouterr().out)["error"]
+def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
+    assert message in refusal("hosts.worker", worker_config(log_dir, **changes), log_dir)
 
 
 def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
     agent = Agent("hosts.ps", ps_config(log_dir, 0, colour=1), log_dir)
     assert agent.close() == 1
-    assert "colour: Extra inputs are not permitted" in agent.first["error"]
+    assert says(agent.first["error"], "colour", "permitted")
 
 
 def test_a_ps_of_a_run_that_names_no_version_of_the_wire_says_so(log_dir: Path) -> None:
     config = ps_config(log_dir, 0)
     del config["wire"]
     (path := log_dir / "ps.json").write_text(json.dumps(config))
-    with pytest.raises(AgentConfigError, match=f"version 1 of the wire and this agent version {VERSION}"):
+    with pytest.raises(AgentConfigError, match=mentions("version 1", VERSION)):
         load_config(path, PsConfig)

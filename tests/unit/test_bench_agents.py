@@ -23,6 +23,7 @@ from switch_bench.results import SWITCHES, Result
 from switch_bench.scale import FULL, QUICK
 from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import mentions
 from tools.bench.callers import Callers, Trial
 from tools.bench.echo import echo_server
 from tools.bench.requests import JOB, make_requests
@@ -93,7 +94,7 @@ def test_a_ps_with_an_optimiser_applies_all_that_it_is_timed_for(text: str) -> N
 def test_a_measurement_of_rpcs_that_are_not_answered_is_refused() -> None:
     server = server_of(KeySpace(SIZE))
     server.header.ps = 1
-    with pytest.raises(BenchError, match="0 of 10 RPCs were answered"):
+    with pytest.raises(BenchError, match=mentions(0, 10)):
         us_per_rpc(server, make_requests(Op.PULL, keys_of(KeySpace(SIZE), 10)))
 
 
@@ -137,7 +138,7 @@ def test_callers_give_up_without_answers() -> None:
     requests = make_requests(Op.PULL, keys_of(KeySpace(SIZE), 300))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, client() as sock:
         silent.bind((HOST, 0))
-        with pytest.raises(BenchError, match="0 of 1000 RPCs were answered"):
+        with pytest.raises(BenchError, match=mentions(0, 1000)):
             Callers(sock, silent.getsockname()).call(requests, 1000)
 
 
@@ -158,7 +159,7 @@ def test_a_ps_process_answers_callers_and_a_worker_that_logs_each_rpc(tmp_path: 
 def test_a_ps_that_does_not_start() -> None:
     other_options = ("192.0.2.1", HOTLINE_PORT)
     with (
-        pytest.raises(BenchError, match=r"the PS did not start: .*assign"),
+        pytest.raises(BenchError, match=mentions("PS", "start")),
         parameter_server(other_options, SIZE, CORE),
     ):
         pass

@@ -13,6 +13,7 @@ from hotline.kv import launch
 from nativekit.notices import compiling
 from simulator.faults import matrix
 from simulator.faults.schedule import ARMS
+from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import invoke
 
 HEAD = "compiling what no earlier run has needed (once, up to a minute):\n"
@@ -38,7 +39,7 @@ def test_nothing_is_said_if_all_is_cached(monkeypatch: pytest.MonkeyPatch) -> No
         raise HotlineError("it ends here")
 
     monkeypatch.setattr("hotline.runs.simulate", simulate)
-    assert invoke("simulate").stderr == "Error: it ends here\n"
+    assert says_in_one_line(invoke("simulate").stderr, "Error", "ends")
 
 
 def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(launch, "warm", order.append)
     monkeypatch.setattr(launch, "_start", start)
     (tmp_path / "up.toml").write_text(f'design = "none"\nruns = "{tmp_path}"\n')
-    assert invoke("up", tmp_path / "up.toml").stderr.endswith("Error: it ends here\n")
+    assert says(invoke("up", tmp_path / "up.toml").stderr, "Error", "ends")
     assert order == ["check", "none", "start"]
 
 
@@ -64,7 +65,7 @@ def test_faults_are_compiled_once_and_not_in_each_process(monkeypatch: pytest.Mo
         order.append(f"{len(tasks)} tasks")
         return []
 
-    monkeypatch.setattr(matrix, "warm", order.append)
+    monkeypatch.setattr(matrix, "warm_faults", order.append)
     monkeypatch.setattr(matrix, "run_in_parallel", run_in_parallel)
     rows = [("loss", arm) for arm in ARMS]
     matrix.play_rows(rows, 500, 1, None, 2, lambda done, total: None)

@@ -22,6 +22,7 @@ from controller.tables import HotParam, JobRow, KeyState
 from experiment import progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
+from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import invoke, output_of, write_hot_set
 
 PARAM = HotParam(4, 7, 1, 0, KeyState.HOT)
@@ -247,9 +248,8 @@ def log(tmp_path: Path) -> Path:
 
 def test_build_and_show(tmp_path: Path, log: Path) -> None:
     file = str(tmp_path / "hot.parquet")
-    assert output_of("hotset", "build", str(log), "--top-k", "2", "-o", file) == (
-        f"{file}: 2 keys with 90.0% of the updates that they were chosen from; rows of 1 value, 32 bytes of "
-        "registers and 28 bytes of table entries; 0 to 1 of the 4096 slots in each of the 32 banks\n"
+    assert says_in_one_line(
+        output_of("hotset", "build", str(log), "--top-k", "2", "-o", file), 2, "90.0%", 0, 1, 32, file
     )
     assert "60.0000%" in output_of("hotset", "show", file)
     summary = json_output("hotset", "show", file)
@@ -271,7 +271,7 @@ def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
 def test_a_bad_file_ends_with_one_line_and_an_exit_code(log: Path, command: tuple[str, ...]) -> None:
     result = invoke(*command, str(log))
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {log}: not a Parquet file; `hotline hotset build` writes hot sets\n"
+    assert says_in_one_line(result.stderr, "Parquet", log)
 
 
 def test_a_switch_that_is_not_there() -> None:
@@ -283,7 +283,7 @@ def test_a_switch_that_is_not_there() -> None:
 def test_a_log_is_not_overwritten(log: Path) -> None:
     before = log.read_bytes()
     result = invoke("hotset", "build", str(log), "--top-k", "2", "-o", str(log))
-    assert result.exit_code == 1 and "would overwrite the log" in result.stderr
+    assert result.exit_code == 1 and says(result.stderr, "overwrite")
     assert log.read_bytes() == before
 
 
@@ -310,10 +310,7 @@ def test_a_wrong_switch_address() -> None:
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
     shown = output_of("hotset", "show", hot_set).splitlines()
-    assert shown[0] == (
-        f"{hot_set}: 2 keys with 100.0% of the updates that they were chosen from; rows of 1 value, 32 bytes "
-        "of registers and 28 bytes of table entries; 0 to 1 of the 4096 slots in each of the 32 banks"
-    )
+    assert says_in_one_line(shown[0], 2, "100.0%", 0, 1, 32, hot_set)
     assert shown[1].strip() == "the first 2"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
     assert [row[:4] for row in rows] == [["1", "5", "30", "75.0000%"], ["2", "9", "10", "25.0000%"]]
@@ -324,7 +321,7 @@ def test_an_error_is_one_line(played: type[Played], command: tuple[str, ...]) ->
     played.error = UnknownJob("job 4 is not on the switch; its jobs: none")
     result = invoke(*command, *(() if command == ("status",) else ("--job", "4")))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: job 4 is not on the switch; its jobs: none\n"
+    assert says_in_one_line(result.stderr, "job 4", "jobs")
 
 
 @pytest.mark.parametrize(
@@ -366,7 +363,7 @@ def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: str) -> 
 def test_what_is_not_a_number_is_in_no_range(command: str) -> None:
     result = invoke(*command.split(), "nan")
     assert result.exit_code == 2
-    assert f"'{command.split()[-1]}': 'nan' is not a finite number" in result.stderr
+    assert says(result.stderr, "nan", command.split()[-1])
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:

@@ -19,6 +19,7 @@ from foundation.errors import DataError
 from foundation.logs.parts import check_output
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import NO_KEY
+from switch_harness.wording import mentions
 from tests.harness.snapshots import exactly
 
 LARGEST = 2**64 - 2
@@ -67,7 +68,7 @@ def test_one_job_is_picked_out(tmp_path: Path) -> None:
     assert hotset.build([log], 5, job=2)["key"].to_list() == [6, 5]
     with pytest.raises(DataError, match="no update of job 3"):
         hotset.build([log], 5, job=3)
-    with pytest.raises(DataError, match=r"c\.csv: has no column job"):
+    with pytest.raises(DataError, match=mentions("c.csv", "column")):
         hotset.build([csv(tmp_path / "c.csv", "key,updates\n1,1\n")], 5, job=3)
 
 
@@ -121,7 +122,7 @@ def test_the_wrong_log_of_several_is_named(tmp_path: Path) -> None:
 
 def test_more_keys_than_the_switch_has_slots_are_refused(tmp_path: Path) -> None:
     log = csv(tmp_path / "log.csv", "key,updates\n1,1\n")
-    with pytest.raises(HotSetError, match="32 banks of 4096 slots, so at most 131072 keys fit"):
+    with pytest.raises(HotSetError, match=mentions(32, 4096, 131072)):
         hotset.build([log], 131073)
     assert hotset.build([log], 131072).height == 1
 
@@ -139,9 +140,9 @@ def test_a_non_regular_file_is_refused(tmp_path: Path) -> None:
 def test_the_output_may_not_destroy_anything(tmp_path: Path) -> None:
     log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
     (tmp_path / "link").symlink_to(log)
-    with pytest.raises(DataError, match=r"would overwrite the log .*a\.csv"):
+    with pytest.raises(DataError, match=mentions("a.csv", "overwrite")):
         check_output(tmp_path / "link", [log])
-    with pytest.raises(DataError, match="/dev/null: not a regular file"):
+    with pytest.raises(DataError, match=mentions("/dev/null", "regular")):
         check_output(Path("/dev/null"), [log])
     check_output(tmp_path / "new", [log])
 
@@ -152,7 +153,7 @@ def test_a_hot_set_survives_its_file(tmp_path: Path) -> None:
     hotset.write(hot, path)
     assert hotset.read(path).equals(hot)
     assert [file.name for file in tmp_path.iterdir() if "partial" in file.name] == []
-    with pytest.raises(DataError, match="cannot be written: No such file"):
+    with pytest.raises(DataError, match=mentions("written", "file")):
         hotset.write(hot, tmp_path / "nowhere" / "hot.parquet")
 
 
@@ -195,7 +196,7 @@ def test_a_bad_hot_set_is_one_clear_error(tmp_path: Path, frame: pl.DataFrame, m
 def test_what_is_not_parquet_is_no_hot_set(tmp_path: Path) -> None:
     with pytest.raises(HotSetError, match="not a Parquet file"):
         hotset.read(csv(tmp_path / "hot.parquet", "key,updates\n1,2\n"))
-    with pytest.raises(DataError, match="cannot be read: parquet"):
+    with pytest.raises(DataError, match=mentions("read", "parquet")):
         hotset.read(csv(tmp_path / "hot.parquet", "PAR1 and nothing else"))
 
 
@@ -223,7 +224,7 @@ def test_a_share_is_from_0_to_1(tmp_path: Path, share: float) -> None:
     with pytest.raises(HotSetError, match=exactly(text)):
         hotset.read(path)
     good().with_columns(share=pl.Series([share, share])).write_parquet(path)
-    with pytest.raises(HotSetError, match="the share of key 4: expected"):
+    with pytest.raises(HotSetError, match=mentions("key 4", "share")):
         hotset.read(path)
     good().with_columns(share=pl.Series([1.0, 0.0])).write_parquet(path)
     assert hotset.read(path).height == 2
@@ -256,5 +257,5 @@ def test_a_log_that_is_damaged_inside_is_one_clear_error(tmp_path: Path) -> None
     content = bytearray(path.read_bytes())
     content[4:60] = b"\xff" * 56
     path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"^{path}: cannot be read: [^\n]+$"):
+    with pytest.raises(DataError, match=mentions("read", path)):
         hotset.build([path], 5)

@@ -38,6 +38,7 @@ from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import mentions, says, says_in_one_line
 from tests.harness.cli import invoke, write_hot_set
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
 from tests.harness.wire import MODULUS
@@ -201,13 +202,13 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
 async def test_what_cannot_be_done_changes_nothing(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, [1])
-        with pytest.raises(MoveRefused, match=r"PS \d at 10\.0\.2\.\d does not have all of the keys"):
+        with pytest.raises(MoveRefused, match=mentions("PS", "keys")):
             await controller.load(JOB, [2, KEYS])
-        with pytest.raises(UnknownJob, match="job 9 is not on the switch; its jobs: 3"):
+        with pytest.raises(UnknownJob, match=mentions("job 9", "jobs", 3)):
             await controller.load(9, [2])
     net.servers[1].mute_after = 0
     async with Controller(net.address, timeout_s=SILENCE) as hurried:
-        with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer RENEW within 1 s"):
+        with pytest.raises(NoAnswer, match=mentions("PS", "PS 1", "10.0.2.2", "RENEW", "1 s")):
             await hurried.load(JOB, range(50))
     assert await states(net) == {1: KeyState.HOT}
 
@@ -221,7 +222,7 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
         await controller.load(JOB, range(1, KEYS))
         found = await controller.registers(JOB, [7, 99])
         assert {entry.param.key: entry.values for entry in found} == {7: (-7,), 99: (-99,)}
-        with pytest.raises(UnknownKey, match="job 3 has no entry on the switch for key 0, 777777"):
+        with pytest.raises(UnknownKey, match=mentions("job 3", "key 0", 777777)):
             await controller.registers(JOB, [7, 777777, 0])
         everything = await controller.registers(JOB)
         values = {entry.param.key: entry.values for entry in everything}
@@ -275,7 +276,7 @@ async def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.Monkey
     async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
         # Finsy fails this way if the switch refuses the pipeline or times out.
         monkeypatch.setattr(fy.Switch, "__aenter__", AsyncMock(side_effect=asyncio.CancelledError))
-        with pytest.raises(DeviceError, match=r"^switch 127\.0\.0\.1:\d+: commit of the pipeline failed$"):
+        with pytest.raises(DeviceError, match=mentions("pipeline", "switch")):
             await controller.commit_pipeline()
 
 
@@ -287,7 +288,7 @@ async def test_the_primary_is_outbid_and_gets_its_place_back(net: LiveNet) -> No
             await controller.load(JOB, [1])
         await asyncio.wait_for(became_primary, PATIENCE_S)
         async with Controller(net.address) as controller, Controller(net.address) as later:
-            with pytest.raises(NotPrimary, match="another controller has become primary"):
+            with pytest.raises(NotPrimary, match=mentions("controller", "another")):
                 await controller.load(JOB, [2])
             await later.load(JOB, [2])
     assert await states(net) == {2: KeyState.HOT}
@@ -359,7 +360,7 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     assert [(row["key"], row["values"]) for row in json.loads(output)] == [(3, [0]), (4, [0])]
     assert (await hotline(net, "registers", *job))[1].count("hot") == 40
     code, output, errors = await hotline(net, "registers", *job, "3", "777777")
-    assert (code, output) == (1, "") and errors.endswith("no entry on the switch for key 777777\n")
+    assert (code, output) == (1, "") and says(errors, "key 777777", "switch")
     off = (0, "done: offload off, 80 modifies, 40 collected\n", "")
     assert await hotline(net, "offload", *job, "off") == off
     assert await hotline(net, "offload", *job, "off") == (0, "nothing to do\n", "")
@@ -382,9 +383,9 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     assert (code, json.loads(output)["offload"], json.loads(output)["inserts"]) == (0, "on", 0)
     assert (await status(net)).jobs[0].offload is True
     code, output, errors = await hotline(net, "unload", "--job", "9")
-    assert (code, output) == (1, "") and errors == "Error: job 9 is not on the switch; its jobs: 3\n"
+    assert (code, output) == (1, "") and says_in_one_line(errors, "job 9", "jobs", 3)
     code, output, errors = await hotline(net, "load", *job, str(tmp_path / "log.parquet"))
-    assert code == 1 and "expected the columns rank" in errors and errors.count("\n") == 1
+    assert code == 1 and says(errors, "columns", "rank") and errors.count("\n") == 1
 
 
 async def test_the_first_error_ends_what_runs_beside_it() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from softswitch.interpreter import InterpretedPipeline
 from switch_harness.effort import examples
+from tests.harness.faulty_loop import MS
 from tests.harness.switches import BrokenSwitch, EveryTurnIsNew, PipelineSwitch, TodaysHits
-from tests.harness.testbed import MS, Testbed
+from tests.harness.testbed import Testbed
 from tests.harness.testnet import new_switch, program
 
 SPARSE = np.sort(np.random.default_rng(4).integers(0, 2**63, 40, dtype=np.uint64) * np.uint64(2))

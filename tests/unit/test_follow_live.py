@@ -20,6 +20,7 @@ from controller.tables import Change, HotParam, KeyState, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import mentions
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
 from tests.unit.test_controller_live import check_sums, hotline, interrupt_move, start_hotline, states
 
@@ -183,7 +184,7 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
 @live(offload=False, favours=FIRST)
 async def test_what_cannot_be_followed(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
-        with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
+        with pytest.raises(UnknownJob, match=mentions("job 9", "jobs", 3)):
             await next_period(Follower(controller, {9: RULE}))
         text = "^job 3 has its offload off; `hotline offload on` turns it on$"
         with pytest.raises(OffloadIsOff, match=text):
@@ -220,7 +221,7 @@ async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None
         follower = Follower(controller, {JOB: RULE})
         await next_period(follower)
         async with Controller(net.address):
-            with pytest.raises(NotPrimary, match=r"^another controller has become primary of switch 127"):
+            with pytest.raises(NotPrimary, match=mentions("switch", "controller")):
                 await next_period(follower)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.harness.dask import cluster_of, scheduler
 
@@ -59,10 +60,10 @@ def test_without_a_scheduler(logs: list[Path], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     result = invoke("hotset", "curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
     assert result.exit_code == 1
-    assert "Error: --scheduler tcp://127.0.0.1:1: no dask scheduler answers" in result.stderr
+    assert says(result.stderr, "--scheduler", "tcp://127.0.0.1:1")
 
 
 def test_a_cluster_without_workers(logs: list[Path], tmp_path: Path) -> None:
     with scheduler(tmp_path) as address:
         result = invoke("hotset", "curve", *logs, "--scheduler", address)
-    assert result.exit_code == 1 and "it has no worker; start some with `dask worker`" in result.stderr
+    assert result.exit_code == 1 and says(result.stderr, "worker", "start")

@@ -37,6 +37,7 @@ from foundation.designs.registry import design as find_design
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import MULTIPLIER, lane_of, lanes_of
 from switch_harness.effort import seeds
+from switch_harness.wording import mentions
 from tests.harness.cli import invoke, json_of
 from tests.harness.counting_switch import CountingSwitch
 
@@ -225,7 +226,7 @@ def test_a_module_is_named_with_its_attribute_or_has_a_rule(
 def test_a_run_has_a_rule_only_if_its_design_prepares_a_hot_set(name: str) -> None:
     asked = [f"DESIGN={name}", f"RULE={'window'}"]
     if find_design(name).preparation is None:
-        with pytest.raises(ConfigError, match=rf"rule \(window\) and design {name}"):
+        with pytest.raises(ConfigError, match=mentions("window", name)):
             load_config(asked)
     else:
         assert load_config(asked).rule == "window"
@@ -290,10 +291,10 @@ def test_a_hot_set_has_keys_in_the_order_of_the_rule(tmp_path: Path, monkeypatch
     add_module("some", RULE_TEXT.format(body="return [2, 7, 1]"), tmp_path, monkeypatch)
     hot_set = choice.build([written(tmp_path)], TOP_K, rule="some:RULE")
     assert hot_set.select("rank", "key", "updates").rows() == [(1, 2, 2), (2, 7, 7), (3, 1, 1)]
-    with pytest.raises(RuleError, match="chose none of 5 keys"):
+    with pytest.raises(RuleError, match=mentions(5, "chose")):
         add_module("none", RULE_TEXT.format(body="return []"), tmp_path, monkeypatch)
         choice.build([written(tmp_path)], TOP_K, rule="none:RULE")
-    with pytest.raises(RuleError, match="leave out --scheduler"):
+    with pytest.raises(RuleError, match=mentions("--scheduler", "leave")):
         choice.build([written(tmp_path)], TOP_K, rule="some:RULE", scheduler="tcp://127.0.0.1:1")
 
 

@@ -16,6 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import hotline
+from switch_harness.wording import mentions
 from tests.unit.test_rooms import ROOT
 
 NOTEBOOK = ROOT / "examples" / "answers.ipynb"
@@ -109,7 +110,7 @@ def test_an_answer(log: Path) -> None:
 
 @pytest.mark.parametrize("sources", [{}, {"files": ["log.csv"], "built_in": "r1"}])
 def test_policies_of_no_log_and_of_two(sources: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(hotline.HotlineError, match="expected files or built_in, and not both"):
+    with pytest.raises(hotline.HotlineError, match=mentions("built_in", "files")):
         hotline.study(**sources, into=tmp_path)
 
 

@@ -15,6 +15,7 @@ from hosts.offline_recovery import CrashedRun, UnreplayedCount, open_crashed_run
 from hosts.unreplayed import UNREPLAYED_FOLDER
 from hosts.worker.replay import ReplayLog, file_name
 from hotline.cli.commands import hotline
+from switch_harness.wording import says
 from tests.harness.crashed_run import JOB, SIZE, CrashedRunFolder
 
 
@@ -103,7 +104,7 @@ def test_a_run_is_recovered_by_one_process_at_a_time(tmp_path: Path) -> None:
         before = run.held().tolist()
         for options in ([], ["--apply"]):
             ran = recover(tmp_path, *options)
-            assert ran.exit_code == 1 and "another `hotline recover` is using this folder" in ran.output
+            assert ran.exit_code == 1 and says(ran.output, "`hotline recover`", "another")
         assert run.held().tolist() == before
         assert crashed_run.recover() == 0
     assert recover(tmp_path, "--apply").exit_code == 0 and run.held().tolist() == run.pushed.tolist()
@@ -112,7 +113,7 @@ def test_a_run_is_recovered_by_one_process_at_a_time(tmp_path: Path) -> None:
 def test_a_killed_run_can_be_recovered_once_its_folder_is_tidied(tmp_path: Path) -> None:
     run = CrashedRunFolder(tmp_path, "parts")
     ran = recover(tmp_path, "--apply")
-    assert ran.exit_code == 1 and "going on, or was killed; `make clean`" in ran.output
+    assert ran.exit_code == 1 and says(ran.output, "killed", "going")
     assert finish_run_folder(tmp_path)
     assert not (tmp_path / "parts").exists()
     run.files = tmp_path / UNREPLAYED_FOLDER
@@ -151,12 +152,12 @@ def test_a_run_that_ended_before_its_servers_were_configured(tmp_path: Path) -> 
     CrashedRunFolder(tmp_path)
     (tmp_path / "logs" / "ps-1.json").unlink()
     ran = recover(tmp_path, "--apply")
-    assert ran.exit_code == 1 and "got 1: the run ended before its workers began" in ran.output
+    assert ran.exit_code == 1 and says(ran.output, 1, "workers")
 
 
 def test_a_folder_without_unreplayed_updates(tmp_path: Path) -> None:
     ran = recover(tmp_path)
-    assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output
+    assert ran.exit_code == 1 and says(ran.output, "run.json", tmp_path)
     (tmp_path / "run.json").write_text("{}")
     ran = recover(tmp_path)
-    assert ran.exit_code == 1 and f"{tmp_path}: found no folder unreplayed" in ran.output
+    assert ran.exit_code == 1 and says(ran.output, "unreplayed", tmp_path)

@@ -14,8 +14,8 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hotline.cli.commands import hotline
-from hotline.cli.examples import find_command
 from hotline.cli.fields import FieldOption
+from tests.harness.cli import find_command
 
 FILL_NO_FIELD = {
     "answer sweep --vary": "names a setting of any table, and the values of its points",
@@ -49,7 +49,7 @@ def field_adapter(option: FieldOption) -> TypeAdapter[Any]:
 
 def value_of(name: str, text: object) -> Any:
     """Return the value in the field's unit that an option makes of a text."""
-    context = click.Context(find_command(hotline, name.rpartition(" ")[0]))
+    context = click.Context(find_command(name.rpartition(" ")[0]))
     return OF_FIELDS[name].process_value(context, [text] if OF_FIELDS[name].multiple else text)
 
 
@@ -98,7 +98,7 @@ def test_every_option_with_a_value_fills_a_field_or_says_why_not() -> None:
 def test_an_option_without_value_has_the_default_of_its_field(name: str) -> None:
     option = OF_FIELDS[name]
     info = option.model.model_fields[option.field]
-    context = click.Context(find_command(hotline, name.rpartition(" ")[0]))
+    context = click.Context(find_command(name.rpartition(" ")[0]))
     assert option.required == info.is_required()
     if option.required:
         with pytest.raises(click.MissingParameter):
@@ -158,7 +158,7 @@ def text_of_field(model: type[BaseModel], field: str) -> str:
 def test_the_help_of_an_option_is_the_text_of_its_field(name: str) -> None:
     option = OF_FIELDS[name]
     meaning, _, none = text_of_field(option.model, option.field).partition("; None means ")
-    record = option.get_help_record(click.Context(find_command(hotline, name.rpartition(" ")[0])))
+    record = option.get_help_record(click.Context(find_command(name.rpartition(" ")[0])))
     assert meaning and record is not None
     choices = option.type.choices if isinstance(option.type, click.Choice) else ()
     # Choices too long to stand for the value are in the text.

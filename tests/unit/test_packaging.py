@@ -7,15 +7,17 @@ import subprocess
 import sys
 from base64 import urlsafe_b64encode
 from hashlib import sha256
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import click
 import pytest
 import tomli
 from click.testing import CliRunner
 
-from hotline.cli.commands import GROUPS, hotline
+from hotline.cli.commands import GROUPS, VerbCommands, hotline
 from tests.unit.test_rooms import ROOT, imports
 
 SWITCH = ROOT / "softswitch"
@@ -114,6 +116,23 @@ assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
     assert path.decode() == f"{SWITCH / 'src'}\n" and before == "testbed.pth"
     digest = urlsafe_b64encode(sha256(path).digest()).rstrip(b"=").decode()
     assert record == {added: f"sha256={digest},{len(path)}", "testbed.pth": ","}
+
+
+def test_each_command_has_the_name_of_its_entry_point() -> None:
+    assert [command.name for command in hotline.commands.values()] == list(hotline.commands)
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [(["run", "WORKERS=8"], ["run"]), (["-v", "up"], ["up"]), (["--help"], ["run", "up"])],
+)
+def test_a_process_imports_the_command_that_it_runs(words: list[str], loaded: list[str]) -> None:
+    modules = {
+        name: EntryPoint(name, f"hotline.cli.run:{name}", "hotline.commands") for name in ("run", "up")
+    }
+    commands = VerbCommands(modules)
+    commands.load(words)
+    assert [name for name in modules if isinstance(commands.data[name], click.Command)] == loaded
 
 
 def test_help_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from foundation.errors import DataError
 from foundation.logs.columns import CONNECTIONS
 from foundation.logs.merge import last_updates, merge_logs
 from foundation.logs.parts import Parts, atomic_path, save_arrays, write_text
+from switch_harness.wording import mentions
 from tests.harness.snapshots import exactly
 
 ROW = {"time_us": [2**40], "ps": 1, "worker": [7], "job": 2}
@@ -26,7 +27,7 @@ def test_a_file_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
     write_text(file, "old")
     with atomic_path(file) as partial:
         partial.write_text("new")
-        with pytest.raises(DataError, match="another process is writing it"):
+        with pytest.raises(DataError, match=mentions("another", "process")):
             write_text(file, "other")
         assert file.read_text() == "old"
     assert (names(tmp_path), file.read_text()) == (["text"], "new")
@@ -41,7 +42,7 @@ def test_a_stale_partial_file_is_replaced(tmp_path: Path) -> None:
 def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     part = tmp_path / "connections-ps-1-0.parquet"
     part.write_text("not Parquet")
-    with pytest.raises(DataError, match=f"{part}: cannot be read as Parquet"):
+    with pytest.raises(DataError, match=mentions("Parquet", part)):
         merge_logs(tmp_path, tmp_path)
     assert part.exists()
 

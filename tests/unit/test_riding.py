@@ -10,8 +10,9 @@ from foundation.protocol.frames import parse
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import Op
 from softswitch.interpreter import InterpretedPipeline
+from tests.harness.faulty_loop import MS
 from tests.harness.switches import PipelineSwitch, TodaysHits
-from tests.harness.testbed import JOB, MS, SERVERS, SteppedTestbed
+from tests.harness.testbed import JOB, SERVERS, SteppedTestbed
 from tests.harness.testnet import lane_stats, new_switch, program, pushes
 
 
@@ -51,7 +52,7 @@ def report_added_lanes(network: SteppedTestbed, offload: bool = True) -> None:
     """Lose an RPC whose hot key the switch has added, move the key back, and repeat the RPC."""
     hot, cold = ridden(network)
     network.to_switch()
-    network.flying.clear()
+    network.lose_outputs()
     network.unload(hot)
     network.switch.set_job(JOB, offload, proxy=True)
     network.pass_time(300 * MS)
@@ -77,7 +78,7 @@ def test_a_duplicate_pull_gets_what_is_there_now(network: SteppedTestbed) -> Non
     network.requests.clear()
     network.pull(hot, *cold)
     network.to_switch()
-    network.flying.clear()
+    network.lose_outputs()
     network.unload(hot)
     network.pass_time(300 * MS)
     again = network.finish()
@@ -91,10 +92,11 @@ def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(network: Steppe
     network.hint(*keys)
     network.push(*keys)
     first = len(network.requests)
-    while network.entering:
+    while network.wire:
         network.to_switch()
-        while network.flying:  # each server and the worker take what has come as one burst
-            network._arrive(*network.flying.pop(0))
+        for frame in [each for each in network.wire if not each[0]]:
+            network.wire.remove(frame)  # each server and the worker take what has come as one burst
+            network.arrive(frame)
     due = network.client.deadline()
     assert due is not None and due <= network.now  # nothing is waited for
     sent = network.finish()
@@ -119,7 +121,7 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(network: Step
     network.hint(hot)
     network.push(hot, other)
     for _ in range(100):
-        while network.entering or network.flying:
+        while network.wire:
             network.deliver(0)
         due = network.client.deadline()
         assert due is not None
@@ -203,7 +205,7 @@ def test_no_ps_adds_what_is_not_of_its_share(network: SteppedTestbed) -> None:
     network.hint(hot)
     network.push(hot, *cold)
     network.to_switch()
-    [(_, frame)] = network.flying
+    [frame] = network.lose_outputs()
     answered = network.servers[1].handle(parse(frame).payload, 0, 0, parse(frame).source)
     assert answered is not None
     header = codec.parse(answered[1]).header

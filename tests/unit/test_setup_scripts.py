@@ -12,6 +12,7 @@ from rich.console import Console
 from foundation.designs.registry import DEFAULT, NAMES
 from scripts.compile import PARTS, CompileError, Part, compile_all, parts_of_tests
 from scripts.pip_install import Output, install
+from simulator.faults.matrix import DESIGNS
 
 
 def console() -> Console:
@@ -44,10 +45,10 @@ def test_a_part_that_fails_is_named_with_its_error() -> None:
 def test_all_designs_are_compiled_before_the_tests() -> None:
     """The default design has its parts before a first run."""
     parts = parts_of_tests()
-    others = set(NAMES) - {DEFAULT}
-    assert {each.name for each in parts} == {
-        f"{of} {name}" for of in ("simulator", "hosts") for name in others
-    }
+    names = {f"simulator {name}" for name in NAMES} | {f"hosts {name}" for name in NAMES if name != DEFAULT}
+    assert {each.name for each in parts} == names
+    with_faults = {each.name for each in parts if "warm_faults" in each.statement}
+    assert with_faults == {f"simulator {name}" for name in DESIGNS}
     assert {"simulator", "workers", "servers"} <= {each.name for each in PARTS}
     for part in (*PARTS, *parts):
         compile(part.statement, part.name, "exec")

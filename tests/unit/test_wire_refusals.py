@@ -25,6 +25,7 @@ from foundation.protocol.header import (
     Op,
     check,
 )
+from switch_harness.wording import mentions
 from tests.harness import scapy_messages
 from tests.harness.snapshots import exactly
 
@@ -138,7 +139,7 @@ def test_a_command_has_so_many_keys_and_no_more(code: Command, maximum: int) -> 
     text = rf"^{code.name} with {maximum + 1} keys \(at most {maximum}\), status 0$"
     with pytest.raises(MalformedDatagram, match=text):
         control.parse(command(code, maximum + 1))
-    with pytest.raises(MalformedDatagram, match=r"^HELLO with 1 keys \(at most 0\), status 0$"):
+    with pytest.raises(MalformedDatagram, match=mentions("HELLO", 1, 0)):
         control.parse(command(Command.HELLO, 1))
 
 
@@ -165,7 +166,7 @@ def test_the_busiest_have_counts(keys: int) -> None:
     answer = control.parse(command(Command.BUSIEST, keys, answer=Status.OK, values=True))
     assert answer.values is not None
     assert answer.keys.tolist() == answer.values.tolist() == list(range(keys))
-    with pytest.raises(MalformedDatagram, match=r"^BUSIEST with 118 keys \(at most 117\), status 0$"):
+    with pytest.raises(MalformedDatagram, match=mentions("BUSIEST", 118, 117, 0)):
         control.parse(command(Command.BUSIEST, MAX_VALUES_KEYS + 1, answer=Status.OK, values=True))
 
 

@@ -14,6 +14,7 @@ from foundation.errors import DataError
 from hosts.model import LogisticRegression
 from hosts.workload.generator import R1, R2, Shape, calibrate, generate
 from hosts.workload.trace import Trace, distinct_columns
+from switch_harness.wording import mentions
 
 SMALL = replace(R1, parameters=5000, hot=200, keys_per_step=150)
 
@@ -89,8 +90,8 @@ def test_distinct_columns(batches: int, draws: int, size: int, low_bits: int, se
 
 
 def test_an_invalid_trace(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read as a trace"):
+    with pytest.raises(DataError, match=mentions("trace", "read")):
         Trace.load(tmp_path)
     (tmp_path / "trace.json").write_text("{}")
-    with pytest.raises(DataError, match="cannot be read as a trace"):
+    with pytest.raises(DataError, match=mentions("trace", "read")):
         Trace.load(tmp_path)

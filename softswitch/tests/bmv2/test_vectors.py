@@ -11,6 +11,7 @@ from softswitch.conformance.runner import Outcome, Verdict, run
 from softswitch.conformance.targets import TARGETS
 from switch_harness.match_kinds import MATCH_KINDS
 from switch_harness.stf import PAIRS
+from switch_harness.wording import says
 
 pytestmark = pytest.mark.bmv2
 
@@ -25,7 +26,7 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
     vectors.write_text("packet 2 0a0b0c0d\nexpect 1 0a0b0c0e\n")
     verdict = run(TARGETS["bmv2"], MATCH_KINDS.with_suffix(".json"), vectors)
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.reason.endswith("differs at byte 3: expected 0a0b0c0e, got 0a0b0c0d")
+    assert says(verdict.reason, "byte 3", "0a0b0c0e", "0a0b0c0d")
 
 
 def test_registers_are_refused_by_name(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_registers_are_refused_by_name(tmp_path: Path) -> None:
     vectors.write_text("register_write narrow 0 1\n")
     verdict = run(TARGETS["bmv2"], MATCH_KINDS.with_name("registers.json"), vectors)
     assert verdict.outcome is Outcome.REFUSED
-    assert verdict.reason.endswith("over P4Runtime: Keep.narrow")
+    assert says(verdict.reason, "P4Runtime", "Keep.narrow")
 
 
 def test_what_bmv2_refuses_fails_in_its_own_words(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from softswitch.processes import reserved_port
 from switch_harness import PROGRAMS, bmv2_client, ecn
 from switch_harness.net import Net, ip, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says, says_in_one_line
 
 pytestmark = pytest.mark.netns
 
@@ -131,7 +132,7 @@ def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path
     words = f"simple_switch --thrift-port {port} --log-file {tmp_path}/log --log-flush {PROGRAM}"
     with started(words, tmp_path / "out", tmp_path / "bin") as switch:
         wait_for(
-            lambda: (out := tmp_path / "out").exists() and "softswitch: ready: 0 ports" in out.read_text()
+            lambda: (out := tmp_path / "out").exists() and says(out.read_text(), "softswitch", "ready", 0)
         )
         assert listens(port)
         switch.terminate()
@@ -146,4 +147,4 @@ def test_a_pcap_file_that_cannot_be_written_is_an_error(stack: ExitStack, tmp_pa
     with started(words, tmp_path / "out", tmp_path / "bin") as switch:
         assert switch.wait(PATIENCE_S) == 1
     last = (tmp_path / "out").read_text().splitlines()[-1]
-    assert last == f"simple_switch: error: {tmp_path}/s1_in.pcap: Is a directory"
+    assert says_in_one_line(last, "simple_switch", tmp_path / "s1_in.pcap", "directory")

@@ -23,6 +23,7 @@ from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
 from switch_harness.net import Net, ip
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import mentions, says_in_one_line
 
 ASK = """
 import sys
@@ -92,7 +93,7 @@ def test_an_interface_in_use_is_the_sockets(stack: ExitStack, name: str) -> None
         else:
             with pytest.raises(KernelError) as refused:
                 SwitchPorts(Settings(ports=net.names, datapath=Datapath.KERNEL, hook=hook.value))
-            assert str(refused.value) == f"the kernel cannot be the datapath: {reason}"
+            assert says_in_one_line(str(refused.value), "datapath", reason)
 
 
 def test_the_loopback_stays_the_machines(stack: ExitStack) -> None:
@@ -143,7 +144,7 @@ def test_the_next_program_is_the_sockets_if_a_port_is_in_use_by_then(
             ports.add(3, "br0")
             ports.remove(3)
         else:
-            with pytest.raises(PortError, match="there is no interface 'none' here"):
+            with pytest.raises(PortError, match=mentions("none", "interface")):
                 ports.add(3, "none")
         next_program = make(stack, ports, program)
         ports.stop()

@@ -20,6 +20,7 @@ from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.kernel_ports import cpu_interfaces, programs_at, received, running, send
 from switch_harness.net import CPU, Net, frame
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says, says_in_one_line
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("kernel_datapath")]
 PROJECT = Path(__file__).parents[2]
@@ -108,12 +109,12 @@ def test_nothing_is_left_of_a_switch_that_is_killed(stack: ExitStack) -> None:
         with subprocess.Popen([*command, datapath], cwd=PROJECT, stderr=subprocess.PIPE, text=True) as switch:
             assert switch.stderr is not None
             message = switch.stderr.readline()
-            assert message == "softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces\n"
+            assert says_in_one_line(message, "softswitch", "kernel", "BPF", 2)
             if datapath == "kernel":  # which is killed: the offloads stay off
                 ends = "h1 (other end of s1), h2 (other end of s2)"
                 offloads = f"offloads turned off while the switch runs: tx of {ends}"
                 assert switch.stderr.readline() == f"softswitch: {offloads}\n"
-            assert switch.stderr.readline().startswith("softswitch: ready: 2 ports")
+            assert says(switch.stderr.readline(), "softswitch", "ready", 2)
             assert [programs_at(name) for name in net.names.values()] == [1, 1]
             assert len(cpu_interfaces()) == 1
             switch.kill()

@@ -19,6 +19,7 @@ from switch_harness import PROGRAMS
 from switch_harness.kernel_ports import cpu_interfaces, programs_at
 from switch_harness.net import Net, frame, ip, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says_in_one_line
 
 pytestmark = pytest.mark.netns
 PROJECT = Path(__file__).parents[2]
@@ -118,9 +119,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
     net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)
     switch, message = start(stack, folder)
-    assert message[0] == (
-        f"softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces, pinned in {folder}\n"
-    )
+    assert says_in_one_line(message[0], "softswitch", "kernel", "BPF", 2, folder)
     writer = stack.enter_context(
         subprocess.Popen(
             [sys.executable, "-m", "switch_harness.steady_writer", P4RUNTIME],
@@ -147,7 +146,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
         switch.wait()
         traffic.wait_for_more(1000)  # nobody is there
         switch, message = start(stack, folder)
-        assert message[0] == f"softswitch: resumed the program pinned in {folder}\n"
+        assert says_in_one_line(message[0], "resumed", folder)
     wait_for_more()
     crossed = traffic.end()
     writer.stdin.close()
@@ -178,7 +177,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     stack.callback(unpin, folder)
     for number in range(2):
         switch, message = start(stack, folder, str(PROGRAM))
-        assert (message[0] == f"softswitch: resumed the program pinned in {folder}\n") is (number == 1)
+        assert (says_in_one_line(message[0], "resumed", folder)) is (number == 1)
         switch.terminate()
         assert switch.wait() == 0
     other = PROGRAMS / "control.json"
@@ -204,7 +203,7 @@ def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_p
         ip("link", "set", name, "up")
     assert [programs_at(name) for name in net.names.values()] == [1, 0]
     switch, message = start(stack, folder, str(PROGRAM))
-    assert message[0] == f"softswitch: resumed the program pinned in {folder}\n"
+    assert says_in_one_line(message[0], "resumed", folder)
     assert [programs_at(name) for name in net.names.values()] == [1, 1]
     files = {os.readlink(file) for file in Path(f"/proc/{switch.pid}/fd").iterdir()}
     held = {file for file in files if file.startswith("anon_inode:bpf")}

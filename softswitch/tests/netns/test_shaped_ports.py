@@ -16,6 +16,7 @@ from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.net import Net
 from switch_harness.waiting import wait_for
+from switch_harness.wording import says
 
 pytestmark = pytest.mark.netns
 
@@ -40,7 +41,7 @@ def test_packets_queue_and_the_program_sees_the_depth(stack: ExitStack, commands
     assert shaped_interfaces(net.names.values()).keys() == {"s2"}
     ports = stack.enter_context(SwitchPorts(Settings(ports=net.names)))
     assert ports.datapath is Datapath.SOCKETS
-    assert ports.describe_datapath().startswith("datapath sockets: s2 is shaped")
+    assert says(ports.describe_datapath(), "sockets", "s2")
     pipeline = ports.make(compiled("ecn"))
     ecn.forward(pipeline, 3, 1)
     ports.start(pipeline)

@@ -13,6 +13,7 @@ from softswitch.bmv2.options import GENERAL_OPTIONS, GRPC, TARGET_OPTIONS, THRIF
 from softswitch.errors import SwitchError
 from softswitch.settings import FrameTransport, Settings
 from switch_harness import PROGRAMS
+from switch_harness.wording import mentions, says_in_one_line
 
 PROGRAM = str(PROGRAMS / "ecn.json")
 
@@ -120,7 +121,7 @@ def test_values_that_are_none_are_named(words: list[str]) -> None:
 
 
 def test_simple_switch_has_no_options_of_grpc() -> None:
-    with pytest.raises(SwitchError, match="--grpc-server-addr: BMv2 has no such option"):
+    with pytest.raises(SwitchError, match=mentions("--grpc-server-addr", "BMv2")):
         asked(PROGRAM, "--", "--grpc-server-addr", "0.0.0.0:9559", program=THRIFT)
 
 
@@ -137,8 +138,8 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         ended(monkeypatch, "bmv2")
         == "bmv2: error: expected one of simple_switch, simple_switch_grpc, got bmv2"
     )
-    assert ended(monkeypatch, GRPC, PROGRAM, "--log-file", str(log)) == (
-        f"{GRPC}: error: --log-file {log}: No such file or directory"
+    assert says_in_one_line(
+        ended(monkeypatch, GRPC, PROGRAM, "--log-file", str(log)), "error", "--log-file", GRPC, log
     )
     assert ended(monkeypatch, GRPC, PROGRAM, "--log-file", "a", "--log-console") == (
         f"{GRPC}: error: expected --log-console or --log-file, got both"

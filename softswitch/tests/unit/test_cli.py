@@ -27,6 +27,7 @@ from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.settings import HOOKS, Settings
 from switch_harness import PROGRAMS
 from switch_harness.waiting import wait_for
+from switch_harness.wording import says, says_in_one_line
 
 PROGRAM = PROGRAMS / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
@@ -50,7 +51,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
 
 def test_a_hook_is_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, str(PROGRAM), "--datapath", "sockets", "--hook", "xdp") == 2
-    assert "--hook xdp goes with --datapath kernel or auto" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--hook", "--datapath")
 
 
 def test_the_hooks_that_are_offered_are_the_kernels() -> None:
@@ -205,14 +206,26 @@ def test_a_taken_port(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
 def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     p4info = tmp_path / "p4info.txtpb"
     p4info.write_text("")
-    assert run(monkeypatch, str(PROGRAM), "--p4info", str(p4info)) == (
-        f"softswitch: error: {PROGRAM} with {p4info}: "
-        "P4Info lacks table ControlIngress.pairs, which the program has"
+    assert says_in_one_line(
+        run(monkeypatch, str(PROGRAM), "--p4info", str(p4info)),
+        "softswitch",
+        "error",
+        "P4Info",
+        "ControlIngress.pairs",
+        PROGRAM,
+        p4info,
     )
     p4info.write_bytes(b"\xff\xfe")
-    assert run(monkeypatch, str(PROGRAM), "--p4info", str(p4info)) == (
-        f"softswitch: error: {p4info} is not P4Info in protobuf's text format: "
-        "the file is binary; names of binary P4Info end in .bin, .binpb, .pb"
+    assert says_in_one_line(
+        run(monkeypatch, str(PROGRAM), "--p4info", str(p4info)),
+        "softswitch",
+        "error",
+        "P4Info",
+        "format",
+        ".bin",
+        ".binpb",
+        ".pb",
+        p4info,
     )
 
 
@@ -229,8 +242,8 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
     counters = "port 255 (CPU): received 0, sent 0"
     options = ("--cpu-port", "255", "--datapath", "sockets", "--log-level", "info")
     with running(*options, "--counters", str(file)) as switch:
-        assert next_line(switch) == "softswitch: INFO: pipeline committed\n"
-        assert next_line(switch).startswith("softswitch: ready: 0 ports")
+        assert says_in_one_line(next_line(switch), "softswitch", "INFO")
+        assert says(next_line(switch), "softswitch", "ready", 0)
         assert json.loads(file.read_bytes()) == written
         for _ in range(2):
             file.unlink()
@@ -323,8 +336,8 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_signal_ends_it_quietly(number: int) -> None:
     with running() as switch:
-        assert next_line(switch).startswith("softswitch: datapath ")
-        assert lines(switch).readline().startswith("softswitch: ready: 0 ports, P4Runtime on 127.0.0.1:")
+        assert says(next_line(switch), "softswitch", "datapath")
+        assert says(lines(switch).readline(), "softswitch", "ready", 0, "P4Runtime", "127.0.0.1")
         switch.send_signal(number)
         assert lines(switch).read() == ""
         assert switch.wait() == 0

@@ -10,6 +10,7 @@ from softswitch.pipeline import CounterValue, MeterConfig
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import CONTROL, ENTITIES, config, read
 from switch_harness.switch_runtime import ShellSwitch, shells
+from switch_harness.wording import says, says_in_one_line
 
 entities = shells(ENTITIES, False, True)
 control = shells(CONTROL)
@@ -25,7 +26,7 @@ def test_packets_and_commands_share_registers(
     assert control.does("register_read cells 4095") == [f"cells[4095]= {(1 << 96) - 1}"]
     (whole,) = control.does("register_read cells")
     assert whole == f"cells= 42, {'0, ' * 4094}{(1 << 96) - 1}"
-    assert capsys.readouterr().err == "register index omitted, reading entire array\n"
+    assert says_in_one_line(capsys.readouterr().err, "register", "omitted")
     control.does("register_reset cells")
     assert control.pipeline.cells.read_register("ControlIngress.cells", 0, 4096) == [0] * 4096
 
@@ -78,9 +79,7 @@ def test_meters_of_entries(entities: ShellSwitch) -> None:
     entities.does("meter_set_rates entry_rates 0 2:30 4:50")
     metered = entities.control.stores.get_by_name("Entities.metered").extras.values()
     assert [extras.meter for extras in metered] == [MeterConfig(2_000_000, 30, 4_000_000, 50)]
-    assert entities.refuses("meter_get_rates entry_rates 7").startswith(
-        "Invalid table operation (INVALID_HANDLE): "
-    )
+    assert says(entities.refuses("meter_get_rates entry_rates 7"), "INVALID_HANDLE", "operation")
 
 
 def test_value_sets_decide_where_packets_go(entities: ShellSwitch) -> None:

@@ -14,13 +14,14 @@ from switch_harness import PROGRAMS
 from switch_harness.bmv2_client import varint
 from switch_harness.p4runtime import CONTROL, ENTITIES, Control
 from switch_harness.switch_runtime import ShellSwitch, shells
+from switch_harness.wording import says
 
 switch = shells(CONTROL)
 
 
 def test_programs_are_swapped(switch: ShellSwitch) -> None:
     switch.does("table_add forward forward_to 1 => 2")
-    assert switch.refuses("swap_configs").startswith("Invalid swap operation (NO_ONGOING_SWAP): ")
+    assert says(switch.refuses("swap_configs"), "NO_ONGOING_SWAP", "operation")
     assert switch.does(f"load_new_config_file {ENTITIES}.json") == ["Loading new Json config"]
     switch.does("table_add seen NoAction 1 =>")
     assert len(switch.ports.started) == 1
@@ -36,7 +37,7 @@ def test_an_invalid_swap_is_refused(switch: ShellSwitch, tmp_path: Path) -> None
     assert "not a BMv2 program" in switch.refuses(f"load_new_config_file {tmp_path}/bad.json")
     switch.does(f"load_new_config_file {ENTITIES}.json")
     refused = switch.refuses(f"load_new_config_file {ENTITIES}.json")
-    assert refused.startswith("Invalid swap operation (ONGOING_SWAP): ")
+    assert says(refused, "ONGOING_SWAP", "operation")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_commands_that_cannot_be_journalled_are_refused(switch: ShellSwitch, tmp
     switch.does("table_add forward forward_to 1 => 2")
     assert len(list(journal.read_requests())) == 1
     for line in ("mc_mgrp_create 1", "mirroring_add 1 2"):
-        assert switch.refuses(line).endswith("cannot be persisted: start the switch without --pin")
+        assert says(switch.refuses(line), "persisted", "--pin")
     journal.close()
 
 

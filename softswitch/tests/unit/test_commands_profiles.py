@@ -6,6 +6,7 @@ from finsy.proto import p4r
 
 from switch_harness.p4runtime import ENTITIES, read
 from switch_harness.switch_runtime import ShellSwitch, shells
+from switch_harness.wording import says
 
 switch = shells(ENTITIES, False, True)
 
@@ -30,14 +31,10 @@ def test_entries_do_what_their_member_does(switch: ShellSwitch) -> None:
         "Dumping member 0",
         "Action entry: Entities.forward_to - 03",
     ]
-    assert switch.refuses("act_prof_delete_member nexthops 0").startswith(
-        "Invalid table operation (MBR_STILL_USED): "
-    )
+    assert says(switch.refuses("act_prof_delete_member nexthops 0"), "MBR_STILL_USED", "operation")
     switch.does("table_indirect_delete routed 0", "act_prof_delete_member nexthops 0")
     assert switch.does("act_prof_dump nexthops") == ["=" * 10, "MEMBERS"]
-    assert switch.refuses("act_prof_delete_member nexthops 0").startswith(
-        "Invalid table operation (INVALID_MBR_HANDLE): "
-    )
+    assert says(switch.refuses("act_prof_delete_member nexthops 0"), "INVALID_MBR_HANDLE", "operation")
 
 
 def test_groups(switch: ShellSwitch) -> None:
@@ -118,9 +115,7 @@ def test_defaults_of_such_tables(switch: ShellSwitch) -> None:
     switch.does("act_prof_create_member nexthops forward_to 4", "table_indirect_set_default routed 0")
     assert ports_of(switch, 1) == [4]
     assert switch.does("table_dump routed")[-2] == "Index: member(0)"
-    assert switch.refuses("act_prof_delete_member nexthops 0").startswith(
-        "Invalid table operation (MBR_STILL_USED): "
-    )
+    assert says(switch.refuses("act_prof_delete_member nexthops 0"), "MBR_STILL_USED", "operation")
     switch.does("table_indirect_reset_default routed")
     assert ports_of(switch, 1) == [0]
     switch.does("act_prof_delete_member nexthops 0")
@@ -140,6 +135,4 @@ def test_what_a_profile_does_not_take(switch: ShellSwitch) -> None:
         ("table_indirect_add routed 1 => ", "Error: Invalid arguments, could not find handle"),
     ):
         assert switch.refuses(line) == error
-    assert switch.refuses("table_indirect_add routed 1 => 9").startswith(
-        "Invalid table operation (INVALID_MBR_HANDLE): "
-    )
+    assert says(switch.refuses("table_indirect_add routed 1 => 9"), "INVALID_MBR_HANDLE", "operation")

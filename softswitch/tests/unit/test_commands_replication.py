@@ -9,6 +9,7 @@ from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
 from switch_harness.p4runtime import read, write
 from switch_harness.switch_runtime import ShellSwitch, shells
+from switch_harness.wording import says
 
 REPLICATION = PROGRAMS / "replication"
 GROUP = p4r.PacketReplicationEngineEntry(multicast_group_entry=p4r.MulticastGroupEntry())
@@ -100,7 +101,7 @@ def test_what_p4runtime_writes_becomes_nodes(switch: ShellSwitch) -> None:
 
 
 def test_mirroring(switch: ShellSwitch) -> None:
-    assert switch.refuses("mirroring_get 5").startswith("Invalid mirroring operation (SESSION_NOT_FOUND)")
+    assert says(switch.refuses("mirroring_get 5"), "SESSION_NOT_FOUND", "mirroring")
     assert sorted(switch.ports_of(frame(1, session=5))) == [9]
     switch.does("mirroring_add 5 7")
     assert switch.does("mirroring_get 5") == ["MirroringSessionConfig(port=7, mgid=None)"]
@@ -144,8 +145,8 @@ def test_a_node_is_in_one_group(switch: ShellSwitch) -> None:
     assert switch.refuses("mc_node_associate 2 0") == (
         "Invalid PRE operation (ERROR): node 0 is in multicast group 1 already"
     )
-    assert switch.refuses("mc_node_dissociate 2 0").startswith("Invalid PRE operation (ERROR): ")
-    assert switch.refuses("mc_node_associate 4 0").startswith("Invalid PRE operation (INVALID_MGRP_HANDLE): ")
+    assert says(switch.refuses("mc_node_dissociate 2 0"), "PRE", "ERROR")
+    assert says(switch.refuses("mc_node_associate 4 0"), "PRE", "INVALID_MGRP_HANDLE")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from finsy.proto import p4r
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import CONTROL, ENTITIES, forward, read, update, write
 from switch_harness.switch_runtime import ShellSwitch, shells
+from switch_harness.wording import says, says_in_one_line
 
 ADDED = "Entry has been added with handle {}"
 control = shells(CONTROL)
@@ -53,9 +54,9 @@ def test_handles_are_those_of_bmv2(control: ShellSwitch) -> None:
     for address in range(3):
         assert control.does(f"table_add forward punt {address} =>")[-1] == ADDED.format(address)
     control.does("table_delete forward 1")
-    assert control.refuses("table_delete forward 1").startswith("Invalid table operation (INVALID_HANDLE): ")
+    assert says(control.refuses("table_delete forward 1"), "INVALID_HANDLE", "operation")
     assert control.does("table_add forward punt 7 =>")[-1] == ADDED.format(1 << 24 | 1)
-    assert control.refuses("table_delete forward 1").startswith("Invalid table operation (EXPIRED_HANDLE): ")
+    assert says(control.refuses("table_delete forward 1"), "EXPIRED_HANDLE", "operation")
     control.does(f"table_delete forward {1 << 24 | 1}", "table_clear forward")
     assert control.does("table_num_entries forward") == ["0"]
     assert control.does("table_add forward punt 9 =>")[-1] == ADDED.format(0)
@@ -111,7 +112,7 @@ def test_defaults(control: ShellSwitch) -> None:
     control.does("table_reset_default forward")
     assert control.ports_of(to(1)) == []
     refused = control.refuses("table_set_default pairs set_tag 1 2")
-    assert refused.startswith("Invalid table operation (DEFAULT_ACTION_IS_CONST): ")
+    assert says(refused, "DEFAULT_ACTION_IS_CONST", "operation")
 
 
 def test_what_there_is(entities: ShellSwitch) -> None:
@@ -171,9 +172,7 @@ def test_idle_timeouts(entities: ShellSwitch) -> None:
     entities.ports.now.now = 2_000_000
     assert entities.does("table_dump_entry seen 0")[-1] == "Life: 2000ms since hit, timeout is 1500ms"
     assert [key.table for key in entities.control.timers.restart_expired(2_000_000)] == ["Entities.seen"]
-    assert entities.refuses("table_set_timeout metered 0 1") == (
-        "Error: Table metered does not support entry timeouts"
-    )
+    assert says_in_one_line(entities.refuses("table_set_timeout metered 0 1"), "timeouts", "metered")
 
 
 @pytest.mark.parametrize(
@@ -240,9 +239,7 @@ def test_a_full_table_and_one_entry_twice(control: ShellSwitch) -> None:
     assert control.refuses("table_add pairs NoAction 1 0 =>") == (
         "Invalid table operation (DUPLICATE_ENTRY): table ControlIngress.pairs has an entry 0x1 0x0 already"
     )
-    assert control.refuses("table_add pairs NoAction 9 0 =>").startswith(
-        "Invalid table operation (TABLE_FULL)"
-    )
+    assert says(control.refuses("table_add pairs NoAction 9 0 =>"), "TABLE_FULL", "operation")
 
 
 def test_names_by_unique_suffix(control: ShellSwitch) -> None:

@@ -34,6 +34,7 @@ from softswitch.pipeline import (
     Replica,
 )
 from switch_harness.match_kinds import MATCH_KINDS
+from switch_harness.wording import says
 
 PROGRAM = MATCH_KINDS.with_suffix(".json")
 WIDE = (1 << 96) - 1
@@ -356,7 +357,7 @@ def test_verdicts(tmp_path: Path) -> None:
     reason = f"{bad}:1: packet: expected whole bytes in hex, got ''"
     assert runner.run(wire, PROGRAM, bad)[2:] == (Outcome.FAIL, reason)
     missing = runner.run(wire, tmp_path / "none.json", good)
-    assert missing.outcome is Outcome.FAIL and "none.p4info.txtpb: No such file" in missing.reason
+    assert missing.outcome is Outcome.FAIL and says(missing.reason, "none.p4info.txtpb", "file")
 
 
 def test_pairs_by_name(tmp_path: Path) -> None:

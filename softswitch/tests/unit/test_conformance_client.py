@@ -21,6 +21,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import mentions
 
 CONTROL = PROGRAMS / "control"
 CPU_PORT = 255
@@ -132,11 +133,11 @@ def test_integers_have_one_form(number: int, canonical: str) -> None:
 
 def test_programs_that_cannot_be_read(tmp_path: Path) -> None:
     program = tmp_path / "p.json"
-    with pytest.raises(TargetError, match=r"p\.p4info\.txtpb: No such file.*; p4c-bm2-ss --p4runtime-files"):
+    with pytest.raises(TargetError, match=mentions("p.p4info.txtpb", "p4c-bm2-ss", "--p4runtime-files")):
         read_p4info(program)
     (tmp_path / "p.p4info.txtpb").write_text("nonsense")
-    with pytest.raises(TargetError, match=r"p\.p4info\.txtpb: not P4Info in protobuf text format: "):
+    with pytest.raises(TargetError, match=mentions("p.p4info.txtpb", "P4Info", "format")):
         pipeline_config(program)
     (tmp_path / "p.p4info.txtpb").write_text("")
-    with pytest.raises(TargetError, match=r"p\.json: No such file or directory$"):
+    with pytest.raises(TargetError, match=mentions("p.json", "directory")):
         pipeline_config(program)

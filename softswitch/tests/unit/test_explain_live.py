@@ -26,6 +26,7 @@ from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS, ecn
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says
 
 CPU = 255
 ROOT = Path(__file__).parents[2]
@@ -155,7 +156,7 @@ def test_a_traced_switch_says_so(file: Path) -> None:
             message, datapath, ready = (process.stderr.readline() for _ in range(3))
             assert "interpreter" in message and str(file) in message
             assert datapath == "softswitch: datapath sockets: packets are traced\n"
-            assert ready.startswith("softswitch: ready: 0 ports")
+            assert says(ready, "softswitch", "ready", 0)
         finally:
             process.terminate()
         assert process.stderr.read() == ""

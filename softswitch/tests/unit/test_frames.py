@@ -33,6 +33,7 @@ from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, L
 from switch_harness.constructs import compiled
 from switch_harness.p4runtime import SMALL_WINDOW
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import mentions
 
 DEVICE, CPU, TAG = 3, 255, 2**63
 FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
@@ -125,7 +126,7 @@ def test_what_needs_interfaces_is_refused() -> None:
             lambda: ports.set_queues(None, None, 1, None),
         ]
         for call in calls:
-            with pytest.raises(SwitchError, match="a switch with frames over queue has no"):
+            with pytest.raises(SwitchError, match=mentions("switch", "frames")):
                 call()
 
 
@@ -269,7 +270,7 @@ def test_ports_go_down_and_up(stream: tuple[FramePorts, grpc.Channel]) -> None:
 def test_an_address_in_use_is_named(stream: tuple[FramePorts, grpc.Channel]) -> None:
     transport = stream[0]._transport
     assert isinstance(transport, GrpcStream)
-    with pytest.raises(SwitchError, match=f"--dp-grpc-server-addr {transport.address}: cannot listen"):
+    with pytest.raises(SwitchError, match=mentions("--dp-grpc-server-addr", transport.address)):
         FramePorts(GrpcStream(transport.address, DEVICE))
 
 
@@ -291,7 +292,7 @@ def test_frames_over_nanomsg(tmp_path: Path) -> None:
             assert peer.recv() == struct.pack("=iii", PACKET_OUT, 2, len(frame)) + frame
         peer.send(struct.pack("=iii", 5, 1, 1))  # INFO_REQ
         assert struct.unpack("=iiii", peer.recv()) == (6, 1, 1, 1)  # not supported
-        with pytest.raises(SwitchError, match="--packet-in tcp://nowhere"):
+        with pytest.raises(SwitchError, match=mentions("--packet-in", "tcp://nowhere")):
             FramePorts(Nanomsg("tcp://nowhere.invalid"))
 
 
@@ -363,5 +364,5 @@ def test_an_invalid_capture_is_refused(tmp_path: Path, content: bytes, words: li
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SwitchError, match=r"a_in\.pcap: there is no such file"):
+    with pytest.raises(SwitchError, match=mentions("a_in.pcap", "file")):
         FramePorts(PcapFiles({1: "a"}, folder=tmp_path))

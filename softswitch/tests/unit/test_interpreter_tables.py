@@ -19,6 +19,7 @@ from softswitch.pipeline import (
     UseMember,
 )
 from switch_harness.constructs import compiled, fill_profiles
+from switch_harness.wording import mentions
 
 PROGRAM = compiled("profiles")
 HIT, MISS, BALANCED, LEFT_OUT, OTHER, FIRST_MISSED = 2, 4, 8, 16, 32, 64
@@ -89,25 +90,25 @@ def test_a_default_may_be_a_member_or_group(filled: InterpretedPipeline) -> None
 
 
 def test_actions_and_members_are_not_mixed_up(pipeline: InterpretedPipeline) -> None:
-    with pytest.raises(StateError, match=r"Choose\.plain: expected an action"):
+    with pytest.raises(StateError, match=mentions("Choose.plain", "action")):
         pipeline.tables.set_default("Choose.plain", UseMember(1))
-    with pytest.raises(StateError, match=r"Choose\.first: expected a member or group"):
+    with pytest.raises(StateError, match=mentions("Choose.first", "member")):
         pipeline.tables.set_default("Choose.first", ActionCall("Choose.refuse"))
-    with pytest.raises(StateError, match=r"has no action Choose\.share"):
+    with pytest.raises(StateError, match=mentions("Choose.share", "action")):
         pipeline.profiles.write_member(CHOICES, 1, ActionCall("Choose.share", (1,)))
 
 
 def test_a_profile_holds_its_size(pipeline: InterpretedPipeline) -> None:
     for member in range(8):
         pipeline.profiles.write_member(CHOICES, member, ActionCall("Choose.refuse"))
-    with pytest.raises(TableFull, match=r"Choose\.choices has no room for member 8: it holds its 8 members"):
+    with pytest.raises(TableFull, match=mentions("Choose.choices", "member 8", 8)):
         pipeline.profiles.write_member(CHOICES, 8, ActionCall("Choose.refuse"))
     pipeline.profiles.write_member(CHOICES, 7, ActionCall("Choose.choose", (1,)))
     pipeline.profiles.write_member(CHOICES, 7, None)
     pipeline.profiles.write_member(CHOICES, 8, ActionCall("Choose.refuse"))
     for group in range(16):
         pipeline.profiles.write_group(PATHS, group, [])
-    with pytest.raises(TableFull, match="no room for group 16"):
+    with pytest.raises(TableFull, match=mentions("group 16", "group")):
         pipeline.profiles.write_group(PATHS, 16, [])
     pipeline.profiles.write_group(PATHS, 3, None)
     pipeline.profiles.write_group(PATHS, 16, [])

@@ -15,6 +15,7 @@ from softswitch.load import load_program
 from softswitch.pipeline import LogRecord, Pipeline
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled, fill_branches
+from switch_harness.wording import mentions, says
 
 Make = type[InterpretedPipeline] | type[CompiledPipeline]
 MANY_LAPS = pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_loop_without_end_is_ended_with_its_packet(make: Make) -> None:
     [notice] = pipeline.take_notices()
     assert isinstance(notice, LogRecord)
     assert notice.failed
-    assert notice.text.endswith("the packet is dropped")
+    assert says(notice.text, "dropped", "packet")
     assert "jumps.p4:" in notice.text
     # The next packet has all its laps.
     assert [wound_down(pipeline, 255, 1), wound_down(pipeline, 255, 2)] == [[255], [128]]
@@ -107,5 +108,5 @@ def test_a_jump_without_its_condition() -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]
     del jump["parameters"][0]
-    with pytest.raises(ProgramError, match=r"`_jump_if_zero`: expected 1 conditions .*, got 0 and"):
+    with pytest.raises(ProgramError, match=mentions("_jump_if_zero", 1, 0)):
         load_program(json.dumps(program).encode())

@@ -11,6 +11,7 @@ from softswitch.load import load_program
 from switch_harness import PROGRAMS
 from switch_harness.effort import seeds, steps
 from switch_harness.json_edits import Editor, bare_error
+from switch_harness.wording import mentions
 
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.json"))
 
@@ -57,7 +58,7 @@ def test_log_msg_takes_a_parameters_vector() -> None:
         for primitive in action["primitives"]:
             if primitive["op"] == "log_msg":
                 primitive["parameters"][1] = {"type": "string", "value": "abc"}
-    with pytest.raises(ProgramError, match="expected a `parameters_vector`, got a `string`"):
+    with pytest.raises(ProgramError, match=mentions("parameters_vector", "string")):
         load_program(editor.dumped())
 
 

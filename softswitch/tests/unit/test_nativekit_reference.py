@@ -15,6 +15,7 @@ from nativekit.plain import plain
 from nativekit.records import record, records
 from nativekit.reference import as_ref, pinned_ref, write_words
 from switch_harness.native import uncached
+from switch_harness.wording import mentions
 
 _write: Any = uncached(write_words)
 
@@ -98,5 +99,5 @@ def test_a_field_that_is_not_there_is_an_error() -> None:
     def read(room: Any) -> Any:
         return as_ref(room).door
 
-    with pytest.raises(TypingError, match="Unknown attribute 'door'"):
+    with pytest.raises(TypingError, match=mentions("door", "attribute")):
         read(make_room())

@@ -40,6 +40,7 @@ from softswitch.settings import Settings
 from switch_harness.p4runtime import CONTROL, DEVICE
 from switch_harness.switch_runtime import DevicePorts
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import mentions
 
 NOBODY, ALLOWED = 65534, 12345
 OWN = os.getuid()
@@ -200,7 +201,7 @@ def test_who_is_allowed(
 
 
 def test_an_unknown_user_is_named() -> None:
-    with pytest.raises(SwitchError, match="--allow-user nosuch: expected the name or ID of a user"):
+    with pytest.raises(SwitchError, match=mentions("--allow-user", "nosuch", "ID")):
         make_policy(["nosuch"])
 
 

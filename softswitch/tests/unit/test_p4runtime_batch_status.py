@@ -15,6 +15,7 @@ from grpc import StatusCode
 from softswitch.p4runtime.batch_status import DETAILS_KEY, MAX_HEADER_BYTES, MAX_REPORTED_UPDATES, abort_batch
 from softswitch.p4runtime.status import MAX_MESSAGE_BYTES, Refusal, abort, shorten
 from switch_harness.p4runtime import INSERT, asynchronous, forward, rig, update
+from switch_harness.wording import says
 
 LIMITS = [("grpc.max_metadata_size", MAX_HEADER_BYTES), ("grpc.absolute_max_metadata_size", MAX_HEADER_BYTES)]
 """Make the limit, above which clients refuse some responses by chance, one above which they refuse all."""
@@ -138,7 +139,7 @@ async def test_a_switch_answers_one_wrong_update_among_400() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await controller.write(*changes)
         assert error.value.code() == StatusCode.UNKNOWN
-        assert (error.value.details() or "").startswith("1 of 400 failed; update 400: ALREADY_EXISTS: ")
+        assert says(error.value.details() or "", 1, 400, "ALREADY_EXISTS")
         trailer = dict(error.value.trailing_metadata() or ())[DETAILS_KEY]
         assert len(rpc_status.Status.FromString(trailer).details) == 400
         assert await controller.entries() == 399 + 2  # and two constant ones

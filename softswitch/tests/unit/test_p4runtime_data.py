@@ -6,6 +6,7 @@ from softswitch.p4runtime.codecs.data import Leaf, Struct, shape_of, to_data, va
 from softswitch.p4runtime.codecs.translation import Translations
 from softswitch.p4runtime.messages import p4d, p4t
 from softswitch.p4runtime.status import Refusal
+from switch_harness.wording import mentions
 
 
 def spec(**fields: object) -> p4t.P4DataTypeSpec:
@@ -38,7 +39,7 @@ def test_shapes(type_spec: p4t.P4DataTypeSpec, shape: Leaf | Struct) -> None:
 
 @pytest.mark.parametrize("wrong", [spec(bitstring={"varbit": {}}), spec(header={"name": "h"}), spec()])
 def test_types_that_no_extern_carries(wrong: p4t.P4DataTypeSpec) -> None:
-    with pytest.raises(Refusal, match=r"P4Info: digest d: values of type \w+ are not supported"):
+    with pytest.raises(Refusal, match=mentions("P4Info", "d")):
         shape_of(wrong, TYPES, Translations(TYPES), "digest d")
 
 

@@ -28,6 +28,7 @@ from switch_harness.p4runtime import (
     rig,
     write,
 )
+from switch_harness.wording import mentions, says_in_one_line
 
 SCHEMA = fy.P4Schema(read_p4info(MATCH_KINDS))
 TABLES = {table.alias: table.id for table in SCHEMA.tables}
@@ -163,7 +164,7 @@ def test_direct_counters_are_of_a_match_and_a_priority(control: Control) -> None
     change = fy.P4DirectCounterEntry("ternary_table", table_entry=anything, data=data)
     assert write(control, harness.update(change, MODIFY, SCHEMA)) == [None]
     assert (counted(ENTRIES["ternary"]), counted(other), counted(anything)) == ([0], [1], [8])
-    with pytest.raises(Refusal, match="small=0x4, priority 7 is not there"):
+    with pytest.raises(Refusal, match=mentions("small=0x4", 7)):
         counted(entry("ternary", priority=7, wide=(1 << 90, 3 << 90), small=4))
 
 
@@ -289,7 +290,7 @@ def test_a_malformed_query(control: Control) -> None:
         replace_match(query.table_entry, match)
         with pytest.raises(Refusal) as refusal:
             read(control, query)
-        assert str(refusal.value) == f"table Pick.{kind}_table, match field {message}"
+        assert says_in_one_line(str(refusal.value), f"Pick.{kind}_table", message)
 
 
 def test_a_full_table(control: Control) -> None:
@@ -302,10 +303,10 @@ def test_a_full_table(control: Control) -> None:
 def test_a_table_of_another_kind_is_of_another_program() -> None:
     other = config(program=MATCH_KINDS)
     other.p4info.tables[0].match_fields[1].match_type = p4i.MatchField.TERNARY
-    with pytest.raises(Refusal, match=r"differ in table Pick\.lpm_table"):
+    with pytest.raises(Refusal, match=mentions("Pick.lpm_table", "differ")):
         harness.controlled_by(other)
     other.p4info.tables[0].match_fields[1].other_match_type = "custom"
-    with pytest.raises(Refusal, match=r"match field hdr\.probe\.prefix: custom match is not supported"):
+    with pytest.raises(Refusal, match=mentions("hdr.probe.prefix", "supported")):
         harness.controlled_by(other)
 
 

@@ -10,6 +10,7 @@ from softswitch.pipeline import Replica
 from switch_harness.entity_model import entity
 from switch_harness.model_pipeline import ModelPipeline
 from switch_harness.p4runtime import DELETE, ENTITIES, INSERT, MODIFY, Control, controlled, read, write
+from switch_harness.wording import says
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_all_groups_and_sessions_share_the_room(control: Control, monkeypatch: p
         (result,) = write(control, change)
         assert result is not None
         assert result.code.name == "RESOURCE_EXHAUSTED"
-        assert str(result).endswith("all groups and sessions together have room for 3 replicas")
+        assert says(str(result), 3, "sessions")
     assert write(control, multicast(MODIFY, 1, (1, 0), (2, 0))) == [None]
     assert write(control, clone(DELETE, 1), multicast(MODIFY, 1, (1, 0), (2, 0), (3, 0))) == [None, None]
 

@@ -26,6 +26,7 @@ from switch_harness.p4runtime import (
     update,
 )
 from switch_harness.waiting import wait_for
+from switch_harness.wording import mentions, says_in_one_line
 
 Get = p4r.GetForwardingPipelineConfigRequest
 OK, ALREADY_EXISTS = 0, 6
@@ -358,7 +359,7 @@ async def test_other_stream_messages_are_refused_by_name() -> None:
         await primary.stream.write(p4r.StreamMessageRequest(other=other))
         error = (await primary.receive()).error
         assert (error.canonical_code, error.other.other) == (12, other)
-        assert error.message == "other is not supported by softswitch"
+        assert says_in_one_line(error.message, "softswitch", "supported")
 
 
 # ---- start and stop
@@ -369,7 +370,7 @@ async def test_a_port_in_use_is_one_clear_error() -> None:
     async with rig() as switch:
         ports = FakePorts()
         server = P4RuntimeServer[CompiledPipeline](DEVICE, ports, CompiledPipeline)
-        with pytest.raises(SwitchError, match=f"cannot listen on {switch.address}: Address already in use"):
+        with pytest.raises(SwitchError, match=mentions("Address", switch.address)):
             await server.start(switch.address)
         await server.stop()
         ports.close()

@@ -28,6 +28,7 @@ from switch_harness.p4runtime import (
     read,
     write,
 )
+from switch_harness.wording import mentions, says
 
 NAMES = PROGRAMS / "names"
 P4INFO = config(program=NAMES).p4info
@@ -171,7 +172,7 @@ def test_registers_have_the_controllers_values() -> None:
     assert [(each.index.index, each.data.bitstring) for each in found] == [(5, b'vrf "b"')]
     (refused,) = write(control, cell("last_hop", 0, b"\x01\xfe"))
     assert refused is not None
-    assert "register Forward.last_hop: 0x1fe is the number of another value" in str(refused)
+    assert says(str(refused), "Forward.last_hop", "0x1fe")
 
 
 def test_indices_are_the_controllers() -> None:
@@ -271,7 +272,7 @@ def test_names_and_numbers_are_one_to_one(names: list[bytes]) -> None:
 def test_names_get_the_smallest_free_numbers_until_all_are_in_use() -> None:
     kept = translation(2)
     assert [kept.decode(name, "here") for name in (b"2", b"a", b"02", b"a", b"0")] == [2, 1, 3, 1, 0]
-    with pytest.raises(Refusal, match="here: all 3 values of type t are in use"):
+    with pytest.raises(Refusal, match=mentions("here", 3)):
         kept.decode(b"b", "here")
 
 

@@ -25,6 +25,7 @@ from switch_harness.p4runtime import (
     update,
     write,
 )
+from switch_harness.wording import says
 
 
 @pytest.fixture
@@ -305,7 +306,7 @@ MALFORMED: list[tuple[Change, str]] = [
 
 @pytest.mark.parametrize(("change", "message"), MALFORMED, ids=[text for _, text in MALFORMED])
 def test_a_malformed_entry(control: Control, change: Change, message: str) -> None:
-    code = "PERMISSION_DENIED" if message.endswith("is allowed as default action only") else INVALID
+    code = "PERMISSION_DENIED" if says(message, "allowed", "default") else INVALID
     insert, modify = update(forward(6)), update(forward(5, port=2), MODIFY)
     change(insert.entity.table_entry)
     refused(control, insert, code, message)

@@ -27,6 +27,7 @@ from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.native import Doubles, Wires
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import mentions
 
 CPU = 255
 PROGRAM = compiled("ecn")
@@ -174,12 +175,12 @@ def test_a_packet_that_has_become_larger_than_any_that_comes_in_is_dropped_and_c
 
 
 def test_a_shape_of_a_port_that_is_not_there_is_refused() -> None:
-    with pytest.raises(PortError, match=r"^rate or queue of port 3: the switch has no such port$"):
+    with pytest.raises(PortError, match=mentions("port 3", "switch")):
         PortLoop({}, PortOptions(CPU, shapes={3: Shape(UNLIMITED, DEFAULT_DEPTH)}))
 
 
 def test_queues_for_which_there_is_no_memory_are_refused() -> None:
     huge = Wires({})
     huge.queue_record_bytes = 1 << 48
-    with switch() as loop, pytest.raises(PortError, match=r"^queues of 64 packets need .* MiB: too many$"):
+    with switch() as loop, pytest.raises(PortError, match=mentions(64, "MiB")):
         loop.start(huge)

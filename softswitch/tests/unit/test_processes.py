@@ -18,6 +18,7 @@ from softswitch.errors import Bmv2NotFound, SwitchEnded
 from softswitch.processes import NO_BMV2
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says
 
 PROJECT = Path(__file__).parents[2]
 
@@ -67,7 +68,7 @@ def test_conformance_runs_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path
     vectors.write_text("packet 1 00\n")
     verdict = run(TARGETS["bmv2"], PROGRAMS / "control.json", vectors)
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.reason.startswith("the switch ended with code 3: fake: --no-p4 --device-id 1 -- --grpc")
+    assert says(verdict.reason, 3, "fake", "--no-p4", "--device-id", 1, "--", "--grpc")
 
 
 def pytest_of_bmv2() -> tuple[int, str]:
@@ -82,14 +83,14 @@ def pytest_of_bmv2() -> tuple[int, str]:
 def test_tests_run_on_the_bmv2_that_is_named(fake_bmv2: Path) -> None:
     status, line = pytest_of_bmv2()
     assert (status, "1 error" in line) == (1, True), line
-    assert "the switch ended with code 3: fake: " in line
+    assert says(line, 3, "fake")
 
 
 def test_tests_are_not_skipped_for_a_wrong_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTLINE_BMV2", "/nowhere")
     status, line = pytest_of_bmv2()
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "HOTLINE_BMV2=/nowhere: /nowhere is not a program" in line
+    assert says(line, "HOTLINE_BMV2=/nowhere", "/nowhere")
 
 
 # -- TCP ports

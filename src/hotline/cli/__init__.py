@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from hotline.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 
@@ -9,9 +10,10 @@ def main() -> None:
     end_at_ctrl_c()
     # Otherwise gRPC prints a line for every connection that ends.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # This import takes most of a second; Ctrl-C is handled already.
-    from hotline.cli.commands import hotline
+    # These imports take most of a second; Ctrl-C is handled already.
+    from hotline.cli.commands import COMMANDS, hotline
 
+    COMMANDS.load(sys.argv[1:])
     raise_at_ctrl_c()
     try:
         hotline(prog_name="hotline")

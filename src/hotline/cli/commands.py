@@ -1,26 +1,77 @@
 from __future__ import annotations
 
 import logging
-from importlib.metadata import entry_points
+from collections import UserDict
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from itertools import chain
+from typing import Any, Final
 
 import click
 
 from experiment.progress import compilation_shown
 from foundation.errors import os_error_message
 from hotline.cli.examples import add_examples
-from hotline.cli.explain import explain
-from hotline.cli.faults import faults
-from hotline.cli.follow import follow
-from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
-from hotline.cli.report import compare, figures, logs, report
-from hotline.cli.run import down, recover, run, simulate, up
-from hotline.cli.status import registers, status
-from hotline.cli.switch import load, offload, proxy, quota, unload
-from hotline.cli.watch import watch
 
 _HELP_CHARACTERS = 66  # of a command's line in `hotline --help`
+
+
+class VerbCommands(UserDict[str, Any]):
+    """Commands by name. Their modules are imported when they are asked for: a process runs one of them."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = self.data[name]
+        if isinstance(command, EntryPoint):
+            command = self.data[name] = command.load()
+            add_examples(command)
+        assert isinstance(command, click.Command)
+        return command
+
+    def load(self, words: Sequence[str]) -> None:
+        """Import the command that these words of a command line name; without one, all, which help shows."""
+        for name in [word for word in words if word in self][:1] or list(self):
+            self[name]
+
+
+_CORE: Final[Mapping[str, str]] = {
+    "run": "hotline.cli.run:run",
+    "report": "hotline.cli.report:report",
+    "figures": "hotline.cli.report:figures",
+    "compare": "hotline.cli.report:compare",
+    "logs": "hotline.cli.report:logs",
+    "watch": "hotline.cli.watch:watch",
+    "recover": "hotline.cli.run:recover",
+    "hotset": "hotline.cli.hotset:hotset",
+    "explain": "hotline.cli.explain:explain",
+    "simulate": "hotline.cli.run:simulate",
+    "faults": "hotline.cli.faults:faults",
+    "up": "hotline.cli.run:up",
+    "down": "hotline.cli.run:down",
+    "status": "hotline.cli.status:status",
+    "load": "hotline.cli.switch:load",
+    "follow": "hotline.cli.follow:follow",
+    "quota": "hotline.cli.switch:quota",
+    "offload": "hotline.cli.switch:offload",
+    "proxy": "hotline.cli.switch:proxy",
+    "registers": "hotline.cli.status:registers",
+    "unload": "hotline.cli.switch:unload",
+}
+_PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
+GROUPS = {
+    "Runs and their reports": ("run", "report", "figures", "compare", "logs", "watch", "recover"),
+    "Logs and hot sets": ("hotset", "explain"),
+    "Simulations": ("simulate", "faults"),
+    "Scripts of your own": ("up", "down"),
+    "The switch of a run, while it is up": (
+        "status", "load", "follow", "quota", "offload", "proxy", "registers", "unload",
+    ),
+    "Packages": tuple(sorted(_PACKAGES)),
+}  # fmt: skip
+_ENTRY_POINTS = {
+    name: EntryPoint(name, place, group="hotline.commands") for name, place in _CORE.items()
+} | _PACKAGES
+COMMANDS = VerbCommands({name: _ENTRY_POINTS[name] for name in chain(*GROUPS.values())})
 
 
 class _Commands(click.Group):
@@ -39,16 +90,20 @@ class _Commands(click.Group):
             raise click.ClickException(os_error_message(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in GROUPS.items():
-            if not commands:  # no package is installed
+        for title, names in GROUPS.items():
+            if not names:  # no package is installed
                 continue
             with formatter.section(title):
                 formatter.write_dl(
-                    [(each.name or "", each.get_short_help_str(_HELP_CHARACTERS)) for each in commands]
+                    [(name, self.commands[name].get_short_help_str(_HELP_CHARACTERS)) for name in names]
                 )
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.group(
+    cls=_Commands,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
 def hotline(verbose: bool) -> None:
     """Find out what a programmable switch would do for parameter servers.
@@ -60,20 +115,3 @@ def hotline(verbose: bool) -> None:
     )
     # An error that finsy logs with a stack trace is also raised, and then printed as one line.
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
-
-
-_PACKAGES: tuple[click.Command, ...] = tuple(
-    entry_point.load()
-    for entry_point in sorted(entry_points(group="hotline.commands"), key=lambda each: each.name)
-)
-GROUPS = {
-    "Runs and their reports": (run, report, figures, compare, logs, watch, recover),
-    "Logs and hot sets": (hotset, explain),
-    "Simulations": (simulate, faults),
-    "Scripts of your own": (up, down),
-    "The switch of a run, while it is up": (status, load, follow, quota, offload, proxy, registers, unload),
-    "Packages": _PACKAGES,
-}
-for command in chain(*GROUPS.values()):
-    hotline.add_command(command)
-add_examples(hotline)

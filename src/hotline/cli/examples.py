@@ -34,18 +34,13 @@ EXAMPLES: Final[Mapping[str, str]] = {
 }
 
 
-def find_command(root: click.Command, path: str) -> click.Command:
-    """Find a command by its names, such as "hotset curve"; raise KeyError for an unknown name."""
-    for name in path.split():
-        if not isinstance(root, click.Group):
-            raise KeyError(path)
-        root = root.commands[name]
-    return root
-
-
-def add_examples(root: click.Group) -> None:
+def add_examples(verb: click.Command) -> None:
+    """Set the examples of a command of the core, or of the commands in its group."""
     for path, arguments in EXAMPLES.items():
-        add_example(find_command(root, path), arguments, path)
+        name, _, rest = path.partition(" ")
+        if name == verb.name:
+            command = verb.commands[rest] if rest and isinstance(verb, click.Group) else verb
+            add_example(command, arguments, path)
 
 
 def add_example(command: click.Command, arguments: str, path: str | None = None) -> None:

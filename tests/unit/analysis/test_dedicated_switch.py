@@ -18,6 +18,7 @@ from analysis.report import answers, result
 from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
 from analysis.verdict import Verdict
+from switch_harness.wording import says
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.test_record import MINIMAL_RECORD
 
@@ -159,9 +160,9 @@ def test_the_figures_of_a_verdict_say_which_column_they_are_from() -> None:
     shown = first_screen(summary(MEASURED, virtual(OWN, SHARED)))
     assert tuple(shown.columns) == ("dedicated switch", "this machine")
     simulated, measured = shown.figures
-    assert simulated.startswith("Dedicated switch (simulated): 36 % less CPU") and "30 %" not in simulated
-    assert measured.startswith("This machine (measured): 30 % less CPU") and "36 %" not in measured
-    assert "dedicated switch (simulated)" in shown.verdict and "%" not in shown.verdict
+    assert says(simulated, "simulated", "36 %", "CPU") and "30 %" not in simulated
+    assert says(measured, "measured", "30 %", "CPU") and "36 %" not in measured
+    assert says(shown.verdict, "dedicated", "simulated") and "%" not in shown.verdict
     # A run with one column has its figures in the verdict.
     for of, column in (
         (summary(MEASURED, None), "this machine"),

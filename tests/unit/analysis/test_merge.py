@@ -13,6 +13,7 @@ from foundation.logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
 from foundation.logs.merge import finish_merge, last_updates, merge_logs
 from foundation.logs.parts import save_arrays
 from switch_harness.disk import files_of_at_most
+from switch_harness.wording import mentions, says_in_one_line
 
 
 @pytest.fixture
@@ -83,14 +84,14 @@ def test_a_part_with_missing_columns_is_named_and_all_parts_stay(parts: Path, tm
     write_updates(parts, ps=0, part=0, updates=1)
     bad = parts / "connections-ps-0-0.parquet"
     pl.DataFrame({"time_us": [1], "job": [1]}).write_parquet(bad)
-    with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: has no column ps, worker$"):
+    with pytest.raises(DataError, match=mentions("connections-ps-0-0.parquet", "column")):
         merge_logs(parts, tmp_path)
     assert len(list(parts.iterdir())) == 2
 
 
 def test_a_log_that_cannot_be_written_is_named_and_its_parts_stay(parts: Path, tmp_path: Path) -> None:
     write_updates(parts, ps=0, part=0, updates=1)
-    with files_of_at_most(100), pytest.raises(DataError, match=r"rpc\.parquet: cannot be written: .*large"):
+    with files_of_at_most(100), pytest.raises(DataError, match=mentions("rpc.parquet", "written")):
         merge_logs(parts, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["parts"]
     assert len(list(parts.iterdir())) == 1
@@ -112,8 +113,8 @@ def test_what_a_killed_run_left_is_merged_once(parts: Path, tmp_path: Path) -> N
 
 
 def test_a_short_write_of_numpy_is_explained(tmp_path: Path) -> None:
-    with files_of_at_most(1000), pytest.raises(DataError, match=r"a\.npz: cannot be written: "):
+    with files_of_at_most(1000), pytest.raises(DataError, match=mentions("a.npz", "written")):
         save_arrays(tmp_path / "a.npz", {"a": np.zeros(10_000)})
     with files_of_at_most(1000), pytest.raises(OSError) as short:
         np.save(tmp_path / "a.npy", np.zeros(10_000))
-    assert reason_of(short.value) == "10000 requested and 109 written: the disk may be full"
+    assert says_in_one_line(reason_of(short.value), 10000, 109, "written")

@@ -21,6 +21,7 @@ from analysis.statistics import compare_paired
 from analysis.summary import Summary
 from analysis.terminal import print_result
 from analysis.verdict import Claim, Verdict
+from switch_harness.wording import says_in_one_line
 from tests.harness.summaries import of_ratio, terminal
 from tests.unit.analysis.test_answer import CPU, LESS, MORE, NOT_KNOWN, OPEN, PULL, STOLEN, summary
 from tests.unit.analysis.test_record import MINIMAL_RECORD
@@ -56,9 +57,7 @@ def test_every_verdict_is_among_these() -> None:
 def test_every_reason_has_its_own_words() -> None:
     words = [row_reason(effect) for effect in UNCLAIMED.values()]
     assert len(set(words)) == len(words) and all(words)
-    assert row_reason(EFFECTS[Verdict.DISTURBED]) == (
-        "other programs used the CPU in 12 of 12 blocks, the hypervisor used the CPU in 3"
-    )
+    assert says_in_one_line(row_reason(EFFECTS[Verdict.DISTURBED]), "CPU", 12, 3)
 
 
 def test_every_disturbance_has_its_own_words() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.record import AnalysisError, RunRecord, ServerUse, Staleness, read_record
+from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
 
@@ -80,7 +81,7 @@ def test_the_command_writes_where_it_reads(synthetic_run: SyntheticRun) -> None:
     result = invoke("report", folder)
     assert result.exit_code == 0
     assert result.output.endswith(f"report: {folder}/report.html\n")
-    assert "Load 0.5: 100.0 steps/s, 6 rounds" in result.output
+    assert says(result.output, "0.5", "100.0", "steps/s", 6)
     text = (folder / "summary.json").read_text()
     assert text.startswith('{\n  "target": "softswitch",\n') and text.endswith("}\n")
     assert (folder / "report.html").exists() and read_record(folder) == synthetic_run.record
@@ -94,7 +95,7 @@ def test_the_command_takes_the_latest_run(
     (runs / "latest").symlink_to(synthetic_run.folder)
     monkeypatch.chdir(runs.parent)
     result = invoke("report")
-    assert result.exit_code == 0 and result.output.endswith("report: runs/latest/report.html\n")
+    assert result.exit_code == 0 and says(result.output, "report", "runs/latest/report.html")
 
 
 def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from experiment.phases.accounting import Lanes, check_accounting, count_lanes_se
 from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 from hosts.worker.ledger import count_mismatches
+from switch_harness.wording import says_in_one_line
 from topologies.accounting import values_at_servers
 
 KEYS = 5
@@ -112,4 +113,4 @@ def test_an_overflow_says_where_the_scale_is_set(tmp_path: Path, is_script: bool
     account = Accounting(sent=9, applied=9, lost=0, unknown=0, mismatched_keys=0, overflows=2)
     with pytest.raises(AccountingError) as refused:
         check_accounting(account, tmp_path, is_script)
-    assert str(refused.value) == f"2 additions at the switch overflowed: set a smaller scale in {where}"
+    assert says_in_one_line(str(refused.value), 2, "overflowed", where)

@@ -11,6 +11,7 @@ from experiment.config import Config
 from experiment.hotset import profile
 from experiment.phases.workload import read_data
 from hosts.workload.trace import Trace
+from switch_harness.wording import says
 from tests.harness.sessions import quiet
 from tests.unit.experiment.test_measure import WORKERS, PlayedSession
 
@@ -62,7 +63,7 @@ async def test_what_follows_is_measured_on_steps_that_were_not_profiled(tmp_path
 
 def test_a_log_with_one_step_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read_data(Config(workers=4, data=log_of(tmp_path / "log.csv", iterations=4, keys=40)), quiet())
-    assert "measured on the mini-batches that it is chosen from" in caplog.text
+    assert says(caplog.text, "mini-batches", "measured")
 
 
 @pytest.mark.parametrize(("keys", "warned"), [(1, True), (31, True), (32, False)])

@@ -21,6 +21,7 @@ from experiment.phases.measure import interim_summary, measure, steps_of_block
 from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock
 from foundation.designs.hotset import OFFLOAD
 from foundation.logs.columns import load_name
+from switch_harness.wording import says
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import a_block, operation_rows
@@ -294,7 +295,7 @@ def test_the_first_numbers_are_printed_while_rounds_go_on(monkeypatch: pytest.Mo
     monkeypatch.setattr("experiment.phases.rounds.FIRST_SUMMARY_S", 0.0)
     play_on(session)
     assert len(shown) == 1
-    assert shown[0].startswith("so far (1 round), at the servers: packets ")
+    assert says(shown[0], 1, "servers")
 
 
 def block_with_cost(number: int, arm: str, packets: int, cpu_s: float, load: float = 0.5) -> Block:

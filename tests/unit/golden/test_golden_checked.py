@@ -12,6 +12,7 @@ import pytest
 from foundation.errors import DataError
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
+from switch_harness.wording import mentions, says_in_one_line
 from tests.harness.cli import invoke
 from tests.unit.golden.run import GoldenRun
 
@@ -42,7 +43,7 @@ def test_no_value_may_be_left_out(golden: GoldenRun, tmp_path: Path, log: str, c
     path = broken(golden, tmp_path, log, {column: None})
     with pytest.raises(DataError) as refusal:
         check(path)
-    assert str(refusal.value) == f"{path}, row {ROW}: {column} is None; a value expected"
+    assert says_in_one_line(str(refusal.value), path, ROW, column)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +91,10 @@ def test_columns(golden: GoldenRun, tmp_path: Path) -> None:
     path.rename(tmp_path / "mine.parquet")
     assert check(tmp_path / "mine.parquet") == {"mine.parquet": rows.height}
     rows.drop("ps").write_parquet(path)
-    with pytest.raises(
-        DataError, match=r"connections\.parquet: has no column ps; expected the columns time_us, ps"
-    ):
+    with pytest.raises(DataError, match=mentions("connections.parquet", "time_us")):
         check(path)
     rows.with_columns(pl.col("ps").cast(pl.Int64)).write_parquet(path)
-    with pytest.raises(DataError, match=r"connections\.parquet: column ps is Int64; UInt16 expected"):
+    with pytest.raises(DataError, match=mentions("connections.parquet", "Int64", "UInt16")):
         check(path)
 
 
@@ -103,7 +102,7 @@ def test_a_folder_without_a_log(golden: GoldenRun, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(golden.folder, run)
     (run / "operations.parquet").unlink()
-    with pytest.raises(DataError, match=r"run: has no operations\.parquet; a run folder has rpc\.parquet, "):
+    with pytest.raises(DataError, match=mentions("run", "operations.parquet", "rpc.parquet")):
         check(run)
 
 

@@ -11,6 +11,7 @@ from scipy.stats import ttest_ind
 
 from analysis.record import read_record
 from analysis.statistics import compare_unpaired
+from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import invoke, json_of
 from tests.unit.golden.run import GoldenRun
 
@@ -63,7 +64,7 @@ def test_few_rounds_and_zeros() -> None:
 def test_each_arm_against_the_first_runs_and_offload_in_each(golden: GoldenRun, other: Path) -> None:
     result = invoke("compare", golden.folder, other)
     assert result.exit_code == 0, result.output
-    assert f"Load 0.5, steps/s offered: {golden.folder.name} 1,234.5, other 1,234.5" in result.output
+    assert says(result.output, "0.5", "steps/s", "offered", "1,234.5", golden.folder.name)
     lines = [line.replace("│", " ").split() for line in result.output.splitlines()]
     # Of arm baseline, offload and proxy against the first run's; within each run offload is as it was.
     cpu = [line[3:] for line in lines if line[:3] == ["PS", "CPU/step,", "µs"]]
@@ -86,17 +87,15 @@ def test_json_has_all_metrics(golden: GoldenRun, other: Path) -> None:
 
 def test_what_cannot_be_compared(golden: GoldenRun, other: Path, tmp_path: Path) -> None:
     alone = invoke("compare", golden.folder)
-    assert alone.exit_code == 2 and f"two runs to compare, got only {golden.folder}" in alone.stderr
+    assert alone.exit_code == 2 and says(alone.stderr, "compare", golden.folder)
     nowhere = invoke("compare", golden.folder, tmp_path)
     assert nowhere.exit_code == 1
-    assert nowhere.stderr == f"Error: {tmp_path}: not a run folder, there is no run.json\n"
+    assert says_in_one_line(nowhere.stderr, "run.json", tmp_path)
     record = read_record(other)
     for block in record.blocks:
         block.load = 0.7
     record.write(other)
     unlike = invoke("compare", golden.folder, other)
-    assert unlike.exit_code == 1 and "no round is complete" in unlike.stderr
+    assert unlike.exit_code == 1 and says(unlike.stderr, "complete", "round")
     (other / "operations.parquet").unlink()
-    assert invoke("compare", golden.folder, other).stderr == (
-        f"Error: {other}: has no operations.parquet; a finished run has one\n"
-    )
+    assert says_in_one_line(invoke("compare", golden.folder, other).stderr, "operations.parquet", other)

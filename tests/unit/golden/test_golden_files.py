@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 
 from analysis.figures.files import draw, write_figure
 from analysis.figures.model import Axis, Figure, Kind, Panel, Series
+from switch_harness.wording import says_in_one_line
 from tests.harness.cli import invoke, json_of
 from tests.unit.golden.run import GoldenRun
 
@@ -90,9 +91,9 @@ def test_intervals_are_drawn_and_written() -> None:
 
 def test_what_cannot_be_drawn_or_written(golden: GoldenRun, tmp_path: Path) -> None:
     nowhere = invoke("figures", tmp_path, "-o", tmp_path / "out")
-    assert nowhere.stderr == f"Error: {tmp_path}: not a run folder, there is no run.json\n"
+    assert says_in_one_line(nowhere.stderr, "run.json", tmp_path)
     (tmp_path / "file").touch()
-    assert invoke("figures", golden.folder, "-o", tmp_path / "file").stderr == (
-        f"Error: --output {tmp_path}/file: cannot be made: File exists\n"
+    assert says_in_one_line(
+        invoke("figures", golden.folder, "-o", tmp_path / "file").stderr, "--output", "made", tmp_path
     )
     assert invoke("figures", golden.folder, "-o", "/proc/self").exit_code == 1

@@ -12,6 +12,7 @@ import pytest
 import hotline
 from experiment.config import Config
 from hotline.kv.calls import InvalidArgument
+from switch_harness.wording import mentions
 from tests.harness import torch_optimisers
 from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from tests.harness.torch_optimisers import DIM, ROWS, SCALE
@@ -79,9 +80,9 @@ def test_an_archive_that_does_not_fit_is_named(tmp_path: Path, running: RunningR
         kv.push([1], np.ones((1, DIM), F32))
         kv.save(saved)
     with worker(running, "adam") as kv:
-        with pytest.raises(InvalidArgument, match=r"expected 'rows.first' as float32 \(5, 3\), got none$"):
+        with pytest.raises(InvalidArgument, match=mentions("rows.first", "float32", 5, 3)):
             kv.load(saved)
-        with pytest.raises(InvalidArgument, match=r"nowhere.npz: expected an archive of kv.save: "):
+        with pytest.raises(InvalidArgument, match=mentions("nowhere.npz", "kv.save")):
             kv.load(tmp_path / "nowhere.npz")
     with worker(running, None) as kv:
         kv.load(saved)

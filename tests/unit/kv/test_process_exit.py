@@ -17,6 +17,7 @@ import hotline
 from hosts.worker import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says
 from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
 from tests.harness.warm_python import ForkedProgram, WarmPython, warm_python
 
@@ -159,7 +160,7 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
             server.mute = True
         _, errors = script.communicate("\n")
         assert script.returncode == status
-        assert f"worker 0 ended with {ROWS * PUSHES:,} pushed values not delivered: {reason}" in errors
+        assert says(errors, "worker 0", "delivered", f"{ROWS * PUSHES:,}", reason)
         assert ("call kv.close()" in errors) == (status == 1)
         [first] = running.joined_workers
         wait_for(first.has_left.is_set)
@@ -194,7 +195,7 @@ def test_a_process_that_vanishes_is_noticed(
     with other(running), started(f"join(); push(); {end}") as script:
         ended(script)
         wait_for(lambda: running.rendezvous.vanished_workers == 1)
-    assert "worker 0 has ended without leaving: its last pushes may be lost" in caplog.text
+    assert says(caplog.text, "worker 0", "leaving")
     monkeypatch.setenv("HOTLINE_CONNECT", str(running.place))
     monkeypatch.setattr(launch, "is_alive", lambda pid: False)
     assert "1 worker ended without leaving, so its last pushes may be lost" in launch.down()

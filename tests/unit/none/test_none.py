@@ -18,16 +18,22 @@ from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.none import RequestClient
 from hosts.worker.machine import COMPILED, Machine, plain_machine
+from tests.harness.faulty_loop import FaultyLoop
 
 JOB, N_PS = 7, 3
 NONE = agents_of(design("none"))
 
 
-class ServerTestbed:
+Datagram = tuple[int, int | None, bytes]
+"""A worker, the server that a request goes to, None for an answer, and the octets."""
+
+
+class ServerTestbed(FaultyLoop[Datagram]):
     """Workers and servers, with a network that loses, doubles and reorders datagrams."""
 
     def __init__(self, space: KeySpace, seed: int, workers: int = 2, machine: Machine = COMPILED) -> None:
-        self.space, self.random, self.now = space, Random(seed), 0
+        super().__init__(Random(seed), doubling=0.3, reordering=0.9)
+        self.space = space
         as_plain = machine is not COMPILED
         self.clients = [
             RequestClient(Caller(JOB, w + 1, 1), N_PS, space, lambda: self.now, window=4, machine=machine)
@@ -39,6 +45,24 @@ class ServerTestbed:
         self.sums = np.zeros(space.size, np.uint32)
         self.answered = [np.zeros(space.size, np.bool_) for _ in range(workers)]
 
+    def cores(self) -> list[RequestClient]:
+        return self.clients
+
+    def transmit(self) -> None:
+        for w, client in enumerate(self.clients):
+            for datagram, ps in iter(client.transmit, None):
+                self.put((w, ps, bytes(datagram)))
+
+    def arrive(self, message: Datagram) -> None:
+        w, ps, datagram = message
+        if ps is None:
+            self.clients[w].receive(datagram, self.now, self.now)
+        elif (answered := self.servers[ps].server.handle(datagram, self.now, self.now)) is not None:
+            self.put((w, None, bytes(answered[1])))
+
+    def is_settled(self) -> bool:
+        return all(client.idle for client in self.clients)
+
     def begin(self, w: int, positions: list[int], pushes: bool) -> None:
         at = np.array(positions, np.int64)
         if pushes:
@@ -47,24 +71,6 @@ class ServerTestbed:
             self.sums[at] += deltas
         else:
             self.clients[w].pull(1, at)
-
-    def settle(self, loss: float) -> None:
-        """Run until every operation has ended."""
-        on_way: list[tuple[int, bytes]] = []
-        while not all(client.idle for client in self.clients):
-            self.now += 5_000_000
-            for w, client in enumerate(self.clients):
-                client.wake(self.now)
-                while (out := client.transmit()) is not None:
-                    datagram, ps = bytes(out[0]), out[1]
-                    for _ in range(self.random.choice((1, 1, 2))):
-                        answered = self.servers[ps].server.handle(datagram, self.now, self.now)
-                        if answered is not None and self.random.random() >= loss:
-                            on_way.append((w, answered[1]))
-            self.random.shuffle(on_way)
-            while on_way and self.random.random() < 0.9:
-                w, answer = on_way.pop()
-                self.clients[w].receive(answer, self.now, self.now)
 
     def held(self) -> list[int]:
         held = np.zeros(self.space.size, np.uint32)
@@ -85,7 +91,8 @@ def test_sums_are_what_was_pushed(space: KeySpace, seed: int, loss: float) -> No
         for w in range(2):
             count = testbed.random.randrange(space.size + 1)
             testbed.begin(w, testbed.random.sample(range(space.size), count), testbed.random.random() < 0.6)
-        testbed.settle(loss)
+        testbed.loss = loss
+        testbed.settle()
     assert testbed.held() == testbed.sums.tolist()
 
 
@@ -95,12 +102,13 @@ def test_the_plain_twin_leaves_the_same(seed: int) -> None:
         ServerTestbed(SPACES[0], seed, workers=1, machine=machine) for machine in (COMPILED, plain_machine())
     ]
     for testbed in beds:
+        testbed.loss = 0.2
         for _ in range(2):
             keys = testbed.random.sample(range(testbed.space.size), 80)
             testbed.begin(0, keys, True)
-            testbed.settle(0.2)
+            testbed.settle()
             testbed.begin(0, keys, False)
-            testbed.settle(0.2)
+            testbed.settle()
     compiled, twin = beds
     assert compiled.clients[0].values.tolist() == twin.clients[0].values.tolist()
     states: list[Any] = [testbed.clients[0].state for testbed in beds]
@@ -112,9 +120,9 @@ def test_a_pull_brings_what_was_pushed_in_as_few_rpcs_as_hold_it() -> None:
     testbed = ServerTestbed(SPACES[0], 1, workers=1)
     at = list(range(150))
     testbed.begin(0, at, True)
-    testbed.settle(0.0)
+    testbed.settle()
     testbed.begin(0, at, False)
-    testbed.settle(0.0)
+    testbed.settle()
     assert testbed.clients[0].values.tolist() == testbed.sums.tolist() and testbed.answered[0].all()
     of_ps = [sum(ps_of(key, N_PS) == ps for key in at) for ps in range(N_PS)]
     assert testbed.clients[0].rpcs_of_operation == sum(-(-keys // LANES) for keys in of_ps)
@@ -123,6 +131,6 @@ def test_a_pull_brings_what_was_pushed_in_as_few_rpcs_as_hold_it() -> None:
 def test_an_empty_rpc_is_answered() -> None:
     testbed = ServerTestbed(SPACES[0], 1, workers=1)
     testbed.clients[0].start_empty_rpc(2)
-    testbed.settle(0.0)
+    testbed.settle()
     [row] = testbed.clients[0].records
     assert (row.ps, row.lanes) == (2, 0)

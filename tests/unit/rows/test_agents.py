@@ -19,6 +19,7 @@ from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, plain_machine
+from switch_harness.wording import mentions
 from tests.harness import fbgemm_adagrad, wire
 
 JOB, N_PS, SIZE, BATCH = 3, 2, 120, 60
@@ -135,7 +136,7 @@ def test_places_of_values_are_those_of_a_list_of_rows(data: st.DataObject) -> No
 
 
 def test_servers_that_collect_refuse_rows_of_several_dims() -> None:
-    with pytest.raises(AgentConfigError, match=r"design collect: .* got rows of \(1, 4, 16, 128\)"):
+    with pytest.raises(AgentConfigError, match=mentions("collect", 1, 4, 16, 128)):
         Cluster("collect", space_of("mixed", False))
 
 

@@ -19,6 +19,7 @@ from foundation.designs.registry import design
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import DIMS, LANES, QUAD, lanes_of_dim, padded_dim
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, dims_in, lanes_of_rows
+from switch_harness.wording import mentions
 
 JOB, OTHER = 4, 6
 FEW_SLOTS = 6
@@ -75,7 +76,7 @@ def test_as_many_rows_fit_as_the_banks_have_registers_for(dim: int) -> None:
     wanted = [key for of_lane in fitting.values() for key in of_lane]
     assert len(plan([], JOB, wanted, True, slots=2, ranges=rows).arriving) == len(wanted) == 2 * lanes
     assert lanes * banks_of_row(dim) == LANES
-    with pytest.raises(HotSetError, match=r"lane 0\b.* has 1 slots, 0 of them taken .* needs 2 more"):
+    with pytest.raises(HotSetError, match=mentions("lane 0", 1, 2)):
         plan([], JOB, wanted, True, slots=1, ranges=rows)
 
 

@@ -14,7 +14,7 @@ import pytest
 from foundation.logs.columns import METRICS
 from hosts.workload.generator import R1, generate
 from tests.harness import agents
-from tests.harness.agents import Agent
+from tests.harness.agents import Agent, refusal
 
 SIZE = 3000
 JOBS = {1: "baseline", 2: "proxy"}
@@ -121,8 +121,7 @@ def test_an_agent_of_scapy_says_what_it_cannot_do(
     log_dir: Path, module: str, changes: dict[str, object], reason: str
 ) -> None:
     config = worker_config(log_dir, **changes) if module == WORKER else server_config(log_dir, 0, **changes)
-    agent = Agent(module, config, log_dir)
-    assert agent.close() == 1 and reason in agent.first["error"]
+    assert reason in refusal(module, config, log_dir)
 
 
 @pytest.mark.parametrize(
@@ -139,5 +138,4 @@ def test_settings_of_one_kind_of_agent(
     log_dir: Path, module: str, changes: dict[str, object], reason: str
 ) -> None:
     config = worker_config(log_dir, **changes) if module == WORKER else server_config(log_dir, 0, **changes)
-    agent = Agent(module, config, log_dir)
-    assert agent.close() == 1 and reason in agent.first["error"]
+    assert reason in refusal(module, config, log_dir)

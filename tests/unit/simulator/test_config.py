@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from experiment.config import config_of
 from experiment.errors import ConfigError
 from simulator.config import DDL, SimulationConfig, load_hosts
+from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke
 
 
@@ -60,7 +61,7 @@ def test_arm_repeat_is_left_out_and_that_is_reported_once(caplog: pytest.LogCapt
 
 
 def test_a_script_has_no_virtual_time() -> None:
-    with pytest.raises(ConfigError, match=r"script = 'train\.py': .*hotline run"):
+    with pytest.raises(ConfigError, match=mentions("train.py", "script")):
         config_of(SimulationConfig, {"script": "train.py"})
 
 
@@ -92,4 +93,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file.write_text(f"runs = {json.dumps(str(file / 'runs'))}\n")
     reported = invoke("simulate", file)
     assert reported.exit_code == 1
-    assert f"runs = {file}/runs: Not a directory; set runs in CONFIG to a folder" in reported.output
+    assert says(reported.output, "CONFIG", file)

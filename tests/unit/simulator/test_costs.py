@@ -26,6 +26,7 @@ from simulator.costs import (
     uplinks_of,
 )
 from simulator.state import QUANTILES
+from switch_harness.wording import mentions
 
 
 @pytest.mark.parametrize(
@@ -80,11 +81,11 @@ def test_measured_costs_are_those_of_an_arm_that_the_run_has(tmp_path: Path) -> 
 
 
 def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: cannot be read as a run: "):
+    with pytest.raises(DataError, match=mentions("nowhere", "run")):
         measured_times(tmp_path / "nowhere")
     rows = {"arm": ["baseline"], "w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
     pl.DataFrame(rows).write_parquet(tmp_path / "rpc.parquet")
-    with pytest.raises(DataError, match="expected a measured RPC that a PS answered"):
+    with pytest.raises(DataError, match=mentions("RPC", "PS")):
         measured_times(tmp_path)
 
 

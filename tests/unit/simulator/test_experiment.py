@@ -21,6 +21,7 @@ from simulator.accounting import account
 from simulator.drive import pass_time
 from simulator.ledger import WorkerLedger
 from simulator.session import SimulatedSession
+from switch_harness.wording import says
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.cli import invoke, json_of
 from tests.harness.summaries import terminal
@@ -161,7 +162,7 @@ def test_wrong_sums_are_reported_and_the_report_stays(
     assert result.exit_code == 1
     # In each of the four arms, and in the profile's.
     run = (tmp_path / "runs" / "latest").resolve()
-    assert f"5 updates were lost, at 5 keys; see {run}" in " ".join(result.output.split())
+    assert says(" ".join(result.output.split()), 5, run)
     summary = json.loads((run / "summary.json").read_text())
     assert summary["updates"]["mismatched_keys"] == 5 and (run / "report.html").exists()
 

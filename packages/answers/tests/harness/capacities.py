@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hotline_answers.cluster_answer.ask import capacities
+from hotline_answers.cluster_answer.ask import capacities, capacity_with
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, part_of, read_data
 from hotline_answers.cluster_answer.hotset import split_log, workload_for
 from simulator.experiment import quiet_reporter
@@ -25,4 +25,4 @@ def capacities_with(cluster: Cluster, sizes: Iterable[int]) -> dict[int, float]:
     data = read_data(cluster, config, reporter, print)
     assert data is not None
     workload = workload_for(config, split_log(data), reporter)
-    return {top_k: capacities(config, workload, top_k, reporter)[1] for top_k in sizes}
+    return {top_k: capacity_with(config, workload, top_k, reporter) for top_k in sizes}

@@ -15,6 +15,8 @@ from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.result import answer
 from packages.answers.tests.harness.capacities import capacities_with
 
+pytestmark = pytest.mark.usefixtures("no_input_effects")
+
 
 def _log(folder: Path, workers: int, keys: int, skew: float) -> Path:
     """Write 40 steps of 200 draws of each worker, whose keys have a Zipf distribution; 0 is a uniform one."""

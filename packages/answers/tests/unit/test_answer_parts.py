@@ -14,13 +14,17 @@ from hypothesis import strategies as st
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
 from hosts.workload.files import deal, load
-from hotline_answers.cluster_answer.ask import ClusterAnswer, answer
+from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, capacity_with
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
+from hotline_answers.cluster_answer.hotset import workload_for
 from packages.answers.tests.harness.capacities import capacities_of
 from simulator.costs import HostCosts
 from simulator.experiment import quiet_reporter
 from switch_harness.effort import examples
+from switch_harness.wording import says
+
+pytestmark = pytest.mark.usefixtures("no_input_effects")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,13 @@ def test_a_part_of_a_cluster_carries_its_share(cluster: Cluster) -> None:
     """Each is limited by something else, and a quarter or a third of it is simulated."""
     part = capacities_of(cluster, max(8, cluster.workers // 8))
     assert part == pytest.approx(capacities_of(cluster), rel=MAX_ERROR)
+
+
+def test_the_capacity_with_a_hot_set_needs_no_simulation_without() -> None:
+    config = config_for(Cluster(workers=4, servers=1, keys_per_step=100, top_k=500))
+    workload = workload_for(config, None, quiet_reporter())
+    both = capacities(config, workload, 500, quiet_reporter())
+    assert capacity_with(config, workload, 500, quiet_reporter()) == both[1] != both[0]
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +76,8 @@ def test_an_answer_by_a_part_has_the_rates_of_the_whole(of_part: ClusterAnswer) 
     assert of_part.sizes[0].ps_cpu_us * of_part.sizes[0].capacity / 1e6 == pytest.approx(
         cluster.servers * sides.baseline.at_capacity.servers
     )
-    assert any("16 of the 64 workers with 25 %" in sentence for sentence in of_part.sentences)
-    assert any("in 8 racks of up to 8" in sentence for sentence in of_part.sentences)
+    assert any(says(sentence, 16, 64, "25 %") for sentence in of_part.sentences)
+    assert any(says(sentence, 8, "racks") for sentence in of_part.sentences)
 
 
 @pytest.mark.parametrize("oversubscription", [64, 1_024])

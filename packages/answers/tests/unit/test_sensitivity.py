@@ -21,6 +21,7 @@ from hotline_answers.cluster_answer.sensitivity import (
 )
 from hotline_answers.result import answer, effects_table
 from simulator.config import SimulationConfig, SimulationError
+from switch_harness.wording import says_in_one_line
 from tests.harness.cli import invoke
 from tests.harness.traces import trace_of
 
@@ -101,5 +102,5 @@ def test_a_log_and_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert printed.exit_code == 0, printed.output
     rows = [line.split("  ")[0].strip() for line in printed.stdout.splitlines()]
     assert set(rows) >= INPUTS
-    assert printed.stderr.splitlines()[0] == "log.csv: CSV; keys in item_id"
+    assert says_in_one_line(printed.stderr.splitlines()[0], "log.csv", "CSV", "item_id")
     assert not any(line.startswith(("calibrate", "measure")) for line in printed.stderr.splitlines())

@@ -27,6 +27,7 @@ from hotline_dense.network import DenseNetwork
 from hotline_dense.schedulers import SCHEDULERS
 from hotline_dense.whatif import PAPER_FUSION
 from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says
 from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke
 
@@ -76,7 +77,7 @@ def test_without_arguments_it_prints_the_papers_table() -> None:
         "ResNet-101": "178 20 0.997 0.997 0.890 0.500 0.066 0.787 0.997 0.997 0.531",
         "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212",
     }
-    assert "ResNet-50 (2.44×) and ResNet-101 (2.56×), and not for VGG-16 (7.18×)" in result.stdout
+    assert says(result.stdout, "ResNet-50", "2.44×", "ResNet-101", "2.56×", "VGG-16", "7.18×")
     table = json_of("dense", "whatif")["table"]
     assert table["vgg16"]["10G, 5×"] == pytest.approx(0.723, abs=5e-4)
     assert table["resnet50"]["10G, 16 workers"] == pytest.approx(0.572, abs=5e-4)
@@ -119,7 +120,7 @@ def test_with_a_switch_no_compression_may_be_needed(first: Path) -> None:
     """12 MB in a ring of many at 16 Gbit/s take 12 ms, and 6 with a switch; 5 leave 0.9."""
     asked = ("dense", "whatif", first, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
     assert invoke(*asked).stdout.splitlines()[-1].endswith("no compression.")
-    assert invoke(*asked[:-1], 16).stdout.splitlines()[-1].endswith("compression by 1.2×.")
+    assert says(invoke(*asked[:-1], 16).stdout.splitlines()[-1], "1.2×", "compression")
 
 
 def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_refusals_and_wrong_usage(
 
 def test_an_estimate_is_called_one() -> None:
     for command in ("whatif", "overlap"):
-        assert "BERT-Base (estimate)" in invoke("dense", command, "bert-base").stdout
+        assert says(invoke("dense", command, "bert-base").stdout, "estimate")
         assert "(estimate)" not in invoke("dense", command, "resnet50").stdout
 
 
@@ -217,7 +218,7 @@ def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotline_dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
     found = json_of("dense", "overlap", "--gaps")
     assert list(found) == ["wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best"] and found["best"]["mean"] <= 0.01
-    assert "over 5 random models" in invoke("dense", "overlap", "--gaps").stdout
+    assert says(invoke("dense", "overlap", "--gaps").stdout, 5, "random")
 
 
 # -- pages

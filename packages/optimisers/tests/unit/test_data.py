@@ -11,6 +11,7 @@ from foundation.errors import DataError
 from hotline_optimisers import dlrm
 from hotline_optimisers.ratings import count_ratings, ratings_trace
 from hotline_optimisers.training import Data, load
+from switch_harness.wording import mentions
 
 ROWS = (5, 7)
 
@@ -78,7 +79,7 @@ def test_files_without_ratings_are_refused(tmp_path: Path, text: str | None) -> 
     file = tmp_path / "bad.inter"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(DataError, match=r"bad\.inter: expected columns user_id:token"):
+    with pytest.raises(DataError, match=mentions("bad.inter", "user_id:token")):
         count_ratings(file)
 
 

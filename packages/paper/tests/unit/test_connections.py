@@ -20,6 +20,7 @@ from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 from hotline_paper.connections.figure import delay_against_connections
 from hotline_paper.connections.settings import ACTIVE_CALLERS, ConnectionSetting, settings
 from hotline_paper.connections.waiting import WAYS
+from switch_harness.wording import mentions
 from tests.harness.agents import Agent
 
 JOB, EPOCH = 2, 1
@@ -162,5 +163,5 @@ def test_of_few_rounds_the_bounds_are_the_rounds(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(AnalysisError, match=r"none\.parquet: cannot be read"):
+    with pytest.raises(AnalysisError, match=mentions("none.parquet", "read")):
         delay_against_connections(tmp_path / "none.parquet")

@@ -12,6 +12,7 @@ from foundation.errors import DataError
 from foundation.logs.access import steps
 from foundation.logs.access.block import ReadOptions
 from hotline_policies.log import PolicyLog, prepare
+from switch_harness.wording import mentions
 from tests.harness.access_logs import keys_by_step
 
 
@@ -103,7 +104,7 @@ def test_an_error_names_its_place(tmp_path: Path, name: str, text: str, message:
 def test_a_parquet_row_that_is_wrong(tmp_path: Path) -> None:
     log = tmp_path / "log.parquet"
     pl.DataFrame({"iteration": [1, 2], "worker": [1, -1], "key": [1, 2]}).write_parquet(log)
-    with pytest.raises(DataError, match="row 2: column worker is -1"):
+    with pytest.raises(DataError, match=mentions("row 2", "-1")):
         prepared(log)
 
 

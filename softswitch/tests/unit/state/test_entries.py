@@ -9,6 +9,7 @@ from softswitch.errors import EntryMissing, StateError
 from softswitch.ir import Masked, MatchKind
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite, MeterConfig, UseMember
 from switch_harness.state_programs import NARROW, PLAIN, WIDE, State, key_field, program, table
+from switch_harness.wording import mentions
 
 NO_ACTION = (1 << 32) - 1
 METER = ir.DirectMeter(False, ir.FieldRef(0, 0))
@@ -85,7 +86,7 @@ def test_defaults_are_replaced_and_restored(state: State) -> None:
     assert default_words(state, "profiled", 0) == [1]
     state.entries.set_default("profiled", None)
     assert default_words(state, "profiled", 0) == [0]
-    with pytest.raises(StateError, match="the default action of table constant is constant"):
+    with pytest.raises(StateError, match=mentions("constant", "default")):
         state.entries.set_default("constant", ActionCall(PLAIN))
     state.entries.set_default("constant", None)
 
@@ -98,7 +99,7 @@ def test_counters(state: State) -> None:
     assert [state.entries.counter(key) for key in KEYS[:3]] == [(0, 0), (3, 300), (0, 0)]
     assert state.words(record(state, 1) + 2, 2) == [3, 300]
     for call in (state.entries.counter, lambda key: state.entries.set_counter(key, CounterValue(1, 1))):
-        with pytest.raises(EntryMissing, match=r"table full has no entry \(3,\)"):
+        with pytest.raises(EntryMissing, match=mentions(3, "table")):
             call(KEYS[3])
 
 

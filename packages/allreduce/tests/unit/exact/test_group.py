@@ -22,6 +22,7 @@ from hotline_allreduce.exact.group import ExactGroup
 from hotline_allreduce.exact.reference import correctly_rounded_sums
 from packages.allreduce.tests.harness.switchml import SwitchUnderTest
 from packages.allreduce.tests.harness.udp_switch import free_addresses, serving
+from switch_harness.wording import mentions
 from tests.harness.extras import needs_torch
 
 WORKERS = 2
@@ -49,17 +50,17 @@ def test_groups_add_up_vectors_longer_than_an_operation() -> None:
             results = [result for of_rank in pool.map(add, range(WORKERS)) for result in of_rank]
         assert all(result.tobytes() == expected.tobytes() for result in results)
         assert 0 < groups[0].repeated_share == groups[1].repeated_share < 1
-        with pytest.raises(ValueError, match="got an array of 2 dimensions of float64"):
+        with pytest.raises(ValueError, match=mentions(2, "float64")):
             groups[0].all_reduce(np.ones((2, 2)))  # type: ignore[arg-type]  # what the error is about
 
 
 def test_a_group_whose_switch_does_not_answer() -> None:
     worker, switch = free_addresses(2)
-    with pytest.raises(ValueError, match="rank: expected 0 to 1 for 2 workers, got 2"):
+    with pytest.raises(ValueError, match=mentions("rank", 0, 1, 2)):
         ExactGroup(2, WORKERS, address=worker, switch=switch)
     with (
         ExactGroup(0, WORKERS, address=worker, switch=switch, stall_timeout_s=0.05) as group,
-        pytest.raises(StalledError, match=r"worker 1: no result for .* with 2 of 2 packets to go"),
+        pytest.raises(StalledError, match=mentions("worker 1", 2)),
     ):
         group.all_reduce(np.ones(3, np.float32))
 

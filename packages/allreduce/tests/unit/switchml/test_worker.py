@@ -26,6 +26,7 @@ from packages.allreduce.tests.harness.dense import integers, total
 from packages.allreduce.tests.harness.switchml import SwitchMLTestbed
 from packages.allreduce.tests.harness.vectors import float_vectors
 from switch_harness.effort import examples
+from switch_harness.wording import mentions
 
 SIZE = SwitchMLTestbed.size
 MS = 1_000_000
@@ -141,7 +142,7 @@ def test_the_plain_twin_leaves_the_same(loss: float) -> None:
 def test_a_wait_without_an_answer_is_an_error() -> None:
     testbed = SwitchMLTestbed(2)
     testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
-    with pytest.raises(StalledError, match=r"worker 1: no result for 10\.\d s .* with 4 of 4 packets to go"):
+    with pytest.raises(StalledError, match=mentions("worker 1", 4)):
         testbed.settle()
     assert testbed.now >= STALL_TIMEOUT_NS and testbed.clients[0].deadline() is None
     assert testbed.clients[0]._header.due == NEVER

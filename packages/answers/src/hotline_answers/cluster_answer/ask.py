@@ -9,6 +9,7 @@ from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
+from foundation.designs.interface import Arm
 from foundation.errors import DataError
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
@@ -213,7 +214,7 @@ def _check_capacities(
 
     def simulate(top_k: int) -> None:
         calculated = model.capacity(counts_by_size[top_k])
-        _, simulated_capacities[top_k] = capacities(config, workload, top_k, reporter)
+        simulated_capacities[top_k] = capacity_with(config, workload, top_k, reporter)
         checks.append(CalculationCheck(top_k, calculated, simulated_capacities[top_k]))
         model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
 
@@ -254,9 +255,25 @@ def capacities(
     config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter
 ) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
-    config = config.model_copy(update={"rounds": 1, "top_k": top_k})
+    baseline, lead = _capacities(config, workload, top_k, reporter, baseline_and_lead(config.design))
+    return baseline, lead
+
+
+def capacity_with(
+    config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter
+) -> float:
+    """Return the simulated capacity of the whole cluster with offload, in steps/s."""
+    _, lead = baseline_and_lead(config.design)
+    [capacity] = _capacities(config, workload, top_k, reporter, [lead])
+    return capacity
+
+
+def _capacities(
+    config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter, arms: Sequence[Arm]
+) -> list[float]:
+    names = tuple(arm.name for arm in arms)
+    config = config.model_copy(update={"rounds": 1, "top_k": top_k, "arms": names})
     workload = simulated_part(workload, top_k)
     with hot_set_file(workload, top_k) as hot_set:
         capacity = simulated_capacities(config, workload.trace, reporter, hot_set)
-    baseline, lead = (capacity[arm.name] for arm in baseline_and_lead(config.design))
-    return baseline / config.hosts.server_share, lead / config.hosts.server_share
+    return [capacity[name] / config.hosts.server_share for name in names]
