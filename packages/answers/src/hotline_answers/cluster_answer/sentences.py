@@ -90,7 +90,7 @@ def sentences(
             f"Hot keys are chosen from the first {log.training_steps:,} of the log's {log.steps:,} "
             "mini-batches, and scored on the rest."
         )
-    yield _rows(cluster, comparison, sizes)
+    yield _rows(cluster, sufficient_size)
     yield device(config, DEVICES[cluster.switch])
     if config.network.rack is not None:
         yield _racks(cluster, config)
@@ -217,8 +217,7 @@ def device(config: SimulationConfig, switch: Device) -> str:
     )
 
 
-def _rows(cluster: Cluster, comparison: OffloadComparison, sizes: Sequence[Size]) -> str:
-    size = next(each for each in sizes if each.top_k == comparison.top_k)
+def _rows(cluster: Cluster, size: Size) -> str:
     memory = SwitchMemory(size.top_k, size.register_bytes, size.entry_bytes)
     by_table = ", ".join(cluster.dims)
     dims = f"the dims {by_table}" if by_table else pluralize(cluster.dim or 1, "value")
