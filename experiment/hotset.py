@@ -11,9 +11,19 @@ from experiment.session import PlannedBlock, Session
 from foundation.concurrency import in_thread
 from foundation.designs.arms import profile_arm
 from foundation.logs.merge import last_updates
+from foundation.protocol.rows import RowRanges
+
+
+class _RowSpace(Protocol):
+    @property
+    def key_ranges(self) -> RowRanges:
+        """The dims of the rows by ranges of keys."""
 
 
 class ProfiledTrace(Protocol):
+    @property
+    def space(self) -> _RowSpace: ...
+
     @property
     def profile_steps(self) -> int:
         """Steps of each worker that the hot set is chosen from."""
@@ -21,7 +31,9 @@ class ProfiledTrace(Protocol):
 
 async def prepare(session: Session, trace: ProfiledTrace) -> None:
     if session.hot_set_file.exists():
-        keys = choice.read(session.hot_set_file)["key"].to_list()
+        hot_set = choice.read(session.hot_set_file)
+        choice.check_dims(hot_set, trace.space.key_ranges, str(session.hot_set_file), "the run")
+        keys = hot_set["key"].to_list()
         session.take_steps(trace.profile_steps)
     else:
         await profile(session, trace)
@@ -49,7 +61,7 @@ async def select(session: Session) -> list[int]:
     config = session.config
     with session.reporter.phase("select"):
         logs, job = last_updates(session.parts), profile_arm(config.design).job
-        build = partial(choice.build, logs, config.top_k, job, rule=config.rule)
+        build = partial(choice.build, logs, config.top_k, job, rule=config.rule, ranges=config.row_ranges)
         hot_set = await in_thread(build)
         choice.write(hot_set, session.hot_set_file)
     chosen_by = "" if config.rule == TOP_K else f", chosen by rule {config.rule}"

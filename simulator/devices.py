@@ -10,7 +10,7 @@ import math
 from typing import Literal, NamedTuple
 
 from controller.tables import CALLERS
-from experiment.config import MAX_TOP_K
+from experiment.config import max_top_k
 from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
@@ -25,12 +25,20 @@ class Device(NamedTuple):
     description: str
     frame_us: float  # time of a frame through the switch, in µs
     lanes: int
-    hot_keys: int
     callers: int
     """Workers, servers and controller whose RPCs have effect exactly once."""
     ports: int  # of one pipe, because registers are per pipe
     port_gbit: int | None = None
     """Bandwidth of a port in Gbit/s, all of which are busy at the pipe's rate; None means `_IDEAL_MPPS`."""
+
+    def hot_rows(self, dim: int) -> int:
+        """Return the maximum number of rows of `dim` values in the switch, whose lanes fill unevenly."""
+        return max_top_k(1, dim) * self.lanes // LANES
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the program serves rows of more than one value."""
+        return self.lanes == LANES
 
     @property
     def network(self) -> dict[str, float]:
@@ -54,14 +62,13 @@ class Device(NamedTuple):
 
 
 def _make_chip(description: str, callers: int, port_gbit: int) -> Device:
-    lanes = 16
-    hot_keys = MAX_TOP_K * lanes // LANES  # a lane has as many slots as in the simulated program
-    return Device(description, _FRAME_US, lanes, hot_keys, callers, ports=64, port_gbit=port_gbit)
+    # A lane has as many slots as in the simulated program.
+    return Device(description, _FRAME_US, 16, callers, ports=64, port_gbit=port_gbit)
 
 
 DeviceName = Literal["ideal", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
-    "ideal": Device("a device", _FRAME_US, lanes=LANES, hot_keys=MAX_TOP_K, callers=CALLERS, ports=PORTS),
+    "ideal": Device("a device", _FRAME_US, lanes=LANES, callers=CALLERS, ports=PORTS),
     "tofino": _make_chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
     "tofino2": _make_chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
 }

@@ -1,6 +1,7 @@
 """Choose a hot set from update logs: the top-k parameters by number of updates, or those of another rule.
 
-A hot set is a Parquet file with the columns of `SCHEMA`, the most wanted key first. In Pan et al. Fig. 10,
+A hot set is a Parquet file with the columns of `SCHEMA`, the most wanted key first. `dim` is the number of
+values of the key's row as RPCs carry it, and `lane` the lane of a row of that dim. In Pan et al. Fig. 10,
 the top 20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
 """
 
@@ -10,21 +11,23 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from controller.dask_cluster import CountingCluster, cluster_at, count_threads
 from controller.errors import HotSetError, RuleError
 from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RuleName, RunningRule, start_rule
 from controller.tables import SLOTS
+from foundation.errors import DataError
+from foundation.logs.access.dims import RowDim, as_parts, parse_dims
 from foundation.logs.counts import PART_ROWS, Counts
 from foundation.logs.parts import atomic_path
 from foundation.logs.update_log import PARQUET_MAGIC, read_head, reading
-from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import LANES, NO_KEY
+from foundation.protocol.header import DIMS, LANES, NO_KEY, padded_dim
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, dims_in, lanes_of_rows
 from foundation.settings import JobId, Strict
 from foundation.text import pluralize, shortened
 
@@ -35,11 +38,22 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "key": pl.UInt64,
     "updates": pl.UInt64,
     "share": pl.Float64,
+    "dim": pl.UInt8,
     "lane": pl.UInt8,
 }
 MAX_KEYS = LANES * SLOTS
+"""Maximum number of rows in the switch, whatever their dims."""
 _PARTS_PER_THREAD = 4
 """Parts of the logs for each thread of a cluster; several, because parts take different times."""
+
+KeyDims: TypeAlias = Annotated[
+    tuple[str, ...],
+    BeforeValidator(as_parts),
+    Field(
+        description="Values of a row by the first key that has as many, such as 0=16,1000000=64 for tables "
+        "one after the other; keys before the first have rows of --dim."
+    ),
+]
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
@@ -48,10 +62,24 @@ Progress = Callable[[int, int], None]
 class ChoiceSettings(Strict):
     top_k: int = Field(ge=1)
     """Number of keys."""
+    dim: RowDim = None
+    dims: KeyDims = ()
     job: JobId | None = None
     """Only the rows of this job."""
     rule: RuleName = TOP_K
     scheduler: CountingCluster = None
+
+    @property
+    def ranges(self) -> RowRanges:
+        """The ranges of keys by the dim of their rows; raises `DataError`."""
+        first_dims = {0: padded_dim(self.dim or 1)}
+        for key, dim in parse_dims(self.dims, "KEY").items():
+            if not (key.isascii() and key.isdecimal() and int(key) < NO_KEY):
+                raise DataError(
+                    f"--dims {key}={dim}: expected KEY=DIM with a key below 2^64 - 1, got {key!r}"
+                )
+            first_dims[int(key)] = padded_dim(dim)
+        return tuple(map(RowRange._make, sorted(first_dims.items())))
 
 
 def build(
@@ -62,46 +90,51 @@ def build(
     rule: str = TOP_K,
     scheduler: str | None = None,
     part_rows: int = PART_ROWS,
+    ranges: RowRanges = ONE_VALUE,
 ) -> pl.DataFrame:
     """Return at most `top_k` keys that a rule chooses by the updates in all `logs`, or of one `job` in them.
 
-    Columns are in `SCHEMA`. The rule `top-k` returns the most updated keys, the smaller of equal ones first,
-    and counts in parts of bounded memory or on a cluster at the address `scheduler` (`reduce_parts`). Raises
-    `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and
-    `RuleError`.
+    Columns are in `SCHEMA`, and `ranges` has the dims of the keys' rows. The rule `top-k` returns the
+    most updated keys, the smaller of equal ones first, and counts in parts of bounded memory or on a cluster
+    at the address `scheduler` (`reduce_parts`). Raises `DataError` for an unreadable log (`Counts.of_logs`),
+    `HotSetError` if no switch can hold the hot set, and `RuleError`.
     """
-    if top_k > MAX_KEYS:
+    dim = min(each.dim for each in ranges)
+    if top_k > (max_keys := MAX_KEYS // banks_of_row(dim)):
+        rows = "keys" if dim == 1 else f"rows of {dim} values"
         raise HotSetError(
-            f"top-k {top_k} is too large: the switch has {LANES} lanes of {SLOTS} slots, "
-            f"so at most {MAX_KEYS} keys fit"
+            f"top-k {top_k} is too large: the switch has {LANES} banks of {SLOTS} slots, "
+            f"so at most {max_keys} {rows} fit"
         )
     if rule != TOP_K:
         if scheduler is not None:
             raise RuleError(f"rule {rule}: a cluster counts for rule {TOP_K} only; leave out --scheduler")
         running_rule = start_rule(rule, top_k)
-        return _choose_by_rule(running_rule, Counts.of_logs(logs, job, part_rows=part_rows))
+        return _choose_by_rule(running_rule, Counts.of_logs(logs, job, part_rows=part_rows), ranges)
     counts = Counts.of_logs(logs, job, part_rows=part_rows)
     top_keys_by_part = reduce_parts(
         counts, partial(select_top_keys, top_k=top_k), scheduler, lambda done, total: None
     )
     top_keys = pl.concat(top_keys_by_part)
-    return _make_hot_set(top_keys, top_k, counts.total, counts.names)
+    return _make_hot_set(top_keys, top_k, counts.total, counts.names, ranges)
 
 
-def choose(updates: pl.DataFrame, top_k: int, origin: str) -> pl.DataFrame:
+def choose(updates: pl.DataFrame, top_k: int, origin: str, ranges: RowRanges = ONE_VALUE) -> pl.DataFrame:
     """Return the hot set of counted updates, with the columns key and updates, as `build` does."""
-    return _make_hot_set(updates, top_k, int(updates["updates"].sum()), origin)
+    return _make_hot_set(updates, top_k, int(updates["updates"].sum()), origin, ranges)
 
 
-def _make_hot_set(updates: pl.DataFrame, top_k: int, total: int, origin: str) -> pl.DataFrame:
+def _make_hot_set(
+    updates: pl.DataFrame, top_k: int, total: int, origin: str, ranges: RowRanges
+) -> pl.DataFrame:
     hot_set = select_top_keys(updates, top_k)
     if hot_set.height < top_k:
         keys_with_updates = pluralize(hot_set.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", keys_with_updates, top_k)
-    return _with_ranks(hot_set, total, origin)
+    return _with_ranks(hot_set, total, origin, ranges)
 
 
-def _choose_by_rule(rule: RunningRule, counts: Counts) -> pl.DataFrame:
+def _choose_by_rule(rule: RunningRule, counts: Counts, ranges: RowRanges) -> pl.DataFrame:
     updates = pl.concat(counts.by_key()).sort("key")
     keys = updates["key"].to_numpy()
     order = counts.order_of(keys) if counts.rows <= MAX_ORDERED else None
@@ -114,17 +147,20 @@ def _choose_by_rule(rule: RunningRule, counts: Counts) -> pl.DataFrame:
             f"rule {rule.name} chose none of {pluralize(len(keys), 'key')}: a hot set has at least one"
         )
     chosen = updates[np.searchsorted(keys, chosen_keys)]
-    return _with_ranks(chosen, counts.total, counts.names)
+    return _with_ranks(chosen, counts.total, counts.names, ranges)
 
 
-def _with_ranks(hot_set: pl.DataFrame, total: int, origin: str) -> pl.DataFrame:
+def _with_ranks(hot_set: pl.DataFrame, total: int, origin: str, ranges: RowRanges) -> pl.DataFrame:
+    keys = hot_set["key"].to_numpy()
+    dims = dims_in(ranges, keys)
     return _check_hot_set(
         hot_set.select(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),
             key="key",
             updates="updates",
             share=pl.col("updates") / total,
-            lane=pl.Series(lanes_of(hot_set["key"].to_numpy()), dtype=pl.UInt8),
+            dim=pl.Series(dims, dtype=pl.UInt8),
+            lane=pl.Series(lanes_of_rows(keys, dims), dtype=pl.UInt8),
         ),
         origin,
     )
@@ -179,6 +215,11 @@ def read(path: Path) -> pl.DataFrame:
         raise HotSetError(f"{path}: not a Parquet file; `hotline hotset build` writes hot sets")
     with reading(path):
         hot_set = pl.read_parquet(path, glob=False)
+    if dict(hot_set.schema) == {name: kind for name, kind in SCHEMA.items() if name != "dim"}:
+        raise HotSetError(
+            f"{path}: expected the column dim, got a hot set of an older version, whose rows have one value; "
+            "build it again with `hotline hotset build --dim`"
+        )
     if dict(hot_set.schema) != SCHEMA:
         raise HotSetError(
             f"{path}: expected the columns {_describe_columns(SCHEMA)}, "
@@ -206,7 +247,12 @@ def _check_hot_set(hot_set: pl.DataFrame, origin: str) -> pl.DataFrame:
         raise HotSetError(f"{origin}: expected different keys, got key {repeated_keys[0]} more than once")
     if keys.max() == NO_KEY:
         raise HotSetError(f"{origin}: key {NO_KEY} means 'no key' on the wire; it cannot be hot")
-    lanes = lanes_of(keys.to_numpy())
+    dims = hot_set["dim"].to_numpy()
+    wrong_dims = np.flatnonzero(~np.isin(dims, DIMS))
+    if wrong_dims.size:
+        row = int(wrong_dims[0])
+        raise HotSetError(f"{origin}: the dim of key {keys[row]}: expected one of {DIMS}, got {dims[row]}")
+    lanes = lanes_of_rows(keys.to_numpy(), dims)
     wrong_lanes = np.flatnonzero(lanes != hot_set["lane"].to_numpy())
     if wrong_lanes.size:
         row = int(wrong_lanes[0])
@@ -214,6 +260,25 @@ def _check_hot_set(hot_set: pl.DataFrame, origin: str) -> pl.DataFrame:
             f"{origin}: the lane of key {keys[row]}: expected {lanes[row]}, got {hot_set['lane'][row]}"
         )
     return hot_set
+
+
+def check_dims(hot_set: pl.DataFrame, ranges: RowRanges, origin: str, owner: str) -> None:
+    """Raise `HotSetError` if a key's dim is not that of `ranges`, which `owner` has, such as "job 4"."""
+    keys, dims = hot_set["key"].to_numpy(), hot_set["dim"].to_numpy()
+    expected = dims_in(ranges, keys)
+    wrong = np.flatnonzero(dims != expected)
+    if wrong.size:
+        row = int(wrong[0])
+        raise HotSetError(
+            f"{origin}: the dim of key {keys[row]}: expected {expected[row]}, as the rows of {owner} have "
+            f"it, got {dims[row]}; build it again with `hotline hotset build {_dim_options(ranges)}`"
+        )
+
+
+def _dim_options(ranges: RowRanges) -> str:
+    if len(ranges) == 1:
+        return f"--dim {ranges[0].dim}"
+    return f"--dims {','.join(f'{first}={dim}' for first, dim in ranges)}"
 
 
 def _describe_columns(schema: pl.Schema | dict[str, type[pl.DataType]]) -> str:

@@ -20,8 +20,8 @@ from controller.tables import SLOTS
 from foundation.logs.access.steps import Steps
 from foundation.logs.counts import Counts
 from foundation.logs.training import SplitUpdates
-from foundation.protocol.hashing import lanes_of
-from foundation.protocol.packing import rank_in_group
+from foundation.protocol.header import LANES, QUAD
+from foundation.protocol.rows import lanes_of_rows
 
 _POINTS_PER_DECADE = 40
 
@@ -37,7 +37,7 @@ class Coverage:
     updates: int
     """Scored updates of all keys, also of those that cannot be chosen."""
     limit: int
-    """Maximum top-k that fits into the tables: beyond it, a key finds its lane full."""
+    """Maximum top-k that fits into the tables: beyond it, a key's row finds one of its banks full."""
 
     @property
     def keys(self) -> int:
@@ -69,29 +69,38 @@ def coverage(
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
     scheduler: str | None = None,
+    dim: int = 1,
 ) -> Coverage:
-    """Return the coverage of logs if `jobs` jobs share the tables; raises the errors of `reduce_parts`."""
+    """Return the coverage of logs if `jobs` jobs share the tables; raises the errors of `reduce_parts`.
+
+    All rows have `dim` values, as RPCs carry them.
+    """
     keys_by_updates: Counter[int] = Counter()
     top_keys_by_part = []
     for part_keys, part_top_keys in reduce_parts(counts, _count_part, scheduler, progress):
         keys_by_updates.update(part_keys)
         top_keys_by_part.append(part_top_keys)
     update_counts, key_counts = np.array(sorted(keys_by_updates.items(), reverse=True), dtype=np.int64).T
-    limit = table_limit(select_top_keys(pl.concat(top_keys_by_part), MAX_KEYS)["key"].to_numpy(), jobs)
+    top_keys = select_top_keys(pl.concat(top_keys_by_part), MAX_KEYS)["key"].to_numpy()
+    limit = table_limit(top_keys, np.full(len(top_keys), dim), jobs)
     cumulative_updates = np.append(0, np.cumsum(key_counts * update_counts))
     return Coverage(
         np.append(0, np.cumsum(key_counts)), cumulative_updates, int(cumulative_updates[-1]), limit
     )
 
 
-def coverage_of_split(keys: NDArray[np.uint64], updates: SplitUpdates, jobs: int = 1) -> Coverage:
+def coverage_of_split(
+    keys: NDArray[np.uint64], dims: NDArray[np.integer], updates: SplitUpdates, jobs: int = 1
+) -> Coverage:
     """Return the coverage of the scored updates by the keys that have most training updates.
 
-    `keys` ascend. Of keys with equally many training updates, the smaller is chosen first.
+    `keys` ascend, and `dims` has the dim of each one's row. Of keys with equally many training updates, the
+    smaller is chosen first.
     """
     order = np.argsort(-updates.training, kind="stable")[: np.count_nonzero(updates.training)]
     cumulative_updates = np.append(0, np.cumsum(updates.scored[order]))
-    total, limit = int(updates.scored.sum()), table_limit(keys[order[:MAX_KEYS]], jobs)
+    top = order[:MAX_KEYS]
+    total, limit = int(updates.scored.sum()), table_limit(keys[top], dims[top], jobs)
     return Coverage(np.arange(len(order) + 1), cumulative_updates, total, limit)
 
 
@@ -99,10 +108,15 @@ def _count_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
     return dict(updates["updates"].value_counts().iter_rows()), select_top_keys(updates, MAX_KEYS)
 
 
-def table_limit(keys: NDArray[np.uint64], jobs: int) -> int:
-    """Return the number of keys, taken in this order, that fit before the first key whose lane is full."""
-    exceeds_lane = rank_in_group(lanes_of(keys)) >= SLOTS // jobs
-    return int(exceeds_lane.argmax()) if exceeds_lane.any() else len(keys)
+def table_limit(keys: NDArray[np.uint64], dims: NDArray[np.integer], jobs: int) -> int:
+    """Return the number of rows, taken in this order, that fit before the first of which a bank is full."""
+    lanes, n_banks = lanes_of_rows(keys, dims), np.maximum(dims, QUAD) // QUAD
+    first_banks, limit = lanes * n_banks, len(keys)
+    for bank in range(LANES):
+        in_bank = np.flatnonzero((first_banks <= bank) & (bank < first_banks + n_banks))
+        if len(in_bank) > SLOTS // jobs:
+            limit = min(limit, int(in_bank[SLOTS // jobs]))
+    return limit
 
 
 class TableShare(NamedTuple):

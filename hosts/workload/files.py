@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.dims import RowSettings
 from foundation.logs.access.formats.libsvm import LibsvmLog
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.source import expand
 from foundation.logs.access.steps import KEY, Steps, read_steps
 from foundation.logs.libsvm import read_samples
+from foundation.protocol.rows import RowRange
 from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace, prefix_sums
@@ -29,12 +33,20 @@ Note = Callable[[str], None]
 
 log = logging.getLogger(__name__)
 
+ONE_VALUE_ROWS = RowSettings()
+"""Rows of one value in all tables."""
 
-def load(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
+
+def load(
+    path: Path, workers: int, options: ReadOptions, note: Note = log.info, rows: RowSettings = ONE_VALUE_ROWS
+) -> Trace:
+    """Return the trace of a training set or log, whose keys name rows of the dims that `rows` says."""
     files = expand([path])
     if len(files) == 1 and isinstance(open_log(path, options), LibsvmLog):
-        return load_training_set(path, workers, options.batch)
-    return load_log(path, workers, options, note)
+        [dim] = rows.dims_of_tables(())
+        trace = load_training_set(path, workers, options.batch)
+        return replace(trace, space=replace(trace.space, ranges=(RowRange(0, dim),)))
+    return load_log(path, workers, options, note, rows)
 
 
 def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
@@ -85,25 +97,46 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
     )
 
 
-def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
+def load_log(
+    path: Path, workers: int, options: ReadOptions, note: Note = log.info, rows: RowSettings = ONE_VALUE_ROWS
+) -> Trace:
     """Return a trace of an access log, dealt to the workers in turn. Raises `DataError`."""
     with TemporaryDirectory() as scratch:
         steps = read_steps([path], options, Path(scratch), progress=lambda done, total: None)
         for sentence in steps.notes:
             note(sentence)
-        return deal(_trace_of(steps), workers, path)
+        return deal(_trace_of(steps, rows), workers, path)
 
 
-def _trace_of(steps: Steps) -> Trace:
+def _trace_of(steps: Steps, rows: RowSettings) -> Trace:
     accesses, key_start = np.array(steps.accesses), np.array(steps.starts)
     if steps.has_pulls:
         # The accesses without their operations: a key is once in a step that pulls and pushes it.
         batches = [np.unique(accesses[start:end] & KEY) for start, end in pairwise(key_start.tolist())]
         accesses, key_start = np.concatenate(batches), prefix_sums([len(batch) for batch in batches])
-    space = KeySpace(len(steps.keys), steps.keys)
+    dims = rows.dims_of_keys(steps.tables, steps.table_of)
+    if len(distinct_dims := np.unique(dims)) <= 1:
+        space = KeySpace(len(steps.keys), steps.keys, (RowRange(0, int(distinct_dims[0])),))
+    else:
+        space, position_of = space_by_dim(dims)
+        batches = [np.sort(position_of[accesses[start:end]]) for start, end in pairwise(key_start.tolist())]
+        accesses = np.concatenate(batches)
     return Trace(
         name=steps.name, workers=1, steps=len(steps), space=space, key_start=key_start, position=accesses
     )
+
+
+def space_by_dim(dims: NDArray[np.int64]) -> tuple[KeySpace, NDArray[np.uint32]]:
+    """Return a key space with the rows of each dim one after the other, and the position of each row [n].
+
+    Keys of several tables are hashes of what the log has, so that other keys are as good.
+    """
+    order = np.argsort(dims, kind="stable")
+    position_of = np.empty(len(dims), np.uint32)
+    position_of[order] = np.arange(len(dims), dtype=np.uint32)
+    distinct, firsts = np.unique(dims[order], return_index=True)
+    ranges = zip(firsts.tolist(), distinct.tolist(), strict=True)
+    return KeySpace(len(dims), None, tuple(map(RowRange._make, ranges))), position_of
 
 
 def deal(trace: Trace, workers: int, path: Path) -> Trace:

@@ -12,6 +12,7 @@ import polars as pl
 from click.testing import CliRunner, Result
 
 from controller.hotset import choice
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hotline.cli.commands import hotline
 
 
@@ -43,9 +44,9 @@ def find_command(path: str) -> click.Command:
     return found
 
 
-def write_hot_set(folder: Path, updates: Mapping[int, int]) -> str:
+def write_hot_set(folder: Path, updates: Mapping[int, int], ranges: RowRanges = ONE_VALUE) -> str:
     """Write an update log with these updates of keys, and the hot set of all of them; return its path."""
     log, file = folder / "log.parquet", folder / "hot.parquet"
     pl.DataFrame({"key": list(updates), "updates": list(updates.values())}).write_parquet(log)
-    choice.write(choice.build([log], len(updates)), file)
+    choice.write(choice.build([log], len(updates), ranges=ranges), file)
     return str(file)

@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 from controller.hotset import choice
+from foundation.protocol.rows import RowRange
 from switch_harness.waiting import wait_for
 from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import write_hot_set
@@ -107,8 +108,11 @@ def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tm
         for each in scripts:
             assert each.stdout is not None and each.stdout.readline() == "trains\n"
         at_switch = ["--switch", up["switch"], "--job", str(up["job"])]
-        hot = write_hot_set(tmp_path, dict.fromkeys(range(1, 201), 1))
-        loaded = hotline("load", *at_switch, hot)
+        updates, ranges = dict.fromkeys(range(1, 201), 1), (RowRange(0, DIM), RowRange(ROWS, 1))
+        refused = hotline("load", *at_switch, write_hot_set(tmp_path, updates))
+        assert refused.returncode == 1 and f"expected {DIM}, as the rows of job" in refused.stderr
+        assert f"--dims 0={DIM},{ROWS}=1" in refused.stderr
+        loaded = hotline("load", *at_switch, write_hot_set(tmp_path, updates, ranges))
         assert loaded.returncode == 0, loaded.stderr
         go_on.touch()
         assert [each.wait(PATIENCE_S) for each in scripts] == [0, 0]

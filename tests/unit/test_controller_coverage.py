@@ -53,7 +53,7 @@ def test_the_limit_is_where_a_lane_is_full(keys: list[int], slots: int) -> None:
         if taken[lane_of(key)] > slots:
             break
         fit += 1
-    assert table_limit(np.array(keys, dtype=np.uint64), SLOTS // slots) == fit
+    assert table_limit(np.array(keys, np.uint64), np.ones(len(keys), np.int64), SLOTS // slots) == fit
 
 
 def test_more_keys_than_slots(tmp_path: Path) -> None:

@@ -45,9 +45,9 @@ def test_logs_of_every_form_are_added_up(tmp_path: Path) -> None:
     hot = hotset.build(logs, 10)
     assert dict(hot.schema) == hotset.SCHEMA
     assert hot.rows() == [
-        (1, 5, 12, pytest.approx(12 / 26), lane_of(5)),
-        (2, LARGEST, 11, pytest.approx(11 / 26), lane_of(LARGEST)),
-        (3, 8, 3, pytest.approx(3 / 26), lane_of(8)),
+        (1, 5, 12, pytest.approx(12 / 26), 1, lane_of(5)),
+        (2, LARGEST, 11, pytest.approx(11 / 26), 1, lane_of(LARGEST)),
+        (3, 8, 3, pytest.approx(3 / 26), 1, lane_of(8)),
     ]
 
 
@@ -164,8 +164,8 @@ def uint64(*numbers: int | None) -> pl.Series:
 def good() -> pl.DataFrame:
     keys = [4, 9]
     lanes = [lane_of(key) for key in keys]
-    rows = {"rank": [1, 2], "key": keys, "updates": [5, 4], "share": [0.5, 0.4], "lane": lanes}
-    return pl.DataFrame(rows, schema=hotset.SCHEMA)
+    rows = {"rank": [1, 2], "key": keys, "updates": [5, 4], "share": [0.5, 0.4]}
+    return pl.DataFrame({**rows, "dim": [1, 1], "lane": lanes}, schema=hotset.SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,11 @@ def good() -> pl.DataFrame:
         (good().with_columns(key=uint64(4, None)), "row 2 has no key"),
         (good().with_columns(share=pl.Series([0.5, None])), "row 2 has no share"),
         (good().with_columns(share=pl.Series([0.5, math.nan])), "share of key 9: expected .*, got nan"),
+        (good().drop("dim"), "expected the column dim, got .* older version.*; build it again with "),
+        (
+            good().with_columns(dim=pl.Series([1, 3], dtype=pl.UInt8)),
+            "dim of key 9: expected one of .*, got 3",
+        ),
         (good().head(0), "has no keys; .* `hotline unload`"),
         (good().with_columns(lane=pl.lit(1, pl.UInt8)), f"the lane of key 4: expected {lane_of(4)}, got 1"),
     ],

@@ -44,6 +44,8 @@ def test_what_it_shows(log: Path) -> None:
         "    5   92.0%  ███████████████████████████▌",
         "   10   97.0%  █████████████████████████████",
         "   13  100.0%  ██████████████████████████████  table limit",
+        "in the switch 3 keys take, with rows of 1 value (--dim), 48 bytes of registers and 42 bytes of "
+        "table entries",
         "3 keys take 90.0% of the updates: `hotline hotset build --top-k 3`",
     ]
 
@@ -59,6 +61,9 @@ def test_as_json(log: Path) -> None:
         "training_steps": 0,
         "scored_updates": 100,
         "jobs": 3,
+        "dims": [1],
+        "register_bytes": 2 * 16,
+        "entry_bytes": 2 * 14,
         "knee": {"top_k": 3, "share": 0.9},
         "limit": {"top_k": 13, "share": 1.0},
         "chosen": {"top_k": 2, "share": 0.75},
@@ -69,7 +74,7 @@ def test_more_than_the_tables_hold(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     one_lane = [key for key in range(200) if lane_of(key) == 7][:3]
     log.write_text("key,updates\n" + "".join(f"{key},1\n" for key in one_lane))
-    *_, table, advice = curve(log, "--jobs", 2048, "--top-k", 3).output.splitlines()
+    *_, table, _, advice = curve(log, "--jobs", 2048, "--top-k", 3).output.splitlines()
     assert table.split()[-1] == "chosen"
     assert advice.startswith("3 keys take 100.0%") and says(advice, 2, 2048)
     assert says_in_one_line(

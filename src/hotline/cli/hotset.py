@@ -5,15 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import numpy as np
 import polars as pl
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
 from controller.hotset import choice as hotsets
+from controller.tables import SLOTS
 from foundation.concurrency import run_interruptibly
 from foundation.logs.parts import check_output
 from foundation.protocol.header import LANES
+from foundation.protocol.memory import memory_of_rows
+from foundation.protocol.rows import count_slots
 from foundation.text import pluralize
 from hotline.cli.common import (
     FILE,
@@ -27,7 +31,7 @@ from hotline.cli.common import (
     print_table,
 )
 from hotline.cli.fields import fills
-from hotline.cli.options import CLUSTER, LOG, RULE
+from hotline.cli.options import CLUSTER, LOG, ROWS, RULE
 from hotline.results import coverage_file
 from hotline.results.curve import CurveSettings, ShareCurve, table_of
 from hotline.results.curve import curve as curve_of
@@ -44,7 +48,7 @@ def hotset() -> None:
 @hotset.command()
 @click.argument("logs", nargs=-1, required=True, type=FILE, metavar="LOG...")
 @click.option("-o", "--output", type=FILE, required=True, help="File to write, Parquet.")
-@fills(hotsets.ChoiceSettings, "settings", rule=RULE, scheduler=CLUSTER)
+@fills(hotsets.ChoiceSettings, "settings", rule=RULE, scheduler=CLUSTER, dims={"metavar": "KEY=DIM,..."})
 @json_option
 def build(logs: tuple[Path, ...], output: Path, settings: hotsets.ChoiceSettings, as_json: bool) -> None:
     """Write the TOP_K most updated keys of all logs added up.
@@ -54,7 +58,8 @@ def build(logs: tuple[Path, ...], output: Path, settings: hotsets.ChoiceSettings
     """
     with one_line_errors():
         check_output(output, logs)
-        hot_set = run_interruptibly(lambda: hotsets.build(logs, **dict(settings)))
+        chosen, ranges = settings.model_dump(exclude={"dim", "dims"}), settings.ranges
+        hot_set = run_interruptibly(lambda: hotsets.build(logs, **chosen, ranges=ranges))
         hotsets.write(hot_set, output)
     if as_json:
         print_json({"file": str(output), "rule": settings.rule, **_summarise(hot_set)})
@@ -81,31 +86,36 @@ def show(file: Path, as_json: bool) -> None:
 
 
 def _summarise(hot_set: pl.DataFrame) -> dict[str, object]:
+    memory = memory_of_rows(hot_set["dim"].to_numpy())
     return {
         "keys": hot_set.height,
         "updates": sum(hot_set["updates"].to_list()),
         "share": float(hot_set["share"].sum()),
-        "keys_in_lane": _count_keys_by_lane(hot_set),
+        "rows": dict(hot_set["dim"].value_counts().sort("dim").iter_rows()),
+        "register_bytes": memory.registers,
+        "entry_bytes": memory.entries,
+        "slots_in_bank": _count_slots(hot_set),
     }
 
 
 def _describe(hot_set: pl.DataFrame) -> str:
-    keys_by_lane = _count_keys_by_lane(hot_set)
+    slots_by_bank, dims = _count_slots(hot_set), hot_set["dim"].to_numpy()
+    of_dims = " and ".join(map(str, np.unique(dims).tolist()))
     return (
         f"{pluralize(hot_set.height, 'key')} with {hot_set['share'].sum():.1%} of the updates that they were "
-        f"chosen from; "
-        f"{min(keys_by_lane)} to {max(keys_by_lane)} keys in each of the {LANES} lanes"
+        f"chosen from; rows of {of_dims} {'value' if of_dims == '1' else 'values'}, {memory_of_rows(dims)}; "
+        f"{min(slots_by_bank)} to {max(slots_by_bank)} of the {SLOTS} slots in each of the {LANES} banks"
     )
 
 
-def _count_keys_by_lane(hot_set: pl.DataFrame) -> list[int]:
-    counts = dict(hot_set["lane"].value_counts().iter_rows())
-    return [counts.get(lane, 0) for lane in range(LANES)]
+def _count_slots(hot_set: pl.DataFrame) -> list[int]:
+    slots: list[int] = count_slots(hot_set["lane"].to_numpy(), hot_set["dim"].to_numpy()).tolist()
+    return slots
 
 
 @hotset.command()
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...|DATA")
-@fills(CurveSettings, "settings", **LOG, scheduler=CLUSTER)
+@fills(CurveSettings, "settings", **LOG, **ROWS, scheduler=CLUSTER)
 @click.option("-o", "--output", type=FILE, help=f"File to write: {', '.join(coverage_file.SUFFIXES)}.")
 @json_option
 def curve(files: tuple[Path, ...], settings: CurveSettings, output: Path | None, as_json: bool) -> None:
@@ -145,6 +155,7 @@ def _print_curve(result: ShareCurve) -> None:
         by_table = table_of(result.tables)
         rows = [[name, *number_cells(*cells)] for name, *cells in by_table.texts()]
         Console().print(plain_table(by_table.columns, rows))
+    click.echo(result.memory_sentence)
     click.echo(result.advice)
 
 
@@ -162,6 +173,9 @@ def _curve_as_json(result: ShareCurve) -> dict[str, object]:
         "training_steps": result.training_steps,
         "scored_updates": coverage.updates,
         "jobs": result.jobs,
+        "dims": list(result.dims),
+        "register_bytes": result.memory.registers,
+        "entry_bytes": result.memory.entries,
         "knee": point_at(coverage.knee),
         "limit": point_at(coverage.limit),
         "chosen": point_at(result.chosen_top_k),

@@ -20,6 +20,7 @@ LOG: dict[str, Any] = {
     "weight": {"metavar": "COLUMN"},
     "batch": {"names": ("--batch", "--samples-per-step")},
 }
+ROWS: dict[str, Any] = {"dims": {"metavar": "TABLE=DIM,..."}}
 RULE: dict[str, Any] = {"metavar": "NAME"}
 
 switch_options = fills(SwitchAddress, "switch", address=ADDRESS)

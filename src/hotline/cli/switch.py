@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
+import polars as pl
 from pydantic import Field
 
 from controller.client import SwitchAddress
@@ -53,12 +54,13 @@ def _change_options(function: F) -> Callable[..., None]:
 def load(file: Path, change: ChangeSettings, as_json: bool) -> None:
     """Load a hot set into the switch for a job.
 
-    FILE is as `hotline hotset build` writes it. Only keys by which FILE differs from the loaded set are
-    moved, and training continues. To finish an interrupted load, load again.
+    FILE is as `hotline hotset build` writes it, with rows of the job's dims. Only keys by which
+    FILE differs from the loaded set are moved, and training continues. To finish an interrupted load, load
+    again.
     """
     with one_line_errors():
-        keys = hotsets.read(file)["key"].to_list()
-    _load_keys("load", change, keys, as_json)
+        hot_set = hotsets.read(file)
+    _load_keys("load", change, hot_set["key"].to_list(), as_json, (file, hot_set))
 
 
 @click.command()
@@ -68,8 +70,18 @@ def unload(change: ChangeSettings, as_json: bool) -> None:
     _load_keys("unload", change, [], as_json)
 
 
-def _load_keys(command: str, change: ChangeSettings, keys: list[int], as_json: bool) -> None:
+def _load_keys(
+    command: str,
+    change: ChangeSettings,
+    keys: list[int],
+    as_json: bool,
+    source: tuple[Path, pl.DataFrame] | None = None,
+) -> None:
     async def action(controller: Controller) -> MigrationPlan:
+        if source is not None:
+            file, hot_set = source
+            ranges = (await controller.job(change.job)).ranges
+            hotsets.check_dims(hot_set, ranges, str(file), f"job {change.job}")
         if change.dry_run:
             return await controller.plan(change.job, keys)
         with progress_bar(command) as progress:

@@ -15,12 +15,20 @@ from analysis.figures.files import draw
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
 from controller.dask_cluster import CountingCluster
-from controller.hotset.coverage import Coverage, TableShare, coverage, coverage_of_split, shares_by_table
+from controller.hotset.coverage import (
+    Coverage,
+    TableShare,
+    coverage,
+    coverage_of_split,
+    find_hottest,
+    shares_by_table,
+)
 from experiment.config import config_of
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.dims import RowSettings
 from foundation.logs.access.settings import LogSettings
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
@@ -31,6 +39,7 @@ from foundation.logs.counts import (
     has_columns_of_updates,
 )
 from foundation.logs.training import SplitUpdates, split_updates
+from foundation.protocol.memory import NO_MEMORY, SwitchMemory, memory_of, memory_of_rows
 from foundation.settings import JobId
 from foundation.text import pluralize
 
@@ -61,6 +70,10 @@ class ShareCurve:
     """Mini-batches of the log; 0 for counts, which have no order in time."""
     training_steps: int = 0
     """Mini-batches that the keys are chosen from; if 0, keys are scored on what they are chosen from."""
+    dims: tuple[int, ...] = (1,)
+    """Distinct dims of the keys' rows, as RPCs carry them, ascending."""
+    memory: SwitchMemory = NO_MEMORY
+    """Memory of the switch that the chosen keys' rows take."""
 
     @property
     def title(self) -> str:
@@ -87,7 +100,20 @@ class ShareCurve:
         if self.chosen_top_k > self.coverage.limit:
             per_job = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
             return f"{share}, but the tables hold {self.coverage.limit:,}{per_job}"
-        return f"{share}: `hotline hotset build --top-k {self.chosen_top_k}`" if self.is_buildable else share
+        dim = "" if self.dims == (1,) else f" --dim {self.dims[0]}"
+        return (
+            f"{share}: `hotline hotset build --top-k {self.chosen_top_k}{dim}`"
+            if self.is_buildable
+            else share
+        )
+
+    @property
+    def memory_sentence(self) -> str:
+        """The memory of the switch that the chosen keys take."""
+        dims = " and ".join(map(str, self.dims))
+        values = "value" if dims == "1" else "values"
+        keys = pluralize(self.memory.rows, "key takes", "keys take")
+        return f"in the switch {keys}, with rows of {dims} {values} (--dim), {self.memory}"
 
     @property
     def marks(self) -> dict[int, str]:
@@ -115,7 +141,10 @@ class ShareCurve:
     def _repr_html_(self) -> str:
         rows: list[Row] = [(f"{k:,}", plain(f"{share:.1%}"), plain(mark)) for k, share, mark in self.rows()]
         curve = ReportTable(
-            self.title, ("top-k", "share", ""), rows, (self.scoring, self.advice, *self.notes)
+            self.title,
+            ("top-k", "share", ""),
+            rows,
+            (self.scoring, self.memory_sentence, self.advice, *self.notes),
         )
         return fragment(None, [curve, *([table_of(self.tables)] if self.tables else [])])
 
@@ -128,7 +157,7 @@ def table_of(shares: tuple[TableShare, ...]) -> ReportTable:
     return ReportTable("By table", ("table", "updates", "keys", "chosen", "share"), rows)
 
 
-class CurveSettings(LogSettings):
+class CurveSettings(LogSettings, RowSettings):
     job: JobId | None = None
     """Only the rows of this job."""
     top_k: int | None = Field(default=None, ge=1)
@@ -155,13 +184,15 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
     is_update_log = has_default_options and all(map(or_, has_counts, has_updates))
     if job is not None or (is_update_log and (any(has_counts) or scheduler is not None)):
         counts = run_interruptibly(lambda: Counts.of_logs(log_files, job))
+        [dim] = chosen.dims_of_tables(())
         with progress_bar("parts of the keys") as progress:
-            counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
+            counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler, dim))
         chosen_top_k = top_k or counted.recommended_top_k
         notes = tuple(f"{file}: {counts_description(file)}" for file in log_files)
         return ShareCurve(
-            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), notes, is_buildable=True
-        )
+            name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), notes, is_buildable=True,
+            dims=(dim,), memory=memory_of(min(chosen_top_k, counted.keys), dim),
+        )  # fmt: skip
 
     def read() -> tuple[Steps, SplitUpdates]:
         with TemporaryDirectory() as scratch_folder, progress_bar("reading") as progress:
@@ -171,13 +202,16 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
     steps, updates = run_interruptibly(read)
     if not (updates.training.any() and updates.scored.any()):
         raise DataError(f"{name}: expected updates in both halves of the log, got {_halves(updates)}")
-    scored = coverage_of_split(steps.keys, updates, jobs)
+    dims = chosen.dims_of_keys(steps.tables, steps.table_of)
+    scored = coverage_of_split(steps.keys, dims, updates, jobs)
     chosen_top_k = top_k or scored.recommended_top_k
+    is_chosen = find_hottest(updates.training, chosen_top_k) & (updates.training > 0)
     log_updates = updates.training + updates.scored if updates.training_steps else updates.scored
     return ShareCurve(
         name, int(log_updates.sum()), int(np.count_nonzero(log_updates)), scored, chosen_top_k, jobs,
         tuple(shares_by_table(steps, updates, chosen_top_k)), steps.notes, is_buildable=is_update_log,
-        steps=len(steps), training_steps=updates.training_steps,
+        steps=len(steps), training_steps=updates.training_steps, dims=tuple(np.unique(dims).tolist()),
+        memory=memory_of_rows(dims[is_chosen]),
     )  # fmt: skip
 
 

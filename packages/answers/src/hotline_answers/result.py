@@ -11,6 +11,7 @@ from analysis.wording import AnswerText, ReportTable, Row, plain
 from experiment.config import config_of
 from experiment.progress import Reporter
 from foundation.concurrency import run_interruptibly
+from foundation.protocol.memory import size_text
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.ask import answer as answer_for
 from hotline_answers.cluster_answer.cluster import Cluster
@@ -20,7 +21,17 @@ from simulator.experiment import quiet_reporter
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-_COLUMNS = ("hot keys", "served", "RPCs", "packets", "workers, µs", "servers, µs", "steps/s", "simulated")
+_COLUMNS = (
+    "hot keys",
+    "served",
+    "RPCs",
+    "packets",
+    "workers, µs",
+    "servers, µs",
+    "steps/s",
+    "simulated",
+    "memory",
+)
 
 
 class Answer(ClusterAnswer):
@@ -34,7 +45,7 @@ class Answer(ClusterAnswer):
         cluster = self.cluster
         text = AnswerText(
             title=f"{cluster.workers:,} workers and {cluster.servers:,} servers",
-            headline=self.headline,
+            headline=f"{self.rows} {self.headline}" if self.rows else self.headline,
             is_trusted=True,  # a prediction has no lost updates, which make a run's answer doubtful
             sentences=tuple(map(plain, self.sentences)),
         )
@@ -58,7 +69,8 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
 
 def table(cluster_answer: ClusterAnswer) -> ReportTable:
     return ReportTable(
-        "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU",
+        "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU; "
+        "registers and table entries",
         _COLUMNS,
         [_make_row(size) for size in cluster_answer.sizes],
         cluster_answer.notes,
@@ -87,7 +99,8 @@ def _make_row(size: Size) -> Row:
         size.capacity,
     )
     simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
-    cells = [f"{100 * size.served:.0f} %", *(f"{value:,.0f}" for value in values), simulated]
+    memory = "–" if not size.top_k else size_text(size.register_bytes + size.entry_bytes)
+    cells = [f"{100 * size.served:.0f} %", *(f"{value:,.0f}" for value in values), simulated, memory]
     return (f"{size.top_k:,}", *map(plain, cells))
 
 

@@ -22,7 +22,7 @@ def capacities_of(cluster: Cluster, limit: int | None = None) -> tuple[float, fl
 def capacities_with(cluster: Cluster, sizes: Iterable[int]) -> dict[int, float]:
     """Return the steps/s of a cluster that trains on a log, by the size of its hot set."""
     config, reporter = config_for(cluster), quiet_reporter()
-    data = read_data(config, reporter, print)
+    data = read_data(cluster, config, reporter, print)
     assert data is not None
     workload = workload_for(config, split_log(data), reporter)
     return {top_k: capacity_with(config, workload, top_k, reporter) for top_k in sizes}

@@ -15,6 +15,7 @@ import pytest
 from analysis.statistics import Comparison
 from foundation.optimisers import parse as parse_optimiser
 from foundation.protocol.hashing import lane_of
+from foundation.protocol.memory import memory_of
 from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
 from hotline_answers.cluster_answer.ask import capacities
 from hotline_answers.cluster_answer.capacity import (
@@ -40,7 +41,7 @@ from tests.harness.traces import trace_of
 
 pytestmark = pytest.mark.usefixtures("no_input_effects")
 
-SMALL = ("--workers", "4", "--servers", "2", "--keys-per-step", "300", "--top-k", "3000")
+SMALL = ("--workers", "4", "--servers", "2", "--keys-per-step", "300", "--top-k", "3000", "--dim", "1")
 
 
 def quantities(text: str) -> list[str]:
@@ -175,11 +176,12 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     assert counter.keys_with_updates == 32 + 40 * 21
     # Times 2, for a pull and a push.
     assert counter.count(0) == PackingCounts(
-        served=0, rpcs=2 * 3, server_packets=2 * 3, server_lanes=2 * 72, keys=2 * 72
+        served=0, rpcs=2 * 3, server_packets=2 * 3, server_lanes=2 * 72, keys=2 * 72, values=2 * 72
     )
     assert counter.count(32) == PackingCounts(
-        served=32 / 72, rpcs=2 * 3, server_packets=2 * 2, server_lanes=2 * 40, keys=2 * 72
-    )
+        served=32 / 72, rpcs=2 * 3, server_packets=2 * 2, server_lanes=2 * 40, keys=2 * 72, values=2 * 72,
+        memory=memory_of(32, 1),
+    )  # fmt: skip
 
 
 def scored_after(batches: Sequence[Sequence[int]], profile_steps: int) -> ScoredWorkload:
@@ -218,15 +220,18 @@ def test_capacity_follows_from_counts_and_costs() -> None:
     """
     hosts = HostCosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
     config = SimulationConfig(workers=2, servers=4, hosts=hosts)
-    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=6_000, keys=6_000)
-    counted = PackingCounts(served=0.5, rpcs=100, server_packets=85, server_lanes=3_000, keys=6_000)
+    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=6_000, keys=6_000, values=6_000)
+    counted = PackingCounts(
+        served=0.5, rpcs=100, server_packets=85, server_lanes=3_000, keys=6_000, values=6_000
+    )
     # Without offload: 2,600 µs a step of workers, of which RPCs take 600; servers' packets take 20 µs, too.
     model = CapacityModel(config, side(700, 0.91, 0.455), none, side(1_000, 0.8, 0.5), counted)
     same = model.size(500, counted)
     assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
     assert same.capacity == pytest.approx(1_000) and model.size(0, none).capacity == pytest.approx(700)
     other = model.size(
-        900, PackingCounts(served=0.9, rpcs=50, server_packets=400, server_lanes=5_000, keys=6_000)
+        900,
+        PackingCounts(served=0.9, rpcs=50, server_packets=400, server_lanes=5_000, keys=6_000, values=6_000),
     )
     assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
     # The servers limit, and the ratio at the size that was simulated is 1,000 to 1,247 of its cores.
@@ -240,10 +245,12 @@ def test_capacity_follows_from_counts_and_costs() -> None:
 def test_servers_that_get_no_packets_have_costs_without_offload() -> None:
     """All keys of the size that was simulated are hot, so the costs of servers are those of the baseline."""
     config = SimulationConfig(workers=40, servers=2)
-    none = PackingCounts(served=0, rpcs=12, server_packets=12, server_lanes=280, keys=280)
-    every = PackingCounts(served=1, rpcs=17, server_packets=0, server_lanes=0, keys=280)
+    none = PackingCounts(served=0, rpcs=12, server_packets=12, server_lanes=280, keys=280, values=280)
+    every = PackingCounts(served=1, rpcs=17, server_packets=0, server_lanes=0, keys=280, values=280)
     model = CapacityModel(config, side(29_000, 0.3, 0.97), none, side(97_000, 0.96, 0.0), every)
-    some = model.size(1_000, PackingCounts(served=0.6, rpcs=12, server_packets=6, server_lanes=140, keys=280))
+    some = model.size(
+        1_000, PackingCounts(served=0.6, rpcs=12, server_packets=6, server_lanes=140, keys=280, values=280)
+    )
     assert some.ps_cpu_us == pytest.approx(2e6 * 0.97 / 29_000 / 2)
     assert some.capacity == pytest.approx(2 * 29_000, rel=0.05)
     assert model.size(20_000, every).capacity == pytest.approx(97_000)
@@ -256,7 +263,7 @@ def test_uplinks_limit_what_the_racks_carry() -> None:
     """
     network = {"rack": 2, "uplink_mbit": 100}
     config = SimulationConfig.model_validate({"workers": 4, "servers": 4, "network": network})
-    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=1_000, keys=1_000)
+    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=1_000, keys=1_000, values=1_000)
     most = none._replace(served=0.5, server_lanes=500, server_packets=50)
     carried = 200e6 / 8 / 22_200
     model = CapacityModel(config, side(carried / 2, 0.1, 0.99), none, side(0.6 * carried, 0.1, 0.99), most)
@@ -275,7 +282,8 @@ def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent(
         smallest_sufficient_size(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k
         == 5_000
     )
-    assert sizes_for(700, 12_000) == [0, 700, 1_000, 2_000, 5_000, 10_000]
+    assert sizes_for(700, 12_000, 7_168) == [0, 700, 1_000, 2_000, 5_000, 7_168]
+    assert sizes_for(700, 12_000, 114_688) == [0, 700, 1_000, 2_000, 5_000, 10_000]
     counted = [700, 1_000, 5_000, 10_000]
     simulated = [0, 5_000]
     assert [next_size_to_check(simulated, stops, counted) for stops in (1_000, 5_000)] == [1_000, 10_000]

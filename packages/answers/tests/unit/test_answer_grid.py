@@ -50,7 +50,7 @@ def test_every_size_is_within_ten_per_cent(
 ) -> None:
     """Each size is calculated from a large hot set, and simulated."""
     data = _log(tmp_path, workers, keys, skew)
-    large = answer(workers=workers, servers=servers, data=data, top_k=MAX_TOP_K)
+    large = answer(workers=workers, servers=servers, data=data, top_k=MAX_TOP_K, dim=1)
     _assert_checked(large)
     # All keys of the first half of the steps are hot, and serve what of the second half they know.
     assert 0.9 < large.sizes[-1].served <= 1 and len(large.sizes) >= 5
@@ -61,7 +61,7 @@ def test_every_size_is_within_ten_per_cent(
 
 def test_a_thousand_keys_are_not_enough_where_all_fit(tmp_path: Path) -> None:
     """Without packets to servers in the simulated size, smaller ones seemed to cost servers nothing."""
-    found = answer(workers=40, servers=2, data=_log(tmp_path, 40, 14_000, 1.0))
+    found = answer(workers=40, servers=2, data=_log(tmp_path, 40, 14_000, 1.0), dim=1)
     thousand = next(size for size in found.sizes if size.top_k == 1_000)
     assert found.stops_at > 1_000
     assert thousand.capacity < 0.85 * found.sizes[-1].capacity
@@ -72,7 +72,7 @@ def test_a_hot_set_that_no_step_reads(tmp_path: Path) -> None:
     rows = {"iteration": np.arange(40_000) // 1_000, "worker": np.arange(40_000) // 100 % 10 + 1}
     file = tmp_path / "log.parquet"
     pl.DataFrame({**rows, "key": np.arange(40_000)}).write_parquet(file)
-    found = answer(workers=10, servers=2, data=file, top_k=1_000)
+    found = answer(workers=10, servers=2, data=file, top_k=1_000, dim=1)
     _assert_checked(found)
     assert found.sizes[1].served < 0.05
     assert found.sides.gain == pytest.approx(1, abs=0.05)

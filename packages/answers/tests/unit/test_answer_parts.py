@@ -53,7 +53,7 @@ def test_the_capacity_with_a_hot_set_needs_no_simulation_without() -> None:
 
 @pytest.fixture(scope="module")
 def of_part() -> ClusterAnswer:
-    cluster = Cluster(workers=64, servers=8, keys_per_step=600, top_k=5_000, racks=8, rate=5_000)
+    cluster = Cluster(workers=64, servers=8, keys_per_step=600, top_k=5_000, racks=8, rate=5_000, dim=1)
     return answer(cluster, quiet_reporter(), max_rpcs=750)
 
 

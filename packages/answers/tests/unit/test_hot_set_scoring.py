@@ -101,7 +101,7 @@ def test_every_answer_has_the_same_share(kind: Callable[[int], Log], steps: int,
 def test_the_simulated_hot_set_serves_nothing_of_a_log_whose_keys_are_exchanged(tmp_path: Path) -> None:
     """The simulation loads the keys of the first half, as `policies` does, and the headline says so."""
     log = [list(range(20))] * 20 + [list(range(100, 120))] * 20
-    made = answer(workers=2, servers=2, data=write(log, tmp_path / "log"), top_k=20)
+    made = answer(workers=2, servers=2, data=write(log, tmp_path / "log"), top_k=20, dim=1)
     assert [size.served for size in made.sizes] == [0] * len(made.sizes)
     packets = made.sides.differences["ps_packets_per_step"]
     assert packets.ratio == pytest.approx(0, abs=0.01)
@@ -110,7 +110,7 @@ def test_the_simulated_hot_set_serves_nothing_of_a_log_whose_keys_are_exchanged(
 
 def test_a_log_of_one_mini_batch_is_said_to_be_too_short_first(tmp_path: Path) -> None:
     file = write([list(range(1, 60))], tmp_path / "log")
-    made = answer(workers=1, servers=1, data=file, top_k=20)
+    made = answer(workers=1, servers=1, data=file, top_k=20, dim=1)
     assert says(made.headline, "mini-batch")
     assert made.sizes[1].served == pytest.approx(20 / 59)
     _, scoring, *_ = invoke("hotset", "curve", file).stdout.splitlines()
@@ -119,7 +119,7 @@ def test_a_log_of_one_mini_batch_is_said_to_be_too_short_first(tmp_path: Path) -
 
 
 def test_a_log_with_fewer_steps_to_score_than_workers_is_said_to_be_short_first(tmp_path: Path) -> None:
-    made = answer(workers=8, servers=2, data=write(stationary(10), tmp_path / "log"), top_k=20)
+    made = answer(workers=8, servers=2, data=write(stationary(10), tmp_path / "log"), top_k=20, dim=1)
     assert says(made.headline, "short", 5)
     assert made.sides.rate > 0
 

@@ -26,7 +26,7 @@ from tests.harness.cli import invoke
 from tests.harness.traces import trace_of
 
 INPUTS = {"skew", "keys a step", "costs of hosts", "servers", "hot keys"}
-CLUSTER: dict[str, Any] = {"workers": 8, "servers": 2, "keys_per_step": 300, "top_k": 3000}
+CLUSTER: dict[str, Any] = {"workers": 8, "servers": 2, "keys_per_step": 300, "top_k": 3000, "dim": 1}
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import RpcCounts, count_operations
 from hosts.keys import KeySpace
+from hosts.workload.files import space_by_dim
 from hotline_policies.log import PULL, PolicyLog
 
 SAMPLE_SIZE = 40  # steps
@@ -33,15 +35,22 @@ class Sample:
     max_keys: int
 
 
-def sample_steps(log: PolicyLog) -> Sample:
+def sample_steps(log: PolicyLog, dims: NDArray[np.int64]) -> Sample:
+    """Sample a log whose keys name rows with these dims of RPCs [distinct]."""
     section_count = min(SAMPLE_SIZE, log.steps - log.training_steps)
     edges = np.linspace(log.training_steps, log.steps, section_count + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
     accesses = {step: log.accesses[log.starts[step] : log.starts[step + 1]] for step in steps}
-    keys = {step: log.keys[each[each < PULL]] for step, each in accesses.items()}
-    distinct_keys = np.unique(np.concatenate(list(keys.values())))
-    space = KeySpace(len(distinct_keys), distinct_keys)
-    positions = {step: space.positions(keys_of_step) for step, keys_of_step in keys.items()}
+    updated = {step: each[each < PULL] for step, each in accesses.items()}
+    distinct = np.unique(np.concatenate(list(updated.values())))
+    position_of = np.arange(len(distinct))
+    if len(distinct_dims := np.unique(dims[distinct])) <= 1:
+        ranges = tuple(RowRange(0, dim) for dim in distinct_dims.tolist()) or ONE_VALUE
+        space = KeySpace(len(distinct), log.keys[distinct], ranges)
+    else:
+        space, positions_by_dim = space_by_dim(dims[distinct])
+        position_of = positions_by_dim.astype(np.int64)
+    positions = {step: position_of[np.searchsorted(distinct, each)] for step, each in updated.items()}
     return Sample(steps, space, positions, max(map(len, positions.values())))
 
 
@@ -67,7 +76,7 @@ def rpcs_with_policy(
 
 def _mean_rpcs(sample: Sample, servers: int, hits: Mapping[int, NDArray[np.bool_]]) -> RpcMeans:
     operations = (
-        (sample.positions[step], sample.space.keys(sample.positions[step][hits[step]]))
+        (np.sort(sample.positions[step]), sample.space.keys(sample.positions[step][hits[step]]))
         for step in sample.steps
     )
     counts: list[RpcCounts] = list(count_operations(sample.space, servers, operations, sample.max_keys))

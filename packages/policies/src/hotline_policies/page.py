@@ -83,6 +83,7 @@ def _provenance(study: Study) -> list[tuple[str, str]]:
         ("log", facts.name),
         ("scored", f"{facts.updates:,} updates{pulls} in {facts.scored_steps:,} of {facts.steps:,} steps"),
         ("keys", f"{facts.keys:,}"),
+        ("memory", f"{shown_size(study):,} keys name {study.memory_text(shown_size(study))}"),
         ("half-life", "no drift detected" if facts.half_life is None else f"{facts.half_life:,.0f} steps"),
         ("rate", f"{settings.rate:,g} steps/s of all workers"),
         ("period", f"{facts.period:,} steps"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from foundation.protocol.memory import SwitchMemory
 from foundation.settings import Strict
 from hotline_policies.packets import RpcMeans
 from hotline_policies.settings import StudySettings
@@ -28,6 +29,10 @@ class LogFacts(Strict):
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    dims: tuple[int, ...] = (1,)
+    """Distinct dims of the keys' rows, as RPCs carry them, ascending."""
+    memory: tuple[SwitchMemory, ...] = ()
+    """Memory of the switch that the most updated rows take, by size of `StudySettings.sizes`."""
 
     @property
     def steps_after_shift(self) -> int | None:
@@ -93,6 +98,12 @@ class Study(Strict):
     def by_policy(self) -> dict[str, list[PolicyOutcome]]:
         names = dict.fromkeys(each.policy for each in self.outcomes)
         return {name: [each for each in self.outcomes if each.policy == name] for name in names}
+
+    def memory_text(self, size: int) -> str:
+        """Return the dims of the rows, and the memory of the switch that `size` of them take."""
+        dims = " and ".join(map(str, self.facts.dims))
+        memory = self.facts.memory[self.settings.sizes.index(size)]
+        return f"rows of {dims} {'value' if dims == '1' else 'values'} (--dim): {memory}"
 
     def at(self, size: int) -> dict[str, PolicyOutcome]:
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from controller.hotset.choice import MAX_KEYS
+from foundation.errors import DataError
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions
+from foundation.logs.access.dims import RowSettings
 from foundation.logs.access.settings import LogBatch, LogFormatSettings, LogSettings
 from foundation.logs.training import TRAIN_SHARE
+from foundation.protocol.header import padded_dim
+from foundation.protocol.rows import banks_of_row
 from foundation.settings import Strict
 
 DEFAULT_PERIOD_S = 10.0
@@ -20,6 +25,14 @@ step could never hit."""
 WRITES_PER_S = 749_000.0
 """Table writes/s for a hot set over gRPC, measured at an otherwise idle softswitch in the kernel
 (docs/performance.md)."""
+
+
+DEFAULT_SIZES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+
+
+def _max_rows(rows: RowSettings) -> int:
+    """Return the maximum number of rows in the switch, if all have the smallest dim."""
+    return MAX_KEYS // banks_of_row(padded_dim(rows.min_dim))
 
 
 class GeneratedLog(Strict):
@@ -33,11 +46,9 @@ class GeneratedLog(Strict):
     """With --built-in: half of the hot keys change at three quarters of the log."""
 
 
-class StudySettings(LogFormatSettings):
-    sizes: tuple[Annotated[int, Field(ge=1, le=MAX_KEYS)], ...] = (
-        100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
-    )  # fmt: skip
-    """Numbers of keys in the switch."""
+class StudySettings(LogFormatSettings, RowSettings):
+    sizes: tuple[Annotated[int, Field(ge=1, le=MAX_KEYS)], ...] = DEFAULT_SIZES
+    """Numbers of keys in the switch; by default, those that fit with rows of the dim."""
     policies: tuple[str, ...] = ()
     train_share: float = Field(default=TRAIN_SHARE, gt=0, lt=1)
     """Fixed sets are chosen from this first share of the steps; all policies are scored on the rest."""
@@ -57,13 +68,34 @@ class StudySettings(LogFormatSettings):
         """Options of reading the log; raises `DataError`."""
         return self.read_options_of(self.samples_per_step)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_sizes(cls, given: Any) -> Any:  # the input of pydantic, of any type
+        """Leave out default sizes of which no more rows fit."""
+        if not isinstance(given, dict) or given.get("sizes", DEFAULT_SIZES) != DEFAULT_SIZES:
+            return given
+        try:
+            rows = RowSettings(dim=given.get("dim"), dims=given.get("dims", ()))
+            return {**given, "sizes": tuple(size for size in DEFAULT_SIZES if size <= _max_rows(rows))}
+        except (ValueError, DataError):  # which the checks of fields, and of the log, report
+            return given
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if max(self.sizes) > (most := _max_rows(self)):
+            raise ValueError(
+                f"sizes ({max(self.sizes)}): expected at most {most:,}, as many rows of {self.min_dim} "
+                "values as the switch has slots for"
+            )
+        return self
+
     def period(self, steps: int) -> int:
         if self.period_s is not None:
             return max(1, round(self.period_s * self.rate))
         return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 
-class MissRatioSettings(LogSettings):
+class MissRatioSettings(LogSettings, RowSettings):
     sample: float | None = Field(default=None, gt=0, le=1)
     """Share of the keys to sample (SHARDS), for large logs; prints the estimated error; None means all
     keys."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from controller.hotset.rules import module_of_rule
@@ -16,6 +18,7 @@ from foundation.errors import DataError, reason_of
 from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.source import expand
 from foundation.logs.parts import write_into_folder
+from foundation.protocol.memory import SwitchMemory, memory_of_rows
 from foundation.settings import Strict
 from hotline_policies.drift import half_life, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
@@ -60,8 +63,9 @@ def study(
 
     def complete(scratch: Path) -> LogFacts:
         log = _read_log(files, log_spec, settings, scratch, progress)
-        sample = sample_steps(log)
-        log_facts = facts or _make_facts(log, log_spec, sample, settings)
+        dims = settings.dims_of_keys(log.tables, log.table_of)
+        sample = sample_steps(log, dims)
+        log_facts = facts or _make_facts(log, log_spec, dims, sample, settings)
         _write_cached(folder / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
         for index, (spec, sizes) in enumerate(remaining):
             report_progress = _replay_progress(log, index, remaining, progress)
@@ -149,7 +153,11 @@ def _replay_progress(
 
 
 def _make_facts(
-    log: PolicyLog, log_spec: LogSpec | None, sample: Sample, settings: StudySettings
+    log: PolicyLog,
+    log_spec: LogSpec | None,
+    dims: NDArray[np.int64],
+    sample: Sample,
+    settings: StudySettings,
 ) -> LogFacts:
     pulls = sum(int((chunk >= PULL).sum()) for chunk in log.chunks(log.training_accesses, len(log.accesses)))
     return LogFacts(
@@ -166,7 +174,17 @@ def _make_facts(
         tables=log.tables,
         table_updates=tuple(updates_by_table(log).tolist()),
         notes=log.notes if log_spec is None else (),
+        dims=tuple(np.unique(dims).tolist()),
+        memory=_memory_by_size(log, dims, settings.sizes),
     )
+
+
+def _memory_by_size(
+    log: PolicyLog, dims: NDArray[np.int64], sizes: Sequence[int]
+) -> tuple[SwitchMemory, ...]:
+    """Return the memory of the most updated rows of the training part, for each size of the hot set."""
+    hottest = dims[np.argsort(-log.update_counts, kind="stable")]
+    return tuple(memory_of_rows(hottest[:size]) for size in sizes)
 
 
 def _replay_outcomes(

@@ -90,6 +90,8 @@ def frame(study: Study) -> pl.DataFrame:
             "packets_to_servers": each.packed.to_servers,
             "packets_spared": each.spared,
             "follows_after_steps": each.follows_after,
+            "register_bytes": study.facts.memory[study.settings.sizes.index(each.size)].registers,
+            "entry_bytes": study.facts.memory[study.settings.sizes.index(each.size)].entries,
             "updates_per_cpu_s": each.updates_per_cpu_s,
         }
         for each in study.outcomes

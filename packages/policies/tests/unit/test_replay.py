@@ -61,7 +61,7 @@ def test_periods_end_by_steps(period: int) -> None:
 def test_packets_are_those_of_the_packing() -> None:
     chance = np.random.default_rng(1)
     log = make_log([chance.choice(3_000, 200, replace=False).tolist() for _ in range(100)])
-    sampled = sample_steps(log)
+    sampled = sample_steps(log, np.ones(len(log.keys), np.int64))
     assert len(sampled.steps) == 40
     assert log.training_steps <= min(sampled.steps) and max(sampled.steps) < log.steps
     gaps = np.diff(sampled.steps)

@@ -19,7 +19,7 @@ from hotline.cli.common import (
     print_notes,
 )
 from hotline.cli.fields import fills
-from hotline.cli.options import LOG
+from hotline.cli.options import LOG, ROWS
 from hotline_answers.cluster_answer.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "settings",
     without=("hosts",),
     **LOG,
+    **ROWS,
     optimiser={"metavar": "NAME(lr=...)"},
 )
 @click.option(
@@ -50,7 +51,8 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
 
     Prints gains and losses, capacity, what limits it, and which size of a hot set pays off. The agents and
     the P4 program are simulated: every agent has a dedicated core, and the switch is a dedicated device. Only
-    a part of a large cluster is simulated, and the rest is calculated.
+    a part of a large cluster is simulated, and the rest is calculated. Without --dim or --dims, keys are
+    taken as rows of one value, and the first lines say what rows of 16, 64 and 128 would make of the result.
     """
     from hotline_answers.result import answer as answer_for
     from simulator.config import load_hosts
@@ -80,6 +82,8 @@ def _print(result: ClusterAnswer) -> None:
 
     console = Console()
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+    if result.rows:
+        console.print(Text(result.rows))
     console.print(Text(result.headline, style="bold"))
     for sentence in result.sentences:
         console.print(Padding(Text(f"• {sentence}"), _BULLET_PADDING))

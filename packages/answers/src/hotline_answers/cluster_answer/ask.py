@@ -25,21 +25,24 @@ from hotline_answers.cluster_answer.cluster import (
     MAX_RPCS,
     Cluster,
     PartCheck,
+    check_fits,
     config_for,
     max_workers,
     part_of,
     read_data,
 )
+from hotline_answers.cluster_answer.dims import DimEffect, dim_effects
 from hotline_answers.cluster_answer.hotset import (
     ReadLog,
     ScoredWorkload,
     hot_set_file,
     short_log_warning,
+    simulated_part,
     split_log,
     workload_for,
 )
 from hotline_answers.cluster_answer.sensitivity import InputEffect, input_effects
-from hotline_answers.cluster_answer.sentences import headline, sentences
+from hotline_answers.cluster_answer.sentences import headline, rows_sentence, sentences
 from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
@@ -67,13 +70,17 @@ class ClusterAnswer(Strict):
     effects: tuple[InputEffect, ...]
     """Gains with other values of an input, those of the input that changes it most first."""
     ages: Staleness | None = None
+    other_dims: tuple[DimEffect, ...] = ()
+    """Results with rows of other dims, if the cluster has none; () for a switch that has no such rows."""
+    rows: str = ""
+    """Sentence on the dim that was assumed and what others would make of it; "" if it was given."""
 
 
 def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
     limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
     config = config_for(cluster, part_of(cluster, limit))
     notes = list[str]()
-    data, log = read_data(config, reporter, notes.append), None
+    data, log = read_data(cluster, config, reporter, notes.append), None
     if data is not None:
         limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
         config = config_for(cluster, part_of(cluster, limit))
@@ -85,17 +92,20 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
             f"{cluster.data}: expected keys in the first half of the mini-batches, which the hot set is "
             "chosen from, got none"
         )
-    top_k = min(cluster.top_k, counter.keys_with_updates)
+    if cluster.top_k is not None:
+        check_fits(cluster, cluster.top_k, counter.max_rows)
+    top_k = min(cluster.requested_top_k, counter.keys_with_updates, counter.max_rows)
     config = config.model_copy(update={"top_k": top_k})
+    part = simulated_part(workload, top_k)
     with (
-        hot_set_file(workload, top_k) as hot_set,
-        temporary_run(config, workload.trace, reporter, hot_set=hot_set) as simulated,
+        hot_set_file(part, top_k) as hot_set,
+        temporary_run(config, part.trace, reporter, hot_set=hot_set) as simulated,
     ):
         comparison = compare_arms(config, simulated.record, simulated.summary)
         ages = simulated.record.staleness.get(COLLECT)
     counts_by_size = _count_packets(
         counter,
-        sizes_for(top_k, min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)),
+        sizes_for(top_k, counter.keys_with_updates, counter.max_rows),
         reporter,
     )
     model = CapacityModel(
@@ -109,6 +119,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     )
     sufficient_size = smallest_sufficient_size(sizes[1:])  # without size 0, which is no hot set
     keys = lanes_per_step(workload.trace)
+    other_dims = _other_dims(cluster, workload, keys, comparison, reporter)
     return ClusterAnswer(
         cluster=cluster,
         simulated_workers=config.workers,
@@ -138,14 +149,30 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         uplinks=uplinks,
         effects=_effects(cluster, log, keys, comparison, counter, model, reporter),
         ages=ages,
+        other_dims=other_dims,
+        rows="" if cluster.has_dims else rows_sentence(other_dims, cluster.switch),
     )
+
+
+def _other_dims(
+    cluster: Cluster, workload: ScoredWorkload, keys_per_step: float, comparison: OffloadComparison,
+    reporter: Reporter,
+) -> tuple[DimEffect, ...]:  # fmt: skip
+    if cluster.has_dims or not DEVICES[cluster.switch].has_rows:
+        return ()
+
+    def simulate(config: SimulationConfig, workload: ScoredWorkload) -> tuple[float, float]:
+        return capacities(config, workload, config.top_k, reporter)
+
+    with reporter.phase("other dims", 1.0):
+        return dim_effects(cluster, workload, keys_per_step, comparison, simulate)
 
 
 def _effects(
     cluster: Cluster, log: ReadLog | None, keys_per_step: float, comparison: OffloadComparison,
     counter: PackingCounter, model: CapacityModel, reporter: Reporter,
 ) -> tuple[InputEffect, ...]:  # fmt: skip
-    max_size = min(counter.keys_with_updates, DEVICES[cluster.switch].hot_keys)
+    max_size = min(counter.keys_with_updates, counter.max_rows)
     sizes = (max(comparison.top_k // 2, 1), min(2 * comparison.top_k, max_size))
     memory = [
         (size, model.capacity(counter.count(size)) / comparison.baseline.capacity)
@@ -246,6 +273,7 @@ def _capacities(
 ) -> list[float]:
     names = tuple(arm.name for arm in arms)
     config = config.model_copy(update={"rounds": 1, "top_k": top_k, "arms": names})
+    workload = simulated_part(workload, top_k)
     with hot_set_file(workload, top_k) as hot_set:
         capacity = simulated_capacities(config, workload.trace, reporter, hot_set)
     return [capacity[name] / config.hosts.server_share for name in names]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.protocol.frames import FRAME_OVERHEAD
-from foundation.protocol.header import HEADER_BYTES, KEYS, VALUES, lane_bytes
+from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, VALUE_BYTES
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import ArmResult, cores_of
 from hotline_answers.cluster_answer.cluster import Cluster
@@ -83,6 +83,8 @@ class CapacityModel:
     def size(self, top_k: int, counts: PackingCounts, simulated: float | None = None) -> Size:
         return Size(
             top_k=top_k,
+            register_bytes=counts.memory.registers,
+            entry_bytes=counts.memory.entries,
             served=counts.served,
             rpcs_per_step=counts.rpcs,
             ps_packets_per_step=counts.server_packets,
@@ -130,9 +132,8 @@ def _uplinks_mbit(config: SimulationConfig) -> float | None:
 def _bytes_to_switch(counts: PackingCounts) -> float:
     """Return the bytes on the wire that workers send for a step; answers are smaller."""
     frame = FRAME_OVERHEAD + HEADER_BYTES + WIRE_OVERHEAD
-    # Half of the keys are pulled, the others are pushed.
-    pull, push = lane_bytes(KEYS, dim=1), lane_bytes(KEYS | VALUES, dim=1)
-    return frame * counts.rpcs + (pull + push) / 2 * counts.keys
+    # Half of the keys are pulled, the others are pushed with their values.
+    return frame * counts.rpcs + KEY_BYTES * counts.keys + VALUE_BYTES * counts.values / 2
 
 
 def _interpolate(values: dict[float, float], served: float) -> float:

@@ -12,16 +12,18 @@ from typing import NamedTuple
 from pydantic import Field
 
 from experiment.config import config_of
+from experiment.defaults import TOP_K
 from experiment.progress import Reporter
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
+from foundation.logs.access.dims import RowSettings
 from foundation.logs.access.settings import LogBatch, LogFormatSettings
 from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, lanes_of_dim, padded_dim
 from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
@@ -37,7 +39,7 @@ MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
 
-class Cluster(LogFormatSettings):
+class Cluster(LogFormatSettings, RowSettings):
     workers: int = Field(ge=1)
     """Number of workers."""
     servers: int = Field(ge=1)
@@ -52,8 +54,8 @@ class Cluster(LogFormatSettings):
     batch: LogBatch = SAMPLES_PER_STEP
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Steps/s of all workers together; None means half of the cluster's capacity."""
-    top_k: int = Field(default=20_000, ge=1)
-    """Hot keys in the switch."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Hot keys in the switch; None means 20,000, or as many as fit with rows of the dim."""
     hosts: HostCosts | None = None
     """Costs of the agents; None means those of our agents."""
     switch: DeviceName = "ideal"
@@ -66,6 +68,11 @@ class Cluster(LogFormatSettings):
     optimiser: Optimiser | None = None
     """Optimiser of the servers, such as adagrad; they collect gradients from the switch; None means none:
     servers add what workers push."""
+
+    @property
+    def requested_top_k(self) -> int:
+        """The requested number of hot keys, or the default for rows of `min_dim` values."""
+        return self.top_k or min(TOP_K, DEVICES[self.switch].hot_rows(self.min_dim))
 
     @property
     def design(self) -> str:
@@ -102,7 +109,8 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     values: dict[str, object] = {
         "workers": part.workers,
         "servers": cluster.servers,
-        "top_k": cluster.top_k,
+        "top_k": cluster.requested_top_k,
+        "dim": cluster.min_dim,
         "design": cluster.design,
         "optimiser": cluster.optimiser,
         "arms": tuple(arm.name for arm in baseline_and_lead(cluster.design)),
@@ -116,7 +124,12 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "format": cluster.format,
         "separator": cluster.separator,
         "samples_per_step": cluster.batch,
-        "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
+        # As many parameters at each dim: simulations allocate only the rows that a trace has.
+        "workload": {
+            "parameters": R1.parameters,
+            "keys_per_step": cluster.keys_per_step,
+            "hot_share": cluster.skew,
+        },
         "network": _network(cluster, part),
         "hosts": {
             **with_dedicated_cores(cluster.hosts or HostCosts()).model_dump(),
@@ -128,10 +141,17 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
 
 def _check_switch(cluster: Cluster) -> None:
     switch = DEVICES[cluster.switch]
-    if cluster.top_k > switch.hot_keys:
+    if cluster.dims and cluster.data is None:
         raise SimulationError(
-            f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {switch.hot_keys:,}"
+            f"--dims {','.join(cluster.dims)}: expected --data with such tables, got none; the built-in data "
+            "have one table (--dim)"
         )
+    if not switch.has_rows and cluster.max_dim > 1:
+        raise SimulationError(
+            f"expected the ideal switch with rows of {cluster.max_dim} values, got {cluster.switch}: the "
+            "program that was compiled for this chip serves rows of one value"
+        )
+    check_fits(cluster, cluster.requested_top_k, switch.hot_rows(cluster.min_dim))
     if switch.lanes < LANES and cluster.optimiser is not None:
         raise SimulationError(
             f"expected the ideal switch with an optimiser, got {cluster.switch}: the program with which "
@@ -143,6 +163,15 @@ def _check_switch(cluster: Cluster) -> None:
             f"callers; expected at most {switch.callers:,}, those of {switch.description}"
         )
     _check_ports(cluster, switch)
+
+
+def check_fits(cluster: Cluster, top_k: int, max_rows: int) -> None:
+    if top_k > max_rows:
+        dims = " and ".join(map(str, sorted({cluster.min_dim, cluster.max_dim})))
+        rows = "" if dims == "1" else f" of {dims} values"
+        raise SimulationError(
+            f"a hot set of {top_k:,} keys is too large: the switch's tables hold {max_rows:,} rows{rows}"
+        )
 
 
 def _check_ports(cluster: Cluster, switch: Device) -> None:
@@ -180,12 +209,15 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
     return network
 
 
-def read_data(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace | None:
+def read_data(
+    cluster: Cluster, config: SimulationConfig, reporter: Reporter, note: files.Note
+) -> Trace | None:
     if config.data is None:
         return None
     with reporter.phase("data"):
         # All data goes to one worker; `workload_for` deals it to the workers of a configuration.
-        return files.load(config.data, workers=1, options=config.read_options, note=note)
+        rows = RowSettings(dim=cluster.dim, dims=cluster.dims)
+        return files.load(config.data, workers=1, options=config.read_options, note=note, rows=rows)
 
 
 class PartCheck(Strict):
@@ -198,7 +230,8 @@ class PartCheck(Strict):
 
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
     """Return the maximum number of workers that send `max_rpcs` RPCs in a step and have routes."""
-    keys_per_server, lanes = keys_per_step / cluster.servers, DEVICES[cluster.switch].lanes
+    keys_per_server = keys_per_step / cluster.servers
+    lanes = lanes_of_dim(padded_dim(cluster.max_dim)) * DEVICES[cluster.switch].lanes / LANES
     # Few keys: the probability that a server gets any. Many keys: full RPCs, and the last is half full.
     rpcs = (
         len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / lanes + 0.5)

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from controller.hotset import choice
+from experiment.defaults import MAX_VALUES_OF_MODEL
 from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.errors import DataError
@@ -23,6 +24,9 @@ from hosts.keys import KeySpace
 from hosts.workload import files
 from hosts.workload.trace import Trace, prefix_sums
 from simulator.config import SimulationConfig
+
+_MIN_STEPS = 4
+"""Minimum number of mini-batches that a worker replays."""
 
 
 class ReadLog(NamedTuple):
@@ -79,6 +83,35 @@ def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Report
         return ScoredWorkload(files.deal(scored, config.workers, config.data), log.updates)
 
 
+def simulated_part(workload: ScoredWorkload, top_k: int) -> ScoredWorkload:
+    """Return the workload, or fewer of its mini-batches if simulations could not allocate all of its rows."""
+    trace = workload.trace
+    if trace.space.n_values <= MAX_VALUES_OF_MODEL:
+        return workload
+    values_of_step = trace.space.count_values(trace.position) / trace.steps  # of all workers
+    return shorten(workload, trace.workers, max(int(MAX_VALUES_OF_MODEL / values_of_step), _MIN_STEPS), top_k)
+
+
+def shorten(workload: ScoredWorkload, workers: int, steps: int, top_k: int) -> ScoredWorkload:
+    """Return the first workers' first scored mini-batches, and updates of the `top_k` hottest keys only.
+
+    The key space has the keys of these mini-batches, because simulations allocate all rows of it.
+    """
+    trace, first = workload.trace, workload.first_step
+    steps = min(steps, trace.steps - first)
+    batches = (np.arange(steps) + first + trace.steps * np.arange(workers)[:, None]).ravel()
+    parts = [trace.position[trace.key_start[b] : trace.key_start[b + 1]] for b in batches]
+    used, position = np.unique(np.concatenate(parts), return_inverse=True)
+    hottest = np.argsort(-workload.updates, kind="stable")[:top_k]
+    updates = np.zeros_like(workload.updates)
+    updates[hottest] = workload.updates[hottest]
+    short = replace(
+        trace, workers=workers, steps=steps, profile_steps=0, samples=None, space=trace.space.restrict(used),
+        key_start=prefix_sums([len(part) for part in parts]), position=position.astype(np.uint32),
+    )  # fmt: skip
+    return ScoredWorkload(short, updates[used])
+
+
 def short_log_warning(log: ReadLog | None, workers: int) -> str | None:
     """Return a sentence on a log that is too short to score a hot set as longer logs do, or None."""
     if log is None:
@@ -100,11 +133,13 @@ def short_log_warning(log: ReadLog | None, workers: int) -> str | None:
 @contextmanager
 def hot_set_file(workload: ScoredWorkload, top_k: int) -> Iterator[Path]:
     """Yield a file with the `top_k` most updated keys, which a simulation loads into its switch."""
+    space = workload.trace.space
     counts = pl.DataFrame(
-        {"key": workload.trace.space.keys(np.arange(workload.trace.space.size)), "updates": workload.updates},
+        {"key": space.keys(np.arange(space.size)), "updates": workload.updates},
         schema_overrides={"updates": pl.UInt64},
     )
-    hot_set = choice.choose(counts.filter(pl.col("updates") > 0), top_k, workload.trace.name)
+    updated = counts.filter(pl.col("updates") > 0)
+    hot_set = choice.choose(updated, min(top_k, updated.height), workload.trace.name, space.key_ranges)
     with TemporaryDirectory(prefix="hotline-") as folder:
         file = Path(folder) / "hotset.parquet"
         choice.write(hot_set, file)

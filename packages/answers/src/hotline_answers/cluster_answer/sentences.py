@@ -7,10 +7,12 @@ from analysis.record import Staleness
 from analysis.sentences.answers import device_speed
 from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
+from foundation.protocol.memory import SwitchMemory
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
 from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, CalculationCheck, UplinkGain
 from hotline_answers.cluster_answer.cluster import Cluster, PartCheck
+from hotline_answers.cluster_answer.dims import DimEffect
 from hotline_answers.cluster_answer.hotset import ReadLog
 from hotline_answers.cluster_answer.sizes import Size
 from simulator.config import SimulationConfig
@@ -40,6 +42,19 @@ def headline(comparison: OffloadComparison, best_size: Size, short_log_warning: 
     if best_size.top_k != comparison.top_k:
         text += f"; with {comparison.top_k:,} hot keys, {_gain(comparison.gain)}"
     return f"{text}." if short_log_warning is None else f"{short_log_warning} {text}."
+
+
+def rows_sentence(other_dims: Sequence[DimEffect], switch: str) -> str:
+    """Return what rows of other dims would make of an answer for rows of one value."""
+    assumed = "No --dim was given, so each key is taken as a row of 1 value"
+    if not other_dims:
+        return f"{assumed}, the only ones that the program for {switch} serves."
+    others = "; ".join(
+        f"of {each.dim}, {_gain(each.gain)} with {each.top_k:,} hot keys: {each.offload:,.0f} steps/s, and "
+        f"{each.baseline:,.0f} without"
+        for each in other_dims
+    )
+    return f"{assumed}. With rows {others}."
 
 
 def _gain(gain: float) -> str:
@@ -75,6 +90,7 @@ def sentences(
             f"Hot keys are chosen from the first {log.training_steps:,} of the log's {log.steps:,} "
             "mini-batches, and scored on the rest."
         )
+    yield _rows(cluster, sufficient_size)
     yield device(config, DEVICES[cluster.switch])
     if config.network.rack is not None:
         yield _racks(cluster, config)
@@ -201,12 +217,26 @@ def device(config: SimulationConfig, switch: Device) -> str:
     )
 
 
+def _rows(cluster: Cluster, size: Size) -> str:
+    memory = SwitchMemory(size.top_k, size.register_bytes, size.entry_bytes)
+    by_table = ", ".join(cluster.dims)
+    dims = f"the dims {by_table}" if by_table else pluralize(cluster.dim or 1, "value")
+    if by_table and cluster.dim is not None:
+        dims += f", or else {pluralize(cluster.dim, 'value')}"
+    padded = (
+        f", padded to {cluster.padded_dim}"
+        if not by_table and cluster.padded_dim != (cluster.dim or 1)
+        else ""
+    )
+    return f"Keys name rows of {dims}{padded}; {size.top_k:,} of them take {memory} in the switch."
+
+
 def _limits_of_chip(switch: Device) -> str:
     if switch.port_gbit is None:
         return ""
     return (
         f"; with the hot set RPCs have up to {switch.lanes} keys, and without it {LANES}; its {switch.ports} "
-        f"ports have {switch.port_gbit} Gbit/s, and it holds {switch.hot_keys:,} hot keys"
+        f"ports have {switch.port_gbit} Gbit/s, and it holds {switch.hot_rows(1):,} hot keys"
     )
 
 

@@ -10,16 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from experiment.config import MAX_TOP_K
+from controller.hotset.coverage import table_limit
+from experiment.config import MAX_TOP_K, max_top_k
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import LANES
+from foundation.protocol.memory import NO_MEMORY, SwitchMemory, memory_of_rows
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
 from hotline_answers.cluster_answer.hotset import ScoredWorkload
 from simulator.config import SimulationConfig
 
-SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, MAX_TOP_K)
+SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 _PACKED_BATCHES = 40
 
 
@@ -31,10 +33,17 @@ class PackingCounts(NamedTuple):
     server_packets: float  # packets to servers
     server_lanes: float  # keys that servers serve
     keys: float
+    values: float
+    """Values of the keys' rows, as RPCs carry them."""
+    memory: SwitchMemory = NO_MEMORY
+    """Memory of the switch that the hot rows take."""
 
 
 class Size(Strict):
     top_k: int
+    register_bytes: int = 0
+    """Bytes of the switch's registers that the hot rows take; `entry_bytes` is that of table entries."""
+    entry_bytes: int = 0
     served: float  # share of the keys that the switch serves
     rpcs_per_step: float
     ps_packets_per_step: float
@@ -50,8 +59,11 @@ class PackingCounter:
         trace, updates = workload.trace, workload.updates
         self.keys_with_updates = int((updates > 0).sum())
         self._rank = np.empty(len(updates), np.int64)
-        self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
+        order = np.argsort(-updates, kind="stable")
+        self._rank[order] = np.arange(len(updates))
         self._rank[updates == 0] = MAX_TOP_K  # never hot, at no size
+        self._dims = trace.space.dims_at(np.arange(trace.space.size))
+        self.max_rows = self._max_rows(config, trace, order[: min(self.keys_with_updates, MAX_TOP_K)])
         self._trace, self._servers, self._lanes = trace, config.servers, config.network.switch_lanes
         scored_batches = _batches(trace, workload.first_step, trace.steps)
         self._scored_updates = np.zeros(len(updates), np.int64)
@@ -61,6 +73,13 @@ class PackingCounter:
         packed = np.linspace(0, len(scored_batches) - 1, min(_PACKED_BATCHES, len(scored_batches)))
         self._packed_batches = scored_batches[packed.round().astype(np.int64)]
         self._scored_batches = len(scored_batches)
+
+    def _max_rows(self, config: SimulationConfig, trace: Trace, hottest: NDArray[np.int64]) -> int:
+        """Return how many of these rows fit into the switch, the hottest first; all dims are considered."""
+        if len(trace.space.dims) == 1:
+            return max_top_k(1, trace.space.dims[0]) * config.network.switch_lanes // LANES
+        limit = table_limit(trace.space.keys(hottest), self._dims[hottest], jobs=1)
+        return limit if limit < len(hottest) else MAX_TOP_K  # all of them fit
 
     def count(self, top_k: int) -> PackingCounts:
         trace, is_hot = self._trace, self._rank < top_k
@@ -73,6 +92,7 @@ class PackingCounter:
             float(updates.sum()) / self._scored_batches
             for updates in (self._scored_updates, self._scored_updates[is_hot])
         )
+        values = float((self._scored_updates * self._dims).sum()) / self._scored_batches
         ops = len(TRANSFERS)
         return PackingCounts(
             served=served / keys,
@@ -80,6 +100,8 @@ class PackingCounter:
             server_packets=ops * server_packets,
             server_lanes=ops * (keys - served),
             keys=ops * keys,
+            values=ops * values,
+            memory=memory_of_rows(self._dims[is_hot]),
         )
 
 
@@ -93,5 +115,6 @@ def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
     return trace.position[trace.key_start[batch] : trace.key_start[batch + 1]]
 
 
-def sizes_for(top_k: int, max_size: int) -> list[int]:
-    return sorted({0, top_k, *(size for size in SIZES if size <= max_size)})
+def sizes_for(top_k: int, keys: int, max_rows: int) -> list[int]:
+    """Return the sizes to count, up to `max_rows` rows in the switch and the `keys` that may be hot."""
+    return sorted({0, top_k, *(size for size in (*SIZES, max_rows) if size <= min(keys, max_rows))})

@@ -15,7 +15,7 @@ from hotline.cli.common import (
     print_plain_table,
 )
 from hotline.cli.fields import fills
-from hotline.cli.options import LOG
+from hotline.cli.options import LOG, ROWS
 from hotline_policies.settings import MissRatioSettings
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("miss-ratio")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="LOG...")
-@fills(MissRatioSettings, "settings", **LOG)
+@fills(MissRatioSettings, "settings", **LOG, **ROWS)
 @click.option(
     "-o", "--output", type=FILE, help="File of the curves to write: .csv, .json, .pdf, .png or .svg."
 )

@@ -22,7 +22,7 @@ from hotline.cli.common import (
     print_notes,
 )
 from hotline.cli.fields import fills
-from hotline.cli.options import LOG
+from hotline.cli.options import LOG, ROWS
 from hotline_policies.settings import GeneratedLog, StudySettings
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ _WIDTH = 120
     without=("policies",),
     sizes={"is_list": True, "metavar": "K,K,..."},
     samples_per_step=LOG["batch"],
+    **ROWS,
     **{field: options for field, options in LOG.items() if field != "batch"},
 )
 @into_option(
@@ -123,7 +124,8 @@ def _print(results: Study) -> None:
     if not sys.stdout.isatty():
         console.width = _WIDTH
     facts = results.facts
-    click.echo(f"{facts.name}: {facts.updates:,} updates scored, {size:,} keys in the switch\n")
+    click.echo(f"{facts.name}: {facts.updates:,} updates scored, {size:,} keys in the switch")
+    click.echo(f"{results.memory_text(size)}\n")
     rows = [[each.title, *map(Text, cells(results, each))] for each in results.at(size).values()]
     table = plain_table(["policy", *columns(results)], rows)
     table.columns[0].no_wrap = True

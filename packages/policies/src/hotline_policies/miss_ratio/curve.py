@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.access.block import mix
 from foundation.logs.access.steps import KEY, Accesses, Progress, Steps
+from foundation.protocol.header import KEY_BYTES, VALUE_BYTES
 from foundation.settings import Strict
 from hotline_policies.miss_ratio.reuse import reuse_histograms
 
@@ -32,6 +33,8 @@ class MissRatioCurve(Strict):
     miss_ratio: tuple[float, ...]
     error: tuple[float, ...] | None = None
     """Half width of a 95 % interval for each size; None for an exact curve."""
+    slot_bytes: float = KEY_BYTES + VALUE_BYTES
+    """Bytes of a slot: a key, and the values of its row, on average over all keys."""
 
     def at(self, size: float) -> float:
         return float(np.interp(size, (0, *self.sizes), (1.0, *self.miss_ratio)))
@@ -53,8 +56,14 @@ class MissRatios(Strict):
         return self.curves[1:] or self.curves
 
 
-def miss_ratios(steps: Steps, sample: float | None, progress: Progress) -> MissRatios:
-    """Return the curves of a log; `sample` is the share of keys to sample, or None for exact curves."""
+def miss_ratios(
+    steps: Steps, sample: float | None, progress: Progress, dims: Sequence[int] | None = None
+) -> MissRatios:
+    """Return the curves of a log; `sample` is the share of keys to sample, or None for exact curves.
+
+    `dims` are the values of a row of each table, or of a log without tables; None means 1.
+    """
+    dims = dims or (1,) * max(len(steps.tables), 1)
     passes = 2 if steps.tables else 1
     done = 0
 
@@ -66,7 +75,17 @@ def miss_ratios(steps: Steps, sample: float | None, progress: Progress) -> MissR
     curves = list(_curves(steps, np.zeros(len(steps.keys), np.uint16), (ALL,), sample, report))
     if steps.tables:
         curves += _curves(steps, steps.table_of, steps.tables, sample, report)
+    curves = [
+        curve.model_copy(update={"slot_bytes": KEY_BYTES + VALUE_BYTES * dim})
+        for curve, dim in zip(curves, (_mean_dim(curves, dims), *dims), strict=False)
+    ]
     return MissRatios(name=steps.name, sample=sample, curves=tuple(curves), notes=steps.notes)
+
+
+def _mean_dim(curves: Sequence[MissRatioCurve], dims: Sequence[int]) -> float:
+    """Return the mean dim of all keys; the first of `curves` is theirs, the others are those of tables."""
+    tables = curves[1:] or curves
+    return sum(curve.keys * dim for curve, dim in zip(tables, dims, strict=True)) / curves[0].keys
 
 
 def _curves(

@@ -40,11 +40,23 @@ def write(ratios: MissRatios, path: Path) -> None:
 def frame(ratios: MissRatios) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            (each.table, size, ratio, None if each.error is None else each.error[index])
+            (
+                each.table,
+                size,
+                size * each.slot_bytes,
+                ratio,
+                None if each.error is None else each.error[index],
+            )
             for each in ratios.curves
             for index, (size, ratio) in enumerate(zip(each.sizes, each.miss_ratio, strict=True))
         ],
-        schema={"table": pl.String, "size": pl.Int64, "miss_ratio": pl.Float64, "error": pl.Float64},
+        schema={
+            "table": pl.String,
+            "size": pl.Int64,
+            "bytes": pl.Float64,
+            "miss_ratio": pl.Float64,
+            "error": pl.Float64,
+        },
         orient="row",
     )
 

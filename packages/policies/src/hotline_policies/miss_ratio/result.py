@@ -13,6 +13,7 @@ from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.access.source import LogFiles, paths_of
 from foundation.logs.access.steps import read_steps
+from foundation.protocol.memory import size_text
 from hotline_policies.miss_ratio.curve import MissRatioCurve, MissRatios, miss_ratios
 from hotline_policies.miss_ratio.output import figure_of
 from hotline_policies.miss_ratio.top_k import TopKShares, top_k_shares
@@ -50,8 +51,9 @@ def miss_ratio(files: LogFiles, **settings: object) -> MissRatio:
     with TemporaryDirectory() as scratch:
         with progress_bar("reading") as progress:
             steps = run_interruptibly(lambda: read_steps(paths_of(files), options, Path(scratch), progress))
+        dims = chosen.unpadded_dims(steps.tables)
         with progress_bar("accesses") as progress:
-            ratios = run_interruptibly(lambda: miss_ratios(steps, chosen.sample, progress))
+            ratios = run_interruptibly(lambda: miss_ratios(steps, chosen.sample, progress, dims))
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))
 
 
@@ -60,7 +62,10 @@ def table(ratios: MissRatios) -> ReportTable:
     rows: list[Row] = [(each.table, *map(plain, _format_cells(each))) for each in ratios.curves]
     notes = (*error_sentences(ratios), *ratios.notes)
     return ReportTable(
-        f"{ratios.name}: misses of LRU caches", ("table", "accesses", "keys", *titles), rows, notes
+        f"{ratios.name}: misses of LRU caches",
+        ("table", "accesses", "keys", "all rows", *titles),
+        rows,
+        notes,
     )
 
 
@@ -75,4 +80,5 @@ def error_sentences(ratios: MissRatios) -> tuple[str, ...]:
 
 def _format_cells(curve: MissRatioCurve) -> list[str]:
     ratios = (curve.at(max(1, share * curve.keys)) for share in _SHARES)
-    return [f"{curve.accesses:,}", f"{curve.keys:,}", *(f"{ratio:.1%}" for ratio in ratios)]
+    memory = size_text(round(curve.keys * curve.slot_bytes))
+    return [f"{curve.accesses:,}", f"{curve.keys:,}", memory, *(f"{ratio:.1%}" for ratio in ratios)]

@@ -1,0 +1,214 @@
+"""Answers for rows of several dims: against simulations, and what an answer without a dim says of others."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from analysis.statistics import MIN_ROUNDS
+from foundation.protocol.header import LANES
+from foundation.protocol.memory import memory_of, memory_of_rows
+from foundation.protocol.rows import RowRange
+from hotline_answers.cluster_answer import ask, dims, hotset
+from hotline_answers.cluster_answer.ask import ClusterAnswer
+from hotline_answers.cluster_answer.capacity import MAX_ERROR
+from hotline_answers.cluster_answer.cluster import Cluster, config_for
+from hotline_answers.cluster_answer.dims import OTHER_DIMS
+from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten, simulated_part
+from hotline_answers.result import answer
+from packages.answers.tests.harness.capacities import capacities_with
+from simulator.config import SimulationConfig
+from simulator.devices import DEVICES
+from tests.harness.cli import invoke
+from tests.harness.traces import trace_of
+
+CLUSTER: dict[str, Any] = {"workers": 4, "servers": 2, "keys_per_step": 200, "top_k": 2_000}
+ROWS: dict[str, dict[str, Any]] = {
+    **{f"rows of {dim}": {"dim": dim} for dim in (8, 16, 32, 64, 128)},
+    "users of 16, items of 64": {"dims": ("user=16", "item=64")},
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write_log(tmp_path, steps=40, draws=50)
+
+
+def write_log(folder: Path, steps: int, draws: int) -> Path:
+    """Write steps of four workers, each of which draws users and items, some of them often."""
+    chance, workers = np.random.default_rng(3), 4
+    shape = (steps, workers, draws)
+    weights = 1 / np.arange(1, 1_501)
+    user, item = chance.choice(1_500, (2, *shape), p=weights / weights.sum())
+    columns = {
+        "iteration": np.broadcast_to(np.arange(steps)[:, None, None], shape).ravel(),
+        "worker": np.broadcast_to(np.arange(1, workers + 1)[:, None], shape).ravel(),
+        "user": user.ravel(),
+        "item": item.ravel(),
+    }
+    file = folder / "log.parquet"
+    pl.DataFrame(columns).write_parquet(file)
+    return file
+
+
+def of_log(log: Path, **rows: Any) -> dict[str, Any]:
+    columns = "key=user,item,iteration=iteration,worker=worker"
+    return {"workers": 4, "servers": 2, "data": log, "columns": columns, **rows}
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have answers leave out the effects of other inputs, and simulate as few rounds as have an interval."""
+
+    def few_rounds(*arguments: Any) -> SimulationConfig:
+        return config_for(*arguments).model_copy(update={"rounds": MIN_ROUNDS})
+
+    monkeypatch.setattr(ask, "_effects", lambda *arguments: ())
+    monkeypatch.setattr(ask, "config_for", few_rounds)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("rows", ROWS)
+def test_an_answer_is_what_a_simulation_says(log: Path, rows: str) -> None:
+    found = answer(**of_log(log, **ROWS[rows]))
+    assert found.rows == "" and found.other_dims == ()
+    assert_alike(found)
+
+
+def assert_alike(found: ClusterAnswer) -> None:
+    """RPCs are counted, and a size that was calculated from others is within 10 % of its simulation."""
+    sizes = {size.top_k: size for size in found.sizes}
+    for top_k, side in ((0, found.sides.baseline), (found.sides.top_k, found.sides.offload)):
+        assert sizes[top_k].rpcs_per_step == pytest.approx(side.rpcs_per_step, rel=0.05)
+        assert sizes[top_k].ps_packets_per_step == pytest.approx(side.ps_packets_per_step, rel=0.1)
+    assert found.checks and all(abs(check.error) <= MAX_ERROR for check in found.checks)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rows", ROWS)
+def test_every_size_is_what_a_simulation_says(tmp_path: Path, rows: str) -> None:
+    log = write_log(tmp_path, steps=80, draws=400)
+    found = answer(**of_log(log, **ROWS[rows]))
+    assert_alike(found)
+    calculated = {size.top_k: size.capacity for size in found.sizes[1:]}
+    simulated = capacities_with(Cluster(**of_log(log, **ROWS[rows])), calculated)
+    assert calculated == pytest.approx(simulated, rel=MAX_ERROR)
+
+
+@pytest.mark.usefixtures("short")
+def test_without_a_dim_an_answer_says_what_others_would_make_of_it() -> None:
+    found = answer(**CLUSTER)
+    assert [each.dim for each in found.other_dims] == list(OTHER_DIMS)
+    for each in found.other_dims:
+        sides = answer(**CLUSTER | {"top_k": each.top_k}, dim=each.dim).sides
+        assert each.top_k == min(2_000, DEVICES["ideal"].hot_rows(each.dim))
+        assert each.baseline == pytest.approx(sides.baseline.capacity, rel=0.1)
+        assert each.offload == pytest.approx(sides.offload.capacity, rel=0.1)
+    capacities = [each.baseline for each in found.other_dims]
+    assert capacities == sorted(capacities, reverse=True)
+    assert found.sides.baseline.capacity > 2 * capacities[0]
+
+
+@pytest.mark.usefixtures("short")
+def test_the_first_lines_say_that_no_dim_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(**CLUSTER, dim=1)
+    assert found.rows == ""
+    others = tuple(
+        dims.DimEffect(dim=dim, top_k=1_000, baseline=10 / dim, offload=15 / dim) for dim in OTHER_DIMS
+    )
+    rows = ask.rows_sentence(others, "ideal")
+    for dim in OTHER_DIMS:
+        assert f"of {dim}, 1.50 times as much with 1,000 hot keys" in rows
+    assumed = found.model_copy(update={"rows": rows, "other_dims": others})
+    monkeypatch.setattr("hotline_answers.result.answer", lambda reporter, **cluster: assumed)
+    command = ("answer", "--workers", 4, "--servers", 2)
+    printed = " ".join(invoke(*command).stdout.split())
+    assert printed.startswith(f"{rows} {found.headline}")
+    page = assumed._repr_html_()
+    assert page.index(rows) < page.index(found.headline)
+    monkeypatch.setattr("hotline_answers.result.answer", lambda reporter, **cluster: found)
+    assert " ".join(invoke(*command, "--dim", 1).stdout.split()).startswith(found.headline)
+
+
+def test_a_chip_has_rows_of_one_value() -> None:
+    refused = invoke("answer", "--workers", 4, "--servers", 2, "--switch", "tofino", "--dim", 16)
+    assert refused.exit_code == 1 and "serves rows of one value" in refused.stderr
+    assert "1 value, the only ones" in ask.rows_sentence((), "tofino")
+
+
+@pytest.mark.parametrize("dim", [1, 8, 16, 64, 100, 128])
+def test_the_default_hot_set_fits(dim: int) -> None:
+    cluster = Cluster(workers=4, servers=2, dim=dim)
+    most = DEVICES["ideal"].hot_rows(dim)
+    assert cluster.requested_top_k == min(20_000, most)
+    assert memory_of(most, dim).registers <= 2_097_152 * 7 / 8
+    refused = invoke("answer", "--workers", 4, "--servers", 2, "--dim", dim, "--top-k", most + 1)
+    assert refused.exit_code == 1 and f"{most:,}" in refused.stderr
+
+
+@pytest.mark.usefixtures("short")
+def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
+    """Of 4,500 users of 64 values and as many items of 1, fewer fit than of items alone."""
+    batches, keys = 20, 900
+    rows = {"iteration": np.arange(batches * keys) // keys, "user": np.arange(batches * keys) % 4_500}
+    log = tmp_path / "log.parquet"
+    pl.DataFrame(rows).with_columns(item="user").write_parquet(log)
+    options: dict[str, Any] = {
+        "workers": 1, "servers": 1, "data": log, "columns": "key=user,item,iteration=iteration",
+    }  # fmt: skip
+    found = answer(**options, dims=("user=128", "item=1"))
+    largest = found.sizes[-1]
+    assert largest.top_k < 9_000
+    wide, small = memory_of(1, 128).registers, memory_of(1, 1).registers
+    assert largest.register_bytes > largest.top_k // 2 * small
+    assert largest.register_bytes <= 4_096 * LANES * small
+    assert (largest.register_bytes - largest.top_k * small) % (wide - small) == 0
+    assert largest.entry_bytes == memory_of_rows(np.ones(largest.top_k, np.int64)).entries
+    refused = invoke("answer", "--workers", 1, "--servers", 1, "--dims", "user=16")
+    assert refused.exit_code == 1 and "expected --data with such tables" in refused.stderr
+
+
+@pytest.mark.parametrize("dim", [16, 128])
+def test_fewer_mini_batches_with_the_same_hot_rows_are_simulated(dim: int) -> None:
+    """Beyond 16 million values of all rows; those of the simulated mini-batches are fewer."""
+    chance = np.random.default_rng(2)
+    batches = [sorted(chance.choice(20_000, 400, replace=False).tolist()) for _ in range(40)]
+    trace = replace(trace_of(batches), profile_steps=20)
+    space = replace(trace.space, ranges=(RowRange(0, dim),))
+    updates = np.bincount(trace.position[: trace.key_start[20]], minlength=trace.space.size)
+    whole = ScoredWorkload(replace(trace, space=space), updates)
+    assert simulated_part(whole, 100) is whole
+    short = shorten(whole, 1, 4, 100)
+    assert short.trace.space.dims == (dim,) and short.first_step == 0
+    for step in range(4):
+        keys = short.trace.space.keys(short.trace.batch(1, step).positions)
+        assert keys.tolist() == space.keys(trace.batch(1, 20 + step).positions).tolist()
+    hottest = space.keys(np.argsort(-updates, kind="stable")[:100])
+    hot = short.trace.space.keys(np.flatnonzero(short.updates))
+    assert set(hot.tolist()) == set(hottest.tolist()) & set(short.trace.space.all().tolist())
+
+
+def test_values_beyond_memory_are_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hotset, "MAX_VALUES_OF_MODEL", 4_000)
+    trace = replace(trace_of([list(range(1, 501))] * 40), profile_steps=20)
+    space = replace(trace.space, ranges=(RowRange(0, 16),))
+    whole = ScoredWorkload(replace(trace, space=space), np.ones(trace.space.size, np.int64))
+    assert simulated_part(whole, 100).trace.steps == 4
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("workers", "servers"), [(8, 2), (80, 20)])
+def test_other_dims_at_most_double_the_time(workers: int, servers: int) -> None:
+    def cpu_s(**rows: int) -> float:
+        begin = time.process_time()
+        answer(workers=workers, servers=servers, **rows)
+        return time.process_time() - begin
+
+    cpu_s(dim=1)  # compiles
+    assert cpu_s() < 2 * cpu_s(dim=1)
