@@ -39,6 +39,7 @@ from foundation.designs.registry import design
 from foundation.protocol import addressing, frames, header
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from hosts.scapy.packets import Hotline
 from switch_bench.workload import MAX_RUN
 from tests.harness import testnet
@@ -212,6 +213,21 @@ def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
     assert {alias[1] for alias in actions if alias[0] == "lookup_00"} == {state.value for state in KeyState}
 
 
+def metadata_of(quota: int, ranges: RowRanges) -> bytes:
+    """Return a job's metadata: its quota, in four bytes if ranges of nine bytes each follow it."""
+    if ranges == ONE_VALUE:
+        return bytes([quota]) if quota else b""
+    pairs = b"".join(first.to_bytes(8, "big") + bytes([dim]) for first, dim in ranges)
+    return quota.to_bytes(4, "big") + pairs
+
+
+ROWS_OF_JOBS = (
+    JobRow(0, False, True),
+    JobRow(1, True, True, 200, (RowRange(0, 1), RowRange(2**40, 16), RowRange(2**64 - 1, 128))),
+    JobRow(2, True, False, ranges=(RowRange(0, 64),)),
+)
+
+
 def finsys(row: TableRow) -> fy.P4TableEntry:
     """Return the entry that finsy makes from names and addresses as text."""
     if isinstance(row, HotParam):
@@ -219,16 +235,17 @@ def finsys(row: TableRow) -> fy.P4TableEntry:
         match = fy.Match(job=row.job, dim=row.dim, key=row.key)
         return fy.P4TableEntry(f"lookup_{row.lane:02d}.hot_params", match=match, action=action)
     values = {field.name: getattr(row, field.name) for field in fields(row)}
-    quota = values.pop("quota", 0)  # in the entry's metadata, as no packet needs it
+    # In the entry's metadata, as no packet needs them.
+    quota, ranges = values.pop("quota", 0), values.pop("ranges", ONE_VALUE)
     table = SCHEMA.tables[INGRESS + row.TABLES[0]]
     match = fy.Match(**{field.alias: values.pop(field.alias) for field in table.match_fields})
     return fy.P4TableEntry(
         table.alias, match=match, action=fy.Action(row.ACTION.rpartition(".")[2], **values),
-        metadata=bytes([quota]) if quota else b"",
+        metadata=metadata_of(quota, ranges),
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, KeyState.HOT), JobRow(0, False, True)])
+@pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, KeyState.HOT), *ROWS_OF_JOBS])
 def test_updates_are_what_finsy_encodes(row: TableRow) -> None:
     """Most rows have the largest values that their fields take."""
     inserted = ENCODER.update(Update(Change.INSERT, row))
