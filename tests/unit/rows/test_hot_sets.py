@@ -199,7 +199,7 @@ def test_wrong_dims_of_tables_are_one_clear_error(tmp_path: Path, options: str, 
 @pytest.mark.parametrize(("dims", "expected"), [("x=16", "key below"), ("5=0", "KEY=DIM"), ("5", "KEY=DIM")])
 def test_wrong_dims_of_keys_are_one_clear_error(tmp_path: Path, dims: str, expected: str) -> None:
     with pytest.raises(DataError, match=expected):
-        assert choice.ChoiceSettings(top_k=1, dims=dims).ranges
+        assert choice.ChoiceSettings.model_validate({"top_k": 1, "dims": dims}).ranges
     file = tmp_path / "hot.parquet"
     refused = invoke("hotset", "build", write_log(tmp_path), "--top-k", 1, "-o", file, "--dims", dims)
     assert refused.exit_code == 1 and expected in refused.stderr and not file.exists()

@@ -274,7 +274,10 @@ def test_uplinks_limit_what_the_racks_carry() -> None:
 
 def sizes(capacities: dict[int, float]) -> list[Size]:
     rest = {"served": 0.5, "rpcs_per_step": 1, "ps_packets_per_step": 1, "worker_cpu_us": 1, "ps_cpu_us": 1}
-    return [Size(top_k=top_k, capacity=capacity, **rest) for top_k, capacity in capacities.items()]
+    return [
+        Size.model_validate({"top_k": top_k, "capacity": capacity, **rest})
+        for top_k, capacity in capacities.items()
+    ]
 
 
 def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent() -> None:
