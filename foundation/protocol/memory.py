@@ -19,7 +19,7 @@ _ACTION_BITS = 2 + 16  # one of four actions, and the slot
 ENTRY_BYTES = -(-(_MATCH_BITS + _ACTION_BITS) // 8)
 
 
-class SwitchMemory(NamedTuple):
+class MemoryOfRows(NamedTuple):
     rows: int
     registers: int  # bytes
     entries: int  # bytes
@@ -32,17 +32,17 @@ class SwitchMemory(NamedTuple):
         return f"{size_text(self.registers)} of registers and {size_text(self.entries)} of table entries"
 
 
-NO_MEMORY = SwitchMemory(0, 0, 0)
+NO_MEMORY = MemoryOfRows(0, 0, 0)
 
 
-def memory_of(rows: int, dim: int) -> SwitchMemory:
+def memory_of(rows: int, dim: int) -> MemoryOfRows:
     """Return the memory of that many rows of `dim` values, which is padded to a dim of RPCs."""
-    return SwitchMemory(rows, rows * max(padded_dim(dim), QUAD) * REGISTER_BYTES, rows * ENTRY_BYTES)
+    return MemoryOfRows(rows, rows * max(padded_dim(dim), QUAD) * REGISTER_BYTES, rows * ENTRY_BYTES)
 
 
-def memory_of_rows(dims: NDArray[np.integer]) -> SwitchMemory:
+def memory_of_rows(dims: NDArray[np.integer]) -> MemoryOfRows:
     """Return the memory of rows with these dims of RPCs [n]."""
-    return SwitchMemory(
+    return MemoryOfRows(
         len(dims), int(np.maximum(dims, QUAD).sum()) * REGISTER_BYTES, len(dims) * ENTRY_BYTES
     )
 

@@ -39,7 +39,7 @@ from foundation.logs.counts import (
     has_columns_of_updates,
 )
 from foundation.logs.training import SplitUpdates, split_updates
-from foundation.protocol.memory import NO_MEMORY, SwitchMemory, memory_of, memory_of_rows
+from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of, memory_of_rows
 from foundation.settings import JobId
 from foundation.text import pluralize
 
@@ -72,7 +72,7 @@ class ShareCurve:
     """Mini-batches that the keys are chosen from; if 0, keys are scored on what they are chosen from."""
     dims: tuple[int, ...] = (1,)
     """Distinct dims of the keys' rows, as RPCs carry them, ascending."""
-    memory: SwitchMemory = NO_MEMORY
+    memory: MemoryOfRows = NO_MEMORY
     """Memory of the switch that the chosen keys' rows take."""
 
     @property

@@ -130,7 +130,14 @@ def test_the_hot_set_ranks_keys_by_updates(golden: GoldenRun) -> None:
     third, last = hot.row(2, named=True), hot.row(59, named=True)
     total = 1500 * 54 + 900 * 18
     share = pytest.approx(1500 / total)
-    assert third == {"rank": 3, "key": cold[2], "updates": 1500, "share": share, "lane": third["lane"]}
+    assert third == {
+        "rank": 3,
+        "key": cold[2],
+        "updates": 1500,
+        "share": share,
+        "lane": third["lane"],
+        "dim": 1,
+    }
     assert (last["rank"], last["updates"], last["share"]) == (60, 900, pytest.approx(900 / total))
     lanes = dict(zip(hot["key"].to_list(), hot["lane"].to_list(), strict=True))
     # The top five bits of key * 0x9E3779B97F4A7C15 mod 2^64.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from foundation.protocol.memory import SwitchMemory
+from foundation.protocol.memory import MemoryOfRows
 from foundation.settings import Strict
 from hotline_policies.packets import RpcMeans
 from hotline_policies.settings import StudySettings
@@ -31,7 +31,7 @@ class LogFacts(Strict):
     notes: tuple[str, ...] = ()
     dims: tuple[int, ...] = (1,)
     """Distinct dims of the keys' rows, as RPCs carry them, ascending."""
-    memory: tuple[SwitchMemory, ...] = ()
+    memory: tuple[MemoryOfRows, ...] = ()
     """Memory of the switch that the most updated rows take, by size of `StudySettings.sizes`."""
 
     @property

@@ -18,7 +18,7 @@ from foundation.errors import DataError, reason_of
 from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.source import expand
 from foundation.logs.parts import write_into_folder
-from foundation.protocol.memory import SwitchMemory, memory_of_rows
+from foundation.protocol.memory import MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
 from hotline_policies.drift import half_life, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
@@ -181,7 +181,7 @@ def _make_facts(
 
 def _memory_by_size(
     log: PolicyLog, dims: NDArray[np.int64], sizes: Sequence[int]
-) -> tuple[SwitchMemory, ...]:
+) -> tuple[MemoryOfRows, ...]:
     """Return the memory of the most updated rows of the training part, for each size of the hot set."""
     hottest = dims[np.argsort(-log.update_counts, kind="stable")]
     return tuple(memory_of_rows(hottest[:size]) for size in sizes)

@@ -7,7 +7,7 @@ from analysis.record import Staleness
 from analysis.sentences.answers import device_speed
 from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
-from foundation.protocol.memory import SwitchMemory
+from foundation.protocol.memory import MemoryOfRows
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
 from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, CalculationCheck, UplinkGain
@@ -218,7 +218,7 @@ def device(config: SimulationConfig, switch: Device) -> str:
 
 
 def _rows(cluster: Cluster, size: Size) -> str:
-    memory = SwitchMemory(size.top_k, size.register_bytes, size.entry_bytes)
+    memory = MemoryOfRows(size.top_k, size.register_bytes, size.entry_bytes)
     by_table = ", ".join(cluster.dims)
     dims = f"the dims {by_table}" if by_table else pluralize(cluster.dim or 1, "value")
     if by_table and cluster.dim is not None:

@@ -14,7 +14,7 @@ from controller.hotset.coverage import table_limit
 from experiment.config import MAX_TOP_K, max_top_k
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import LANES
-from foundation.protocol.memory import NO_MEMORY, SwitchMemory, memory_of_rows
+from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
@@ -35,7 +35,7 @@ class PackingCounts(NamedTuple):
     keys: float
     values: float
     """Values of the keys' rows, as RPCs carry them."""
-    memory: SwitchMemory = NO_MEMORY
+    memory: MemoryOfRows = NO_MEMORY
     """Memory of the switch that the hot rows take."""
 
 
