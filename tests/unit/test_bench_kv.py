@@ -17,8 +17,8 @@ CORE = min(os.sched_getaffinity(0))
 
 
 def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_path: Path) -> None:
-    """Ten steps of 50 keys in rows of 2; both workers push to the same PS."""
-    with script(1000, 2, 50, CORE) as scripts, closing(open_udp((HOST, 20_000))) as sock:
+    """Ten steps of 100 keys; both workers push to the same PS."""
+    with script(1000, 1, 100, CORE) as scripts, closing(open_udp((HOST, 20_000))) as sock:
         times = scripts.run(10)
         assert 0 < times.script_cpu < times.wall and times.library_cpu > 0
         assert times.cpu == times.script_cpu + times.library_cpu
@@ -28,6 +28,13 @@ def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_pat
         both = scripts._kv.read()
     assert (pushed != 0).any(1).sum() > 50
     assert (both != pushed).sum() == 100  # a unit each
+
+
+def test_a_script_pushes_rows() -> None:
+    with script(1000, 16, 50, CORE) as scripts:
+        scripts.run(3)
+        pushed = scripts._kv.read()
+    assert pushed.shape == (62, 16) and pushed.any(1).sum() >= 50 and (pushed != 0).any(0).all()
 
 
 def test_lines_are_of_both_or_of_the_script_alone() -> None:

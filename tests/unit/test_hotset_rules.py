@@ -280,7 +280,7 @@ def test_a_log_in_time_is_shown_in_its_order(tmp_path: Path, monkeypatch: pytest
     asked = ("hotset", "build", log, "--job", 1, "--top-k", 2, "-o", output, "--rule", "last_update:RULE")
     printed = json_of(*asked)
     assert (printed["rule"], printed["keys"], printed["updates"]) == ("last_update:RULE", 1, 1)
-    assert pl.read_parquet(output).rows() == [(1, 5, 1, 0.25, lane_of(5))]
+    assert pl.read_parquet(output).rows() == [(1, 5, 1, 0.25, 1, lane_of(5))]
     # Of more updates than a limit only the counts are shown.
     monkeypatch.setattr(choice, "MAX_ORDERED", 3)
     result = invoke(*asked)

@@ -71,7 +71,9 @@ class _OnePs:
         self._core, self._stack = core, ExitStack()
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
-        self._stack.enter_context(parameter_server(SERVER, tables.space.size, self._core))
+        self._stack.enter_context(
+            parameter_server(SERVER, tables.space.size, self._core, tables.space.ranges)
+        )
         worker = (HOST, addressing.worker_udp_port(JOB))
         return Terms(
             job=JOB, epoch=EPOCH, design="hotset", window=WINDOW, servers=[SERVER], workers=[worker],

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foundation.protocol.header import VERSION
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.config import ServiceConfig
 from hosts.ps.config import PsConfig, PsJobConfig
 from hosts.sockets import Address
@@ -15,7 +16,9 @@ from tools.bench.requests import EPOCH, JOB
 
 
 @contextmanager
-def parameter_server(address: Address, parameters: int, core: int) -> Iterator[int]:
+def parameter_server(
+    address: Address, parameters: int, core: int, ranges: RowRanges = ONE_VALUE
+) -> Iterator[int]:
     """Run the only PS of a job on one core until the block ends, without a log; yield its process id."""
     host, port = address
     with tempfile.TemporaryDirectory() as folder:
@@ -29,6 +32,7 @@ def parameter_server(address: Address, parameters: int, core: int) -> Iterator[i
             service=ServiceConfig(address=host, port=port),
             cpu=core,
             parameters=parameters,
+            row_ranges=ranges,
         )
         ps = Agent("hosts.ps", config.model_dump(mode="json"), Path(folder))
         try:

@@ -15,7 +15,7 @@ HASTY, HASTY_CHECKED = map(with_published_timers, (PUBLISHED, CHECKED))
 SUBJECTS = {
     "published": PUBLISHED, "checked": CHECKED, "hasty": HASTY, "hasty-checked": HASTY_CHECKED,
 }  # fmt: skip
-MAY_STALL = {"server restarted", "worker killed"}
+MAY_STALL = {"server restarted", "worker killed", "everything, worker killed"}
 """What no check can mend."""
 ROWS = [
     pytest.param(fault, subject, id=f"{fault}-{name}")
