@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import hashlib
 import re
 import runpy
@@ -69,9 +70,16 @@ def _path(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the reader's package on the path, and forget it and its arms afterwards."""
     monkeypatch.syspath_prepend(home / "designs")
     monkeypatch.setattr(registry, "_external_designs", {})
+    forget_package()
     yield
+    forget_package()
+
+
+def forget_package() -> None:
+    """Forget the reader's package, also where another module's tests have imported it from another folder."""
     for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
         del sys.modules[name]
+    importlib.invalidate_caches()
 
 
 def entered(
