@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import doctest
-import importlib
 import hashlib
+import importlib
 import re
 import runpy
 import subprocess
