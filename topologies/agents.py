@@ -44,7 +44,7 @@ class InputPipe(Protocol):
 
 
 class ChildProcess(Protocol):
-    """What is used of `asyncio.subprocess.Process`; the process may be on another machine."""
+    """The part of `asyncio.subprocess.Process` that runs use; the process may be on another machine."""
 
     @property
     def stdin(self) -> InputPipe | None: ...

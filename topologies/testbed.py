@@ -1,4 +1,4 @@
-"""What a run needs of the place where its processes are: this machine, or those of a package."""
+"""Interface of the place where a run's processes are: this machine, or machines of a package."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Testbed:
 
 
 class Reservation(Protocol):
-    """What a run holds while no other one may begin."""
+    """A lock that a run holds so that no other run begins."""
 
     def set_folder(self, run: Path) -> None: ...
 

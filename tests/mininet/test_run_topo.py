@@ -30,6 +30,7 @@ from tests.mininet.run_topo import (
     update_log,
 )
 from topologies.run_lock import find_marked_processes
+from topologies.signals import _CANCEL_TIMEOUT_S
 
 pytestmark = pytest.mark.mininet
 SMALL_SCAPY: dict[str, object] = {
@@ -43,12 +44,15 @@ def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
     arms = ["baseline", "offload-proxy"]
     with run_topo(tmp_path, "ROUNDS=200", arms=arms, workers=1, servers=1) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
+        begun = time.monotonic()
         os.killpg(run.process.pid, signal.SIGINT)
         assert run.wait() == 130
+        took_s = time.monotonic() - begun
     assert "interrupted" in run.errors and run.folder.name in run.errors
-    # On a slow machine there is no time in the three seconds to write the record, or to merge logs.
-    assert record_of(run.folder)["error"] in ("interrupted", "it was killed")
-    finish_merge(run.folder)
+    error = record_of(run.folder)["error"]
+    # A run that takes longer is ended before it writes its record.
+    assert error == "interrupted" or (error == "it was killed" and took_s > _CANCEL_TIMEOUT_S)
+    finish_merge(run.folder)  # on a slow machine there was no time for it
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 

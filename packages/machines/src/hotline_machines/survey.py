@@ -1,4 +1,4 @@
-"""What a machine is: a task of dask describes it, before anything is started there."""
+"""Describe a machine in a task of dask, before anything is started there."""
 
 from __future__ import annotations
 

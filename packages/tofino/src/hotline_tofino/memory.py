@@ -26,7 +26,7 @@ _OTHER_SRAMS = 34  # the other tables
 
 
 class ProgramSize(NamedTuple):
-    """What the program is compiled for."""
+    """Sizes that are fixed when the program is compiled."""
 
     lookups: int
     values: int

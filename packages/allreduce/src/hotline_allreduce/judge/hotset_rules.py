@@ -148,7 +148,7 @@ class HotCaller:
     turns: dict[int, int] = field(default_factory=dict)
     """Last turn of each slot."""
     outstanding: dict[int, HotRpc] = field(default_factory=dict)
-    """By slot."""
+    """The RPC that each slot of the window waits for."""
     earlier: list[HotRpc] = field(default_factory=list)
     """RPCs of which only copies can be on their way."""
 

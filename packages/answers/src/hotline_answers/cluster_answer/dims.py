@@ -1,4 +1,4 @@
-"""What rows of other dims would make of an answer for rows of one value, by short simulations.
+"""Simulate briefly how rows of other dims would change an answer for rows of one value.
 
 A few workers replay some of the answer's own scored mini-batches, with their share of each server, once with
 rows of one value and once with those of each dim. The ratio of both capacities times the answer's capacity

@@ -1,4 +1,4 @@
-"""What a run asks of a machine; the methods are called by name."""
+"""Carry out a run's requests on a machine; the methods are called by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs make on a machine, by names from which it can be found and removed."""
+"""Find and remove by name what runs have made on a machine."""
 
 from __future__ import annotations
 

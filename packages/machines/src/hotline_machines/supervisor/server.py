@@ -51,7 +51,7 @@ class SupervisorSpec(BaseModel):
     generation: int
     """Number of supervisors that the run has started before, on any machine."""
     token: str
-    """What a connection must begin with."""
+    """Secret text that the client sends first on each connection; others are closed."""
     host: str
     """Address to listen at, by which dask reaches this machine."""
 
