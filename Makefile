@@ -54,7 +54,7 @@ allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side,
 	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
 
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
-	@./hotline faults --page docs/reliability.md $(ARGS)
+	@./hotline faults $(ARGS)
 
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@scripts/setup test

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from foundation.checkout import ROOT
 from foundation.logs.parts import write_text
 from foundation.text import pluralize
 from tools.evidence.pages import pages, with_tables
-from tools.evidence.result import RESULTS, EvidenceError, Result, read_results, write_result
+from tools.evidence.result import EvidenceError, Result, read_results, write_result
 from tools.evidence.run import run_stage
 from tools.evidence.stage import Stage, home_of, staleness
 from tools.evidence.stages import STAGES
@@ -24,14 +25,18 @@ _OUTPUTS = ROOT / "evidence"
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[STAGES]")
-@click.option("--list", "only_list", is_flag=True, help="Print stages, times and what is stale, and run nothing.")
-@click.option("--pages", "only_pages", is_flag=True, help="Put the results of results/ into the pages, and run nothing.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="Print stages, times and what is stale, and run nothing."
+)
+@click.option(
+    "--pages", "only_pages", is_flag=True, help="Put the results of results/ into the pages, and run nothing."
+)
 @click.option("--all", "also_stale", is_flag=True, help="Run also stages whose results are stale.")
 def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bool) -> None:
     """Make the results that are missing, or those of STAGES, and put their tables into the pages.
 
-    A stage that was interrupted goes on with its next step. Results that are stale (another version of the wire, or
-    code that has changed since) are carried over and named.
+    A stage that was interrupted goes on with its next step. Results that are stale (another version of the
+    wire, or code that has changed since) are carried over and named.
     """
     stages = _chosen(names)
     results = read_results()
@@ -42,7 +47,8 @@ def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bo
     console = Console(stderr=True)
     console.print(_overview(stages, results, digests))
     pending = [stage for stage in stages if names or _is_due(stage, results, digests, also_stale)]
-    console.print(_carried_over(results, digests), highlight=False)
+    for line in _carried_over(results, digests):
+        console.print(line, highlight=False)
     if only_list:
         return
     console.print(f"{pluralize(len(pending), 'stage')} to run, about {_duration(pending)}.")
@@ -73,31 +79,36 @@ def _overview(stages: Sequence[Stage], results: dict[str, Result], digests: dict
     table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("stage", no_wrap=True)
     table.add_column("minutes", justify="right")
-    table.add_column("state")
+    for name in ("results", "needs"):
+        table.add_column(name)
     for stage in stages:
-        table.add_row(stage.name, f"{stage.minutes:,.0f}", _state(stage, results, digests))
+        minutes = f"{max(1.0, stage.minutes):,.0f}"
+        table.add_row(stage.name, minutes, _state(stage, results, digests), stage.needs)
     return table
 
 
 def _state(stage: Stage, results: dict[str, Result], digests: dict[str, str]) -> str:
     if missing := [name for name in stage.results if name not in results]:
         return f"missing: {', '.join(missing)}"
-    reasons = [reason for name in stage.results for reason in staleness(results[name], stage, digests[stage.name])]
-    stated = "; ".join(dict.fromkeys(reasons)) or "as today's code makes it"
-    return f"{stated}; needs {stage.needs}" if stage.needs else stated
+    reasons = [
+        reason for name in stage.results for reason in staleness(results[name], stage, digests[stage.name])
+    ]
+    return "; ".join(dict.fromkeys(reasons)) or "as today's code makes them"
 
 
-def _carried_over(results: dict[str, Result], digests: dict[str, str]) -> str:
-    """Return what is kept although it may no longer hold, and what no stage can make, by commit."""
-    lines = []
+def _carried_over(results: dict[str, Result], digests: dict[str, str]) -> Iterator[str]:
+    """Yield what is kept although it may no longer hold, and what no stage can make, by commit."""
+    stale, by_recipe = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for name, result in results.items():
-        stage = home_of(name, STAGES)
-        reasons = list(staleness(result, stage, digests[stage.name] if stage else ""))
+        stage, commit = home_of(name, STAGES), f"{result.origin.commit} ({result.origin.date})"
         if stage is None:
-            reasons.append("made by its recipe only")
-        if reasons:
-            lines.append(f"carried over from {result.origin.commit} ({result.origin.date}): {name}: {'; '.join(reasons)}")
-    return "\n".join(lines)
+            by_recipe[commit].append(name)
+        elif any(staleness(result, stage, digests[stage.name])):
+            stale[commit].append(name)
+    for commit, names in stale.items():
+        yield f"carried over from {commit}: {', '.join(names)}"
+    for commit, names in by_recipe.items():
+        yield f"made by a recipe at {commit}: {', '.join(names)}"
 
 
 def _duration(stages: Sequence[Stage]) -> str:

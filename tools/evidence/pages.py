@@ -1,10 +1,10 @@
 """Tables of the pages: each between markers that name its result, or marked as not measured.
 
-    <!-- result NAME -->                            <!-- not measured -->
+<!-- result NAME -->                            <!-- not measured -->
 
-    | ... the table of results/NAME.json            | ... any other table
+| ... the table of results/NAME.json            | ... any other table
 
-    <!-- end -->
+<!-- end -->
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tools.evidence.result import EvidenceError, Measured, Result, cell_text
 _MARKED = re.compile(r"(?P<begin><!-- result (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 _NOT_MEASURED = "<!-- not measured -->"
 _RULE = re.compile(r"\|[-:| ]+\|")
-_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<path>[^)#\s]*results/(?P<name>[\w-]+)\.json)(?:#(?P<cells>[^)]*))?\)")
+_LINK = re.compile(
+    r"\[(?P<text>[^\]]+)\]\((?P<path>[^)#\s]*results/(?P<name>[\w-]+)\.json)(?:#(?P<cells>[^)]*))?\)"
+)
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -31,7 +33,7 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 def with_tables(text: str, results: Mapping[str, Result], page: str) -> str:
-    """Return a page's text with the tables of the results; raises `EvidenceError` for a name that has none."""
+    """Return a page's text with the tables of the results; raises `EvidenceError` for an unknown name."""
 
     def table(match: re.Match[str]) -> str:
         if (result := results.get(match["name"])) is None:
@@ -50,7 +52,7 @@ def unmarked_tables(text: str) -> Iterator[int]:
     """Yield the line numbers of tables that are neither a result's nor marked as not measured."""
     lines = _MARKED.sub(lambda match: "\n" * match[0].count("\n"), text).split("\n")
     for number, line in enumerate(lines):
-        if _RULE.fullmatch(line) and number and lines[number - 1].startswith("|"):
+        if _RULE.fullmatch(line.strip()) and number and lines[number - 1].lstrip().startswith("|"):
             before = [each for each in lines[: number - 1] if each.strip()]
             if not before or before[-1] != _NOT_MEASURED:
                 yield number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TypeAlias
@@ -42,7 +42,7 @@ class Measured(Strict):
 
 
 Cell: TypeAlias = float | Measured | tuple[float, ...] | str | None
-"""A number, one with its interval, several of which the column's name says what each is, a word, or nothing."""
+"""A number, one with its interval, several of which the column says what each is, a word, or nothing."""
 
 
 class Row(Strict):
@@ -50,7 +50,7 @@ class Row(Strict):
     """What the row is of: a text for each of the table's headings, which together no other row has."""
     cells: tuple[Cell, ...]
     form: str | None = None
-    """How the row's numbers are written, as Python's `str.format` has it: "{:+.0f} %"; else as the columns say."""
+    """How the row's numbers are written, in the language of `str.format`; None means as the columns say."""
 
     @property
     def name(self) -> str:
@@ -75,8 +75,9 @@ class Column(Strict):
 class Table(Strict):
     """The numbers of one table.
 
-    `quantity` says what they are, as no other result does, together with the names of row and column. `statistic`
-    says what a value and its interval are, the same for all cells. The columns of `headings` have the rows' names.
+    `quantity` says what they are, as no other result does, together with the names of row and column.
+    `statistic` says what a value and its interval are, the same for all cells. The columns of `headings` have
+    the rows' names.
     """
 
     quantity: str
@@ -103,24 +104,53 @@ class Table(Strict):
                 if isinstance(cell, float | Measured | tuple):
                     yield self.quantity, row.name, column.name
 
+    def cell(self, row_name: str, column_name: str) -> Cell:
+        """Return a cell; raises `EvidenceError` for a row or column that is not there."""
+        row, number = self._place(row_name, column_name)
+        return row.cells[number]
+
     def text_of(self, row_name: str, column_name: str) -> str:
         """Return a cell as pages show it; raises `EvidenceError` for a row or column that is not there."""
+        row, number = self._place(row_name, column_name)
+        return cell_text(row.cells[number], row.form or self.columns[number].form)
+
+    def _place(self, row_name: str, column_name: str) -> tuple[Row, int]:
         row = next((each for each in self.rows if each.name == row_name), None)
         names = [column.name for column in self.columns]
         if row is None or column_name not in names:
             raise EvidenceError(f"{self.quantity}: no row {row_name!r} with a column {column_name!r}")
-        number = names.index(column_name)
-        return cell_text(row.cells[number], row.form or self.columns[number].form)
+        return row, names.index(column_name)
 
     def markdown(self) -> list[str]:
         """Return the table's lines."""
         names = [*self.headings, *(column.name for column in self.columns)]
-        lines = [[*row.names, *(self.text_of(row.name, column.name) for column in self.columns)] for row in self.rows]
+        lines = [
+            [*row.names, *(self.text_of(row.name, column.name) for column in self.columns)]
+            for row in self.rows
+        ]
         rules = [
-            *("---:" if all(map(_is_number, texts)) else "---" for texts in zip(*(row.names for row in self.rows), strict=True)),
+            *(
+                "---:" if all(map(_is_number, texts)) else "---"
+                for texts in zip(*(row.names for row in self.rows), strict=True)
+            ),
             *(_rule(row.cells[number] for row in self.rows) for number in range(len(self.columns))),
         ]
         return [_line(names), f"|{'|'.join(rules)}|", *map(_line, lines)]
+
+
+def make_table(
+    quantity: str,
+    statistic: str,
+    headings: tuple[str, ...],
+    columns: Mapping[str, str],
+    rows: Mapping[tuple[str, ...], Sequence[Cell]],
+) -> Table:
+    """Return a table of columns, each with its form, and rows by their names."""
+    return Table(
+        quantity=quantity, statistic=statistic, headings=headings,
+        columns=tuple(Column(name=name, form=form) for name, form in columns.items()),
+        rows=tuple(Row(names=names, cells=tuple(cells)) for names, cells in rows.items()),
+    )  # fmt: skip
 
 
 class Machine(Strict):
@@ -198,6 +228,11 @@ def read_result(path: Path) -> Result:
         return Result.model_validate_json(read_text(path))
     except ValidationError as error:
         raise EvidenceError(f"{path}: {first_error(error)}") from None
+
+
+def published_table(name: str) -> Table:
+    """Return the table of a published result, by the name of its file."""
+    return read_result(result_path(name)).table
 
 
 def write_result(name: str, result: Result, folder: Path = RESULTS) -> None:

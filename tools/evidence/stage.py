@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from foundation.checkout import ROOT
+from foundation.designs.registry import design
 from foundation.import_graph import files_needed_by
 from foundation.protocol.header import VERSION
-from tools.evidence.result import Result, Table
+from tools.evidence.result import EvidenceError, Result, Table
 
+OUTPUT = "output"
+"""File of a step's folder with what its command printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,37 @@ def _within(folder: Path, text: str) -> str:
     return text.replace("{folder}", str(folder))
 
 
+def typed(name: str, shown: str, *more: str, files: tuple[tuple[str, str], ...] = ()) -> Step:
+    """Return a step of a command line; `more` are words that only say where the step's folder is."""
+    words = [sys.executable if word == "python" else word for word in shlex.split(shown)]
+    return Step(name, (*words, *more), shown, files)
+
+
+def text_output(folder: Path, step: str) -> str:
+    """Return what a step's command printed."""
+    return (folder / step / OUTPUT).read_text()
+
+
+def json_output(folder: Path, step: str) -> Any:  # JSON
+    """Return the JSON that a step's command printed."""
+    try:
+        return json.loads(text_output(folder, step))
+    except ValueError as error:
+        raise EvidenceError(f"{folder / step / OUTPUT}: expected JSON: {error}") from None
+
+
+def modules_of(*designs: str) -> tuple[str, ...]:
+    """Return the modules of designs, which name their parts by texts and not by imports."""
+    return tuple(dict.fromkeys(chain(*(design(name).modules for name in designs))))
+
+
+REAL_RUN = (
+    "hotline.cli.run", "hosts.ps.__main__", "hosts.worker.__main__", "topologies.session",
+    *modules_of("hotset", "none"),
+)  # fmt: skip
+"""Modules of a run in real processes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     name: str
@@ -54,12 +93,14 @@ class Stage:
     needs: str = ""
     """What the machine has to have, beyond root and two cores."""
 
-    def digest(self) -> str:
-        """Return a digest of all code that makes the stage's numbers."""
+    def sources(self) -> list[Path]:
+        """Return the files of the code that makes the stage's numbers."""
         found = {path for pattern in self.files for path in ROOT.glob(pattern) if path.is_file()}
-        found.update(files_needed_by(self.modules).values())
+        return sorted(found.union(files_needed_by(self.modules).values()))
+
+    def digest(self) -> str:
         hasher = hashlib.sha256()
-        for path in sorted(found):
+        for path in self.sources():
             hasher.update(f"{path.relative_to(ROOT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
         return hasher.hexdigest()[:16]
 
