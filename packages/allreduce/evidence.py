@@ -201,7 +201,7 @@ def _steps(numbers: AllReduceNumbers) -> Table:
 def _training(numbers: AllReduceNumbers) -> Table:
     by_question = {title: _training_rows(numbers, question) for question, title in _QUESTIONS.items()}
     arms = next(iter(by_question.values()))
-    columns = {}
+    columns: dict[str, str] = {}
     for title in by_question:
         columns |= {f"steps/s, {title}": "{:,.0f}", f"ms, {title}": "{:,.1f}"}
     return make_table(

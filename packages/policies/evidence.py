@@ -53,8 +53,8 @@ def _by_policy(studies: Mapping[str, Study]) -> Table:
     names = sorted(BY_NAME, key=lambda name: -outcomes["R1"][name].share)
     return make_table(
         f"share of the updates that hit {KEYS:,} keys",
-        "one replay each of a generated log, of 4,000 steps, or of 1,500 with a half-life; the second half is "
-        "scored",
+        "one replay each of a generated log, of 4,000 steps, or of 1,500 with a half-life; the second half "
+        "is scored",
         ("policy", "what the switch holds"),
         dict.fromkeys(columns, _SHARE),
         {

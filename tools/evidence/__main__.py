@@ -117,9 +117,10 @@ def _duration(stages: Sequence[Stage]) -> str:
 
 
 def _renew_pages(results: dict[str, Result]) -> None:
+    pending = {name for stage in STAGES for name in stage.results}
     for page in pages():
         text = page.read_text()
-        renewed = with_tables(text, results, str(page.relative_to(ROOT)))
+        renewed = with_tables(text, results, str(page.relative_to(ROOT)), pending)
         if renewed != text:
             write_text(page, renewed)
             click.echo(str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page))

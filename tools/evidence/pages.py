@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -32,10 +32,15 @@ def pages(root: Path = ROOT) -> list[Path]:
     return [page for page in found if page.name != "CHANGELOG.md" and "decisions" not in page.parts]
 
 
-def with_tables(text: str, results: Mapping[str, Result], page: str) -> str:
-    """Return a page's text with the tables of the results; raises `EvidenceError` for an unknown name."""
+def with_tables(text: str, results: Mapping[str, Result], page: str, pending: Container[str] = ()) -> str:
+    """Return a page's text with the tables of the results; raises `EvidenceError` for an unknown name.
+
+    Tables of results that are `pending`, because their stage has not run, stay as they are.
+    """
 
     def table(match: re.Match[str]) -> str:
+        if match["name"] in pending and match["name"] not in results:
+            return match[0]
         if (result := results.get(match["name"])) is None:
             raise EvidenceError(f"{page}: {match['name']}: expected the name of a file of results/")
         return "\n".join([match["begin"], *result.table.markdown(), "", match["end"]])

@@ -148,8 +148,8 @@ def _performance(found: Mapping[tuple[str, str], Any]) -> Table:
 
 def _values(rounds: Rounds, scale: float) -> Iterator[float | None]:
     for names in _TARGETS.values():
-        [values] = [rounds[name] for name in names if rounds.get(name)] or [None]
-        yield None if values is None else scale * median(values)
+        measured = [rounds[name] for name in names if rounds.get(name)]
+        yield scale * median(measured[0]) if measured else None
 
 
 def _optimisers(found: Mapping[tuple[str, str], Any]) -> Table:

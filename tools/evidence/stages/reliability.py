@@ -24,7 +24,7 @@ Tally = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
 def fault_tables(folder: Path) -> dict[str, Table]:
     tallies: Sequence[Tally] = json_output(folder, _FAULTS.name)
-    rows = {
+    rows: dict[tuple[str, ...], list[Cell]] = {
         (FAULTS[fault],): list(_cells(list(group)))
         for fault, group in groupby(tallies, lambda each: each["fault"])
     }
