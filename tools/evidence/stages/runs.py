@@ -144,7 +144,7 @@ def _cell(changes: Sequence[Comparison | None]) -> Cell:
 
 RUNS = Stage(
     name="runs",
-    minutes=30,
+    minutes=35,
     results=("offload", "offload-by-dim", "offload-by-dim-simulated"),
     steps=tuple(_steps()),
     tables=tables,
