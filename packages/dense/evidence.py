@@ -89,7 +89,7 @@ def _schedulers(models: list[StepTimes]) -> Table:
     return make_table(
         "time of a step by scheduler, and its ratios",
         "computed from estimated times of layers",
-        ("model",),
+        ("model (all estimates)",),
         {**milliseconds, **dict.fromkeys(ratios, "{:.2f}")},
         {
             (each.model.removesuffix(" (estimate)"),): list(cells(each, published))

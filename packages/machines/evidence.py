@@ -53,7 +53,7 @@ _ENDS = {
     "the runner": ("`hotline run` is killed", "all supervisors end by themselves"),
 }
 """Name of the test's case -> what happens, and what the run does."""
-_ELAPSED = re.compile(rf"^\.*({'|'.join(map(re.escape, _ENDS))}) ([\d.]+) s", re.MULTILINE)
+_ELAPSED = re.compile(rf"({'|'.join(map(re.escape, _ENDS))}) ([\d.]+) s ")
 
 
 def cost_tables(folder: Path) -> dict[str, Table]:

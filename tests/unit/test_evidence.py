@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import click.testing
 import pytest
 
+from foundation.checkout import ROOT
 from foundation.protocol.header import VERSION
 from tools.evidence import __main__ as command
 from tools.evidence import run
@@ -55,7 +56,7 @@ def result(shown: Table, wire: int = VERSION, code: str = "") -> Result:
     return Result(stage="counts", table=shown, origin=origin)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: f"{page.parent.name}/{page.name}")
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 class TestPages:
     def test_a_page_has_the_tables_of_its_results(self, page: Path) -> None:
         text = page.read_text()
@@ -149,7 +150,7 @@ def edits() -> Iterator[tuple[str, str, str]]:
     yield "#w1:sent", "#w2:sent", "w2:sent"
 
 
-@pytest.mark.parametrize(("old", "new", "fault"), edits())
+@pytest.mark.parametrize(("old", "new", "fault"), list(edits()))
 def test_an_edit_of_a_page_is_found(old: str, new: str, fault: str) -> None:
     assert old in PAGE
     assert any(fault in found for found in faults(PAGE.replace(old, new, 1)))
@@ -258,9 +259,12 @@ def test_the_command_makes_what_is_missing_and_carries_over_the_rest(
     monkeypatch.setattr(
         command, "read_results", lambda: {"frames": result(table(("w1", 12.0)), wire=VERSION - 1)}
     )
-    monkeypatch.setattr(
-        command, "run_stage", lambda stage, folder, progress: made.append(stage.name) or iter(())
-    )
+
+    def run_stage(stage: Stage, folder: Path, progress: Callable[[str], None]) -> Iterator[tuple[str, Result]]:
+        made.append(stage.name)
+        yield from ()
+
+    monkeypatch.setattr(command, "run_stage", run_stage)
     monkeypatch.setattr(command, "pages", lambda: [])
     done = click.testing.CliRunner().invoke(command.main, [])
     assert done.exit_code == 0, done.output

@@ -21,7 +21,7 @@ _MARKED = re.compile(r"(?P<begin><!-- result (?P<name>[\w-]+) -->\n).*?(?P<end><
 _NOT_MEASURED = "<!-- not measured -->"
 _RULE = re.compile(r"\|[-:| ]+\|")
 _LINK = re.compile(
-    r"\[(?P<text>[^\]]+)\]\((?P<path>[^)#\s]*results/(?P<name>[\w-]+)\.json)(?:#(?P<cells>[^)]*))?\)"
+    r"(?<!`)\[(?P<text>[^\]]+)\]\((?P<path>[^)#\s]*results/(?P<name>[\w-]+)\.json)(?:#(?P<cells>[^)]*))?\)"
 )
 
 

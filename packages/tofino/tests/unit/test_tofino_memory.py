@@ -52,7 +52,7 @@ def test_counts_of_a_push_by_hand() -> None:
     assert (of_rows.values, of_rows.map_rams, of_rows.fullest_stage_map_rams) == (524_288, 212, 46)
 
 
-@pytest.mark.parametrize("count", program_counts(), ids=lambda count: count.program)
+@pytest.mark.parametrize("count", list(program_counts()), ids=lambda count: count.program)
 def test_what_is_counted_fits(count: ProgramCount) -> None:
     assert count.fullest_stage_map_rams <= STAGE_MAP_RAMS
     assert count.fullest_stage_map_rams + 4 * VALUES_OF_STAGE <= STAGE_SRAMS
