@@ -43,18 +43,17 @@ _HIT, _COLD, _L3 = "our program, 32 lanes hit", "our program, 32 lanes cold", "L
 _WRITES = "table writes over gRPC, batches of 1,000"
 _PS = "PS, `handle` alone, 32-lane {op}, 900,000 dense keys (0.0072 GB)"
 _KEYS = "push_pull of 3,000 keys, 1 value each: CPU time"
-_ONE_WAY = "{title}: one way at 1,000/s, {quantile}, µs"
 
 
 def _lines() -> Iterator[Line]:
     for title, what in {
-        "Hotline's program, 32 lanes hit, 482 B": _HIT,
-        "Hotline's program, 32 lanes cold, 482 B": _COLD,
-        "L3 forwarding, 128 B": _L3,
+        "Hotline, 32 lanes hit": _HIT,
+        "Hotline, 32 lanes cold": _COLD,
+        "L3 forwarding": _L3,
     }.items():
-        yield Line(f"{title}: packets/s without loss", "forwarding", what)
+        yield Line(f"{title}: packets/s", "forwarding", what)
         for quantile in ("p50", "p99"):
-            row = _ONE_WAY.format(title=title, quantile=quantile)
+            row = f"{title}: {quantile}, µs"
             yield Line(row, "forwarding", f"{what}: {quantile} at 1,000/s", "{:,.1f}")
     yield Line(
         "L3 forwarding from one port to 63: packets/s", "ports", "L3 forwarding from 1 port to 63, 128 B"
