@@ -260,7 +260,9 @@ def test_the_command_makes_what_is_missing_and_carries_over_the_rest(
         command, "read_results", lambda: {"frames": result(table(("w1", 12.0)), wire=VERSION - 1)}
     )
 
-    def run_stage(stage: Stage, folder: Path, progress: Callable[[str], None]) -> Iterator[tuple[str, Result]]:
+    def run_stage(
+        stage: Stage, folder: Path, progress: Callable[[str], None]
+    ) -> Iterator[tuple[str, Result]]:
         made.append(stage.name)
         yield from ()
 
