@@ -8,7 +8,7 @@ from pathlib import Path
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.sweeps.point import SweptArm, SweptRun
 from tools.evidence.result import Cell, Table, make_table
-from tools.evidence.stage import Stage, json_output, modules_of, typed
+from tools.evidence.stage import Stage, Step, json_output, modules_of, typed
 
 _SWEEPS = typed(
     "sweeps", "./hotline answer sweep clusters top-k skew bandwidth connections incast training --json",
@@ -16,11 +16,14 @@ _SWEEPS = typed(
 )  # fmt: skip
 _RATING_SKEWS = (0.23, 0.14)
 """Shares of the updates that the top 20,000 keys of rating data take (docs/logs.md)."""
-_SKEWS = typed(
+_VARIED = f"workload.hot_share={','.join(map(str, _RATING_SKEWS))}"
+_SKEWS = Step(
     "rating-skews",
-    "./hotline answer sweep --json --config s1.toml "
-    f"--vary workload.hot_share={','.join(map(str, _RATING_SKEWS))}",
-    "--into", "{folder}/sweeps",
+    (
+        "./hotline", "answer", "sweep", "--json", "--config", "{folder}/s1.toml", "--vary", _VARIED,
+        "--into", "{folder}/sweeps",
+    ),
+    f"./hotline answer sweep --json --config s1.toml --vary {_VARIED}",
     files=(("s1.toml", "workers = 80\nservers = 20\nrounds = 3\nblock_steps = 1\ntrace_steps = 14\n"),),
 )  # fmt: skip
 _CONNECTIONS = (20, 40, 320)

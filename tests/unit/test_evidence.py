@@ -275,6 +275,22 @@ def test_the_command_makes_what_is_missing_and_carries_over_the_rest(
     assert "about 2 min" in done.output
 
 
+def test_a_stage_that_fails_does_not_keep_others_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = counting(tmp_path), counting(tmp_path, text="1 / 0")
+    stages = [Stage("bytes", 1, ("bytes",), bad.steps, bad.tables, bad.modules), good]
+    monkeypatch.setattr(command, "STAGES", stages)
+    monkeypatch.setattr(command, "_OUTPUTS", tmp_path / "evidence")
+    monkeypatch.setattr(command, "read_results", lambda: read_results(tmp_path))
+    monkeypatch.setattr(command, "write_result", lambda name, made: write_result(name, made, tmp_path))
+    monkeypatch.setattr(command, "pages", lambda: [])
+    done = click.testing.CliRunner().invoke(command.main, [])
+    assert isinstance(done.exception, EvidenceError)
+    assert "bytes" in str(done.exception)
+    assert set(read_results(tmp_path)) == {"frames"}
+
+
 def test_an_unknown_stage_is_a_usage_error() -> None:
     done = click.testing.CliRunner().invoke(command.main, ["speed"])
     assert done.exit_code == 2

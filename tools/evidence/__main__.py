@@ -52,10 +52,17 @@ def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bo
     if only_list:
         return
     console.print(f"{pluralize(len(pending), 'stage')} to run, about {_duration(pending)}.")
+    failures = []
     for stage in pending:
-        for name, result in run_stage(stage, _OUTPUTS / stage.name, console.print):
-            write_result(name, result)
+        try:
+            for name, result in run_stage(stage, _OUTPUTS / stage.name, console.print):
+                write_result(name, result)
+        except EvidenceError as error:
+            failures.append(f"{stage.name}: {error}")
+            console.print(failures[-1], highlight=False)
         _renew_pages(read_results())
+    if failures:
+        raise EvidenceError("\n".join(failures))
 
 
 def _chosen(names: Sequence[str]) -> list[Stage]:
