@@ -62,9 +62,9 @@ def times_of_bmv2(what: str) -> tuple[str, str]:
 def test_readmes_have_the_ratios_of_packet_rates_that_performance_has() -> None:
     sockets, kernel = times_of_bmv2("Hotline's program, 32 lanes hit")
     l3_sockets, l3_kernel = times_of_bmv2("L3 forwarding, 128 B")
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    assert f"[{kernel} to {sockets} times as many packets](docs/performance.md) of Hotline's program" in readme
+    pages = ROOT / "README.md", ROOT / "softswitch/README.md"
+    readme, of_switch = (" ".join(page.read_text().split()) for page in pages)
+    assert f"[{kernel} to {sockets} times as many packets](docs/performance.md)" in readme
     assert f"{kernel} in the kernel, the default, and {sockets} by packet sockets" in readme
-    of_switch = " ".join((ROOT / "softswitch/README.md").read_text().split())
     assert f"[{l3_kernel} times (L3) and {kernel} times (Hotline's program) as many packets]" in of_switch
     assert f"and {l3_sockets} and {sockets} times by packet sockets" in of_switch
