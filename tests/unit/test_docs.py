@@ -52,19 +52,11 @@ def test_lines_of_prose_are_narrow(page: Path) -> None:
     assert wide == []
 
 
-def times_of_bmv2(what: str) -> tuple[str, str]:
-    """Return how many times BMv2's packet rate softswitch has, by packet sockets and in the kernel."""
-    (row,) = re.findall(rf"^\| {what}\b.* \| packets/s.*$", (ROOT / "docs/performance.md").read_text(), re.M)
-    sockets, kernel, bmv2 = (int(cell.replace(",", "")) for cell in row.split("|")[3:6])
-    return f"{sockets / bmv2:.0f}", f"{kernel / bmv2:.0f}"
-
-
-def test_readmes_have_the_ratios_of_packet_rates_that_performance_has() -> None:
-    sockets, kernel = times_of_bmv2("Hotline's program, 32 lanes hit")
-    l3_sockets, l3_kernel = times_of_bmv2("L3 forwarding, 128 B")
-    pages = ROOT / "README.md", ROOT / "softswitch/README.md"
-    readme, of_switch = (" ".join(page.read_text().split()) for page in pages)
-    assert f"[{kernel} to {sockets} times as many packets](docs/performance.md)" in readme
-    assert f"{kernel} in the kernel, the default, and {sockets} by packet sockets" in readme
-    assert f"[{l3_kernel} times (L3) and {kernel} times (Hotline's program) as many packets]" in of_switch
-    assert f"and {l3_sockets} and {sockets} times by packet sockets" in of_switch
+def test_readme_has_the_ratios_of_packet_rates_that_performance_has() -> None:
+    row = re.search(
+        r"^\| Hotline's program, 32 lanes hit, .*$", (ROOT / "docs/performance.md").read_text(), re.M
+    )
+    assert row is not None
+    sockets, kernel, bmv2 = (int(cell.replace(",", "")) for cell in row[0].split("|")[3:6])
+    ratios = f"[{kernel / bmv2:.0f} to {sockets / bmv2:.0f} times as many packets](docs/performance.md)"
+    assert ratios in (ROOT / "README.md").read_text()
