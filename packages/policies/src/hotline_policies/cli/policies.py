@@ -70,7 +70,7 @@ def compare(
     from hotline_policies.page import write_page
     from hotline_policies.result import study
 
-    _check_source(files, generated)
+    check_source(files, generated)
     with one_line_errors(), _progress_bar() as progress:
         chosen = {"policies": _policy_names(only, rules), "sizes": tuple(sorted({*settings.sizes}))}
         all_settings = {**dict(generated), **dict(settings), **chosen}
@@ -85,7 +85,7 @@ def compare(
         click.echo(f"report: {page}")
 
 
-def _check_source(files: Sequence[Path], generated: GeneratedLog) -> None:
+def check_source(files: Sequence[Path], generated: GeneratedLog) -> None:
     if bool(files) == bool(generated.built_in):
         raise click.UsageError("give LOG or DATA files, or else --built-in r1 or r2, and not both")
     if generated.built_in is None and (generated.half_life is not None or generated.shift):
