@@ -126,7 +126,8 @@ def build(
     Columns are in `SCHEMA`. `ranges` has the dims of the keys' rows, unless `dim_column`, a column of the
     logs, has them. The rule `top-k` returns the most updated keys, the smaller of equal ones first, and
     counts in parts of bounded memory or on a cluster at the address `scheduler` (`reduce_parts`). Raises
-    `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and `RuleError`.
+    `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and
+    `RuleError`.
     """
     _check_size(top_k, 1 if dim_column is not None else min(each.dim for each in ranges))
     if rule != TOP_K:

@@ -97,7 +97,7 @@ class Counts:
             yield self.of_part(part)
 
     def of_part(self, part: int) -> pl.DataFrame:
-        """Return distinct keys, their updates, and `dim` if a column of the logs has it; raise `DataError`."""
+        """Return distinct keys, their updates, and `dim` if a column has it; raise `DataError`."""
         rows = self._read_part(part, self.parts).filter(pl.col("updates") > 0)
         counts = _collect(rows, self.names, self._logs)
         if "dim" not in counts.columns:
@@ -154,7 +154,8 @@ def _describe_two_dims(logs: Sequence[_CountedLog], key: int) -> str:
             first = found[1]
         if first is not None and (found := log.find_dim(of_key & (pl.col(str(log.dim)) != first))):
             place, dim = found
-            return f"{place}: column {log.dim} is {dim}; expected {first}, the dim of key {key} in an earlier row"
+            expected = f"expected {first}, the dim of key {key} in an earlier row"
+            return f"{place}: column {log.dim} is {dim}; {expected}"
     raise AssertionError(f"key {key} has one dim")
 
 
@@ -214,7 +215,7 @@ class _CountedLog:
         # The updates of an incomplete row become null, which `of_logs` reports.
         count = pl.col("updates") if "updates" in self.columns else pl.lit(1, pl.UInt64)
         is_complete = pl.all_horizontal(pl.col(name).is_not_null() for name in self.columns)
-        counted = {"updates": pl.when(is_complete).then(count)}
+        counted: dict[str, pl.Expr] = {"updates": pl.when(is_complete).then(count)}
         if self.dim is not None:
             counted["dim"] = pl.col(self.dim)
         return rows.select("key", **counted)

@@ -146,15 +146,15 @@ class RowConverter:
                 return None
             cells = _without_bad_rows(cells, frame.height, layout, report)
         if layout.columns.dim is not None:
-            consistent_cells = self._with_one_dim_per_key(cells, frame.height, report)
-            if consistent_cells is None:
+            consistent = self._with_one_dim_per_key(cells, frame.height, report)
+            if consistent is None:
                 return None
-            cells = consistent_cells
+            cells = consistent
         return self._repeated(self._assemble(cells, frame.height).block, cells, frame.height)
 
     def _with_one_dim_per_key(
-        self, cells: Mapping[str, _ColumnCells], height: int, report: ReportBadRow | None
-    ) -> Mapping[str, _ColumnCells] | None:
+        self, cells: dict[str, _ColumnCells], height: int, report: ReportBadRow | None
+    ) -> dict[str, _ColumnCells] | None:
         """Return the cells without rows that give a key another dim than an earlier row, and record dims."""
         columns, known = self._layout.columns, self._tables.dims
         while True:

@@ -26,9 +26,9 @@ from hosts.workload.trace import distinct_columns
 from hotline_policies.settings import GeneratedLog
 
 _NAME, _SCHEMA = "built", pl.Schema({"iteration": pl.UInt32, "worker": pl.UInt16, "key": pl.UInt64})
-_TABLES_SCHEMA = pl.Schema({**_SCHEMA, "table": pl.UInt8, "dim": pl.UInt8})
+_TABLES_SCHEMA = pl.Schema([*_SCHEMA.items(), ("table", pl.UInt8()), ("dim", pl.UInt8())])
 _STEPS_PER_PART = 100
-SHAPES = {"r1": R1, "r2": R2, "criteo": None}
+SHAPES: dict[str, Shape | None] = {"r1": R1, "r2": R2, "criteo": None}
 """Shape of each built-in log, as in `LogSpec`."""
 _EXCHANGES_PER_HALF_LIFE = 50
 _SHIFTED_SHARE = 0.5  # share of the hottest keys that a shift exchanges

@@ -59,14 +59,16 @@ class MemoryShares(Strict):
     @property
     def columns(self) -> tuple[str, ...]:
         sizes = [point.size for point in self.dims[0].points]
-        return ("values of a row", *("all slots" if size is None else size_text(size) for size in sizes), "")
+        shares = ("all slots" if size is None else size_text(size) for size in sizes)
+        return ("values of a row", *shares, "rows", "registers", "entries")
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the values of a row, the share at each memory, and the memory that all slots take."""
+        """Yield the values of a row, the share at each memory, and what fits into all slots."""
         for each in self.dims:
             memory = each.points[-1].memory
             shares = (f"{point.share:.1%}" for point in each.points)
-            yield each.values, *shares, f"{memory.rows:,} rows, {memory}"
+            sizes = size_text(memory.registers), size_text(memory.entries)
+            yield each.values, *shares, f"{memory.rows:,}", *sizes
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(values, *map(plain, cells)) for values, *cells in self.rows()]
@@ -74,7 +76,7 @@ class MemoryShares(Strict):
 
 
 def memory_shares(files: LogFiles = (), **settings: object) -> MemoryShares:
-    """Return shares by memory of a log, as `hotline policies memory` does: `memory_shares("log.csv", dim=64)`.
+    """Return a log's shares by memory, as `hotline policies memory` does: `memory_shares("log.csv", dim=64)`.
 
     Without files it generates a log: `memory_shares(built_in="criteo")`. The settings are those of
     `GeneratedLog` and `MemorySettings` in `hotline_policies.settings`. Raises `ConfigError` and `DataError`.

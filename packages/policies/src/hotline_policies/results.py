@@ -28,6 +28,8 @@ class LogFacts(Strict):
     shift_at: int | None = None  # step at which a generated log exchanges hot keys
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
+    table_half_lives: tuple[float | None, ...] = ()
+    """As `half_life`, of the keys of each table among themselves."""
     notes: tuple[str, ...] = ()
     dims: tuple[int, ...] = (1,)
     """Distinct dims of the keys' rows, as RPCs carry them, ascending."""

@@ -122,7 +122,7 @@ class StudySettings(RowLogSettings):
 
 
 class MemorySettings(LogSettings, RowLogSettings):
-    memory: tuple[Annotated[int, Field(ge=1)], ...] = (2**16, 2**18, 2**20)
+    memory: tuple[Annotated[int, Field(ge=1)], ...] = (50_000, 200_000, 500_000, 1_000_000)
     """Bytes of the switch's memory, registers and table entries together."""
 
 

@@ -20,7 +20,7 @@ from foundation.logs.access.source import expand
 from foundation.logs.parts import write_into_folder
 from foundation.protocol.memory import MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
-from hotline_policies.drift import half_life, recovery_time
+from hotline_policies.drift import half_life, half_lives_by_table, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
 from hotline_policies.log import PULL, PolicyLog, prepare
 from hotline_policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
@@ -205,6 +205,7 @@ def _make_facts(
         shift_at=None if log_spec is None else log_spec.shift_at,
         tables=log.tables,
         table_updates=tuple(updates_by_table(log).tolist()),
+        table_half_lives=tuple(half_lives_by_table(log)),
         notes=log.notes if log_spec is None else (),
         dims=tuple(np.unique(dims).tolist()),
         has_dims=log.dim_of is not None,

@@ -11,7 +11,6 @@ import pytest
 
 from foundation.checkout import ROOT
 from foundation.errors import DataError
-from hotline_policies.cli import public_logs as command
 from hotline_policies.memory import memory_shares
 from hotline_policies.public_logs import tables
 from hotline_policies.public_logs.logs import LOGS, PublicLog
@@ -107,7 +106,6 @@ def test_the_command_writes_and_prints_the_tables(
     assert table.command.endswith("public-logs FOLDER") and len(table.commit) == 40
     assert table.sources == (logs[1].source,) and set(table.machine) == {"cpu", "cores", "kernel"}
     assert table.markdown().count("\n") == len(table.rows) + 1
-    assert command.public_logs.name == "public-logs"
 
 
 @pytest.mark.parametrize("name", NAMES)

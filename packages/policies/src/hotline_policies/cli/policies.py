@@ -131,9 +131,9 @@ def _print(results: Study) -> None:
     table.columns[0].no_wrap = True
     console.print(table)
     if facts.tables:
-        console.print("\nShare of each table's updates that hit")
+        console.print("\nEach table's half-life in steps, and the share of its updates that hit")
         rows = [[name, *map(Text, numbers)] for name, *numbers in rows_by_table(results, size)]
-        console.print(plain_table(["table", "updates", *columns_by_table(results, size)], rows))
+        console.print(plain_table(columns_by_table(results, size), rows))
     click.echo(f"\n{headline(results)}")
     for sentence in findings(results):
         click.echo(f"• {sentence}")

@@ -1,13 +1,15 @@
-"""What policies do with public logs, and which share of their updates the switch takes with how much memory."""
+"""What policies do with public logs, and which share of their updates a switch takes by its memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any  # settings of a study
 
 from foundation.protocol.memory import size_text
 from hotline_policies.memory import MemoryShares, memory_shares
+from hotline_policies.policy import NEEDS_FUTURE
 from hotline_policies.public_logs.logs import PublicLog
 from hotline_policies.public_logs.published import Cell, PublishedTable, provenance
 from hotline_policies.result import study
@@ -55,8 +57,8 @@ def tables_of(logs: Sequence[PublicLog], folder: Path) -> dict[str, PublishedTab
         ),
         FACTS: table("The public logs", _FACTS, _fact_rows(studies)),
         BY_TABLE: table(
-            "Updates of each table that hit, %",
-            ("log", "table", "updates", *(f"`{name}`" for name in _BY_TABLE)),
+            "Updates of each table that hit, %, and the half-life in mini-batches",
+            ("log", "table", "updates", "half-life", *(f"`{name}`" for name in _BY_TABLE)),
             _rows_by_table(studies),
         ),
         MEMORY: table(
@@ -67,7 +69,7 @@ def tables_of(logs: Sequence[PublicLog], folder: Path) -> dict[str, PublishedTab
     }
 
 
-def _study_options(log: PublicLog) -> dict[str, object]:
+def _study_options(log: PublicLog) -> dict[str, Any]:
     options = dict(log.options)
     if "batch" in options:
         options["samples_per_step"] = options.pop("batch")
@@ -89,7 +91,7 @@ def _policy_rows(studies: Mapping[str, Study]) -> Iterator[tuple[Cell, ...]]:
 
 _FACTS = (
     "log", "updates scored", "keys", "keys in the switch", "mini-batches", "half-life, mini-batches",
-    "`top-k`, % of the optimum's hits", "best policy", "its % of the optimum's",
+    "`top-k`, % of the optimum's hits", "best that sees the past only", "% of the optimum's hits",
 )  # fmt: skip
 
 
@@ -97,7 +99,8 @@ def _fact_rows(studies: Mapping[str, Study]) -> Iterator[tuple[Cell, ...]]:
     for title, each in studies.items():
         facts, outcomes = each.facts, _outcomes(each)
         optimum = outcomes["belady"].hits
-        best = max((one for one in outcomes.values() if not one.is_bound), key=lambda one: one.hits)
+        feasible = [one for name, one in outcomes.items() if BY_NAME[name].why_not_live != NEEDS_FUTURE]
+        best = max(feasible, key=lambda one: one.hits)
         half_life = None if facts.half_life is None else round(facts.half_life)
         yield (
             title, facts.updates, facts.keys, each.settings.sizes[0], facts.steps, half_life,
@@ -107,12 +110,11 @@ def _fact_rows(studies: Mapping[str, Study]) -> Iterator[tuple[Cell, ...]]:
 
 def _rows_by_table(studies: Mapping[str, Study]) -> Iterator[tuple[Cell, ...]]:
     for title, each in studies.items():
-        outcomes = [_outcomes(each)[name] for name in _BY_TABLE]
-        for index, (table, updates) in enumerate(
-            zip(each.facts.tables, each.facts.table_updates, strict=True)
-        ):
+        outcomes, facts = [_outcomes(each)[name] for name in _BY_TABLE], each.facts
+        for index, (table, updates) in enumerate(zip(facts.tables, facts.table_updates, strict=True)):
             shares = (_percent(one.table_hits[index] / updates) if updates else None for one in outcomes)
-            yield title, table, updates, *shares
+            half_life = facts.table_half_lives[index]
+            yield title, table, updates, None if half_life is None else round(half_life), *shares
 
 
 def _memory_columns(shares: MemoryShares) -> tuple[str, ...]:
