@@ -68,7 +68,7 @@ def test_the_table_of_policies_is_that_of_studies(
         assert facts[1:5] == (found.facts.updates, found.facts.keys, 10, found.facts.steps)
     by_table = {row[1]: row[2:] for row in made[BY_TABLE].rows}
     assert set(by_table) == {"user_id", "item_id"}  # a trace has no tables
-    updates, shares = np.array([row[:2] for row in by_table.values()], np.float64).T
+    updates, shares = np.array([(row[0], row[2]) for row in by_table.values()], np.float64).T
     assert shares @ updates / updates.sum() == pytest.approx(table.rows[0][1], abs=0.1)
 
 
@@ -81,7 +81,7 @@ def test_the_table_of_memory_has_each_log_and_the_generated_one(
     rows = [row for row in table.rows if row[0] == "trace.bin"]
     for row, each in zip(rows, shares.dims, strict=True):
         assert row[1:3] == (shares.keys, each.values)
-        assert list(row[3:7]) == pytest.approx([100 * point.share for point in each.points], abs=0.051)
+        assert list(row[3:8]) == pytest.approx([100 * point.share for point in each.points], abs=0.051)
 
 
 def test_a_missing_or_changed_file_is_named_with_its_origin(tmp_path: Path, folder: Path) -> None:
