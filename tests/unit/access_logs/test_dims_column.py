@@ -77,14 +77,15 @@ def test_all_verbs_with_columns_are_here() -> None:
 @pytest.mark.parametrize("verb", sorted(set(ARGUMENTS) - _SLOW))
 def test_a_column_says_what_options_say(tmp_path: Path, verb: str) -> None:
     log = write_rows_with_dims(tmp_path, rows_with_dims())
-    by_column, by_options, scalar = (
-        run(tmp_path, verb, log, *options, "--json")
-        for options in (("--columns", "dim=n"), OPTIONS[verb], ())
+    by_column, by_options = (
+        run(tmp_path, verb, log, *options, "--json") for options in (("--columns", "dim=n"), OPTIONS[verb])
     )
     assert (by_column.exit_code, by_options.exit_code) == (0, 0), by_column.output
     found, expected = results(json.loads(by_column.stdout)), results(json.loads(by_options.stdout))
     assert found == expected
-    assert found != results(json.loads(scalar.stdout))
+    if verb != "policies compare":  # whose page takes seconds
+        scalar = run(tmp_path, verb, log, "--json")
+        assert found != results(json.loads(scalar.stdout))
 
 
 WRONG = {
