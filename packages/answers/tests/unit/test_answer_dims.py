@@ -189,6 +189,8 @@ def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     assert largest.entry_bytes == memory_of_rows(np.ones(largest.top_k, np.int64)).entries
     refused = invoke("answer", "--workers", 1, "--servers", 1, "--dims", "user=16")
     assert refused.exit_code == 1 and "expected --data with such tables" in refused.stderr
+    without = invoke("answer", "--workers", 4, "--servers", 2, "--columns", "dim=n")
+    assert without.exit_code == 1 and "--columns dim=n: expected --data" in without.stderr
 
 
 @pytest.mark.parametrize("dim", [16, 128])

@@ -146,6 +146,11 @@ def _check_switch(cluster: Cluster) -> None:
             f"--dims {','.join(cluster.dims)}: expected --data with such tables, got none; the built-in data "
             "have one table (--dim)"
         )
+    if cluster.all_columns is not None and cluster.data is None:
+        raise SimulationError(
+            f"--columns {cluster.all_columns}: expected --data with such columns, got none; the built-in "
+            "data have no columns"
+        )
     if not switch.has_rows and cluster.max_dim > 1:
         raise SimulationError(
             f"expected the ideal switch with rows of {cluster.max_dim} values, got {cluster.switch}: the "
