@@ -221,6 +221,9 @@ def _rows(cluster: Cluster, size: Size) -> str:
     memory = MemoryOfRows(size.top_k, size.register_bytes, size.entry_bytes)
     by_table = ", ".join(cluster.dims)
     dims = f"the dims {by_table}" if by_table else pluralize(cluster.dim or 1, "value")
+    if of_log := cluster.dims_of_log:
+        values = "value" if of_log == (1,) else "values"
+        dims = f"{' and '.join(map(str, of_log))} {values}, as a column of the log has them"
     if by_table and cluster.dim is not None:
         dims += f", or else {pluralize(cluster.dim, 'value')}"
     padded = (
