@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +46,8 @@ def serving(*kinds: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
             assert process.stdout is not None
             yield process, list(map(int, process.stdout.readline().split()))
         finally:
-            os.killpg(process.pid, signal.SIGKILL)  # with its children
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with its children
 
 
 def connect(kind: str, port: int) -> socket.socket:
@@ -254,7 +255,8 @@ def without_btf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Btf, "function_hook", lambda kernel, _: Btf.tracepoint_hook(kernel, "sock_read"))
+    find = Btf.tracepoint_hook
+    monkeypatch.setattr(Btf, "tracepoint_hook", lambda kernel, name: find(kernel, f"{name}_2"))
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,9 +278,9 @@ BAD = {
     "no traffic": (["--pid", "{pid}", "--seconds", "0.1"], ["no request", "RDMA"], nothing),
     "no root": (["--pid", "{pid}"], ["root", "1000"], as_another_user),
     "no BTF": (["--pid", "{pid}"], ["/nowhere/vmlinux", "CONFIG_DEBUG_INFO_BTF"], without_btf),
-    "an older kernel": (["--pid", "{pid}"], ["the tracepoint sock_read", os.uname().release], of_another_release),
+    "an older kernel": (["--pid", "{pid}"], ["the tracepoint", os.uname().release], of_another_release),
     "a kernel that refuses": (["--pid", "{pid}"], ["tcp_read", "not permitted"], refusing),
-    "a folder that is a file": (["--pid", "{pid}", "--into", sys.executable], [sys.executable], nothing),
+    "a folder that cannot be made": (["--pid", "{pid}", "--into", "/dev/null/x"], ["/dev/null/x"], nothing),
 }  # fmt: skip
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -256,7 +256,7 @@ class ProgramBuilder:
 
     def push_datagram(self, queue: llvm.Value, frame: llvm.Value) -> None:
         """Append a datagram that has just arrived, whose peer is that of a frame."""
-        number = self.b.atomic_rmw("add", queue, integer(64, 1), "monotonic")
+        number = self._increment(queue)
         entry = self._entry(queue, number)
         self.store(self.now(), entry)
         self.copy_peer(frame, entry)
@@ -265,7 +265,7 @@ class ProgramBuilder:
     def pop_datagram(self, queue: llvm.Value, sock: llvm.Value, event: Event) -> None:
         """Store arrival and peer of the datagram that was just read; the queue then follows the socket's."""
         b = self.b
-        number = b.atomic_rmw("add", byte_offset(b, queue, _HEAD), integer(64, 1), "monotonic")
+        number = self._increment(byte_offset(b, queue, _HEAD))
         tail = b.load(queue, typ=I64)
         entry = self._entry(queue, number)
         is_known = b.icmp_unsigned("<", b.sub(b.sub(tail, number), integer(64, 1)), integer(64, QUEUE_LENGTH))
@@ -274,6 +274,11 @@ class ProgramBuilder:
             event.store_peer_of(entry)
         with b.if_then(self.is_equal(self.waiting_datagrams(sock), 0)):
             self.store(tail, queue, _HEAD)
+
+    def _increment(self, address: llvm.Value) -> llvm.Value:
+        """Add 1 to a number in memory; return what it was."""
+        # With the order "monotonic", LLVM emits an addition that does not return what it was.
+        return self.b.atomic_rmw("add", address, integer(64, 1), "seq_cst")
 
     def _entry(self, queue: llvm.Value, number: llvm.Value) -> llvm.Value:
         index = self.b.and_(number, integer(64, QUEUE_LENGTH - 1))
