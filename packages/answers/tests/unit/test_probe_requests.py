@@ -121,7 +121,7 @@ READ, WRITE = False, True
 KINDS = {
     # flow 0 is of TCP, flow 1 of UDP
     "each read is answered": ("rwrw", 2, 2),
-    "a request comes in three reads, and its answer leaves in two writes": ("rrrwwrw", 2, 5),
+    "a request comes in three reads, and its answer leaves in two writes": ("rrrwwrw", 2, 4),
     "requests that are read together count once over TCP": ("rrww", 1, 2),
     "the watch begins before an answer": ("wrw", 1, 1),
     "the watch ends before an answer": ("rwr", 2, 2),
@@ -149,7 +149,7 @@ def test_times_are_from_the_last_read() -> None:
 
 
 def watched(events: SocketEvents, cpu_ns: int, lost_events: int = 0) -> WatchedServer:
-    flows = [SocketFlow(ServedPort(flow == 0, 7000), f"192.0.2.{flow}:9") for flow in range(4)]
+    flows = [SocketFlow(ServedPort(flow == 0, 7000), f"192.0.2.{flow}", 9) for flow in range(4)]
     return WatchedServer(2.0, 1, cpu_ns, flows, events, OFFSET_NS, lost_events)
 
 
@@ -170,6 +170,21 @@ def test_a_report_has_sums_and_means() -> None:
     assert (report.wait_us.count, report.wait_us.mean, report.wait_us.p99) == (2, 20, 30)
     assert (report.service_us.count, report.service_us.mean) == (2, pytest.approx(0.25))
     assert report.notes == ("ended early",)
+
+
+def test_connections_of_an_address_may_be_one() -> None:
+    """A request's head comes in one connection and its body in another, and the answer leaves in both."""
+    events = columns([Event(n, is_write) for is_write in (READ, WRITE) * 5 for n in (0, 1)], {0, 1, 2})
+    http = ServedPort(True, 80)
+    for second, merged in (
+        (SocketFlow(http, "192.0.2.1", 2), (5, 1)),
+        (SocketFlow(http, "192.0.2.2", 2), (10, 2)),
+        (SocketFlow(ServedPort(True, 81), "192.0.2.1", 2), (10, 2)),
+    ):
+        server = WatchedServer(1.0, 1, 1, [SocketFlow(http, "192.0.2.1", 1), second], events, OFFSET_NS, 0)
+        report, log = evaluate(server, by_address=True)
+        assert (report.requests, report.connections) == merged == (log.height, log["worker"].n_unique())
+        assert evaluate(server)[0].requests == 10
 
 
 def test_lost_events_are_a_doubt_from_one_per_cent_on() -> None:
@@ -217,6 +232,7 @@ def test_the_files_are_those_that_others_read(tmp_path: Path) -> None:
     written = pl.read_parquet(tmp_path / "out" / LOG_FILE)
     assert written["ps"].unique().to_list() == [7]
     assert sorted(written["worker"].unique()) == [1, 2, 3, 4]
+    assert written["time_us"].is_sorted()
     assert written["time_us"][0] == (OFFSET_NS + 1_000_000 - 5) // 1000
     rpc = {"worker": 1, "ps": 7, "iteration": 0, "op": "pull", "t_send_us": 0, "request_bytes": 1,
            "response_bytes": 1, "w_proc_us": 0.0, "w_queue_us": 0.0, "ps_proc_us": 0.0, "ps_queue_us": 0.0,
@@ -233,7 +249,7 @@ def test_the_files_are_those_that_others_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flows", [0xFFFF, 0x10000])
 def test_a_log_has_as_many_connections_as_there_are(flows: int) -> None:
     events = columns([Event(flow, READ) for flow in range(flows)], set())
-    any_flow = SocketFlow(ServedPort(False, 7000), "192.0.2.1:9")
+    any_flow = SocketFlow(ServedPort(False, 7000), "192.0.2.1", 9)
     _, log = evaluate(WatchedServer(1.0, 1, 1, [any_flow] * flows, events, OFFSET_NS, 0))
     assert log["worker"].n_unique() == flows == log["worker"].max()
 

@@ -72,7 +72,7 @@ def test_what_is_missing_is_named(small: Path) -> None:
 
 
 def test_a_file_that_is_no_btf(tmp_path: Path) -> None:
-    with pytest.raises(KernelError, match=mentions("none", "No such file or directory", "BTF")):
+    with pytest.raises(KernelError, match=mentions("none", "No such file or directory", "CONFIG_DEBUG_INFO_BTF")):
         Btf(tmp_path / "none")
     (tmp_path / "other").write_bytes(bytes(100))
     with pytest.raises(KernelError, match=mentions("other", "0xeb9f", "0x0")):

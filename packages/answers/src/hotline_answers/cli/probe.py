@@ -30,6 +30,9 @@ class ProbeSettings(Strict):
     """Port to watch; None means all at which the process listens over TCP or has a UDP socket."""
     seconds: float = Field(default=60.0, gt=0, le=_MAX_SECONDS)
     """Duration of the watch; Ctrl-C ends it earlier."""
+    by_address: bool = False
+    """Take all connections of a peer's address as one, for libraries that spread a request over several
+    (torch.distributed.rpc)."""
     ps: int = Field(default=1, ge=1, le=65_535)
     """Number of this server in the log of connections, to put logs of several servers together."""
 
@@ -63,7 +66,7 @@ def probe(settings: ProbeSettings, into: Path, as_json: bool) -> None:
         for name in (HOSTS_FILE, LOG_FILE):
             check_output(into / name)
         watched = _watch(settings, pids)
-        report, log = evaluate(watched.server, [watched.end] if watched.end else [])
+        report, log = evaluate(watched.server, [watched.end] if watched.end else [], settings.by_address)
         write_files(into, report, log, settings.ps)
     for note in report.notes:
         click.echo(f"hotline: {note}", err=True)

@@ -16,8 +16,8 @@ from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYT
 from foundation.settings import Strict
 from foundation.text import pluralize
 from hotline_answers.hosts_file import hosts_text
-from hotline_answers.probe.processes import ProbeError
-from hotline_answers.probe.requests import UNKNOWN, SocketRequests, concurrent_flows, requests_of
+from hotline_answers.probe.processes import ProbeError, ServedPort
+from hotline_answers.probe.requests import UNKNOWN, SocketEvents, SocketRequests, concurrent_flows, requests_of
 from hotline_answers.probe.watch import WatchedServer
 from simulator.costs import HostCosts
 
@@ -71,16 +71,21 @@ class ProbeReport(Strict):
         return max(1.0, (self.bytes_in + self.bytes_out) / self.requests / FULL_RPC_BYTES)
 
 
-def evaluate(server: WatchedServer, notes: Sequence[str] = ()) -> tuple[ProbeReport, pl.DataFrame]:
-    """Return the report, and the log of connections, whose `ps` is 1; raises ProbeError without requests."""
-    requests = requests_of(server.events)
+def evaluate(
+    server: WatchedServer, notes: Sequence[str] = (), by_address: bool = False
+) -> tuple[ProbeReport, pl.DataFrame]:
+    """Return the report, and the log of connections, whose `ps` is 1; raises ProbeError without requests.
+
+    `by_address` takes all flows of a peer's address to one port as one.
+    """
+    events = _merge_by_address(server) if by_address else server.events
+    requests = requests_of(events)
     if not requests.count:
         raise ProbeError(
             f"no request in {server.seconds:.0f} s: no socket of the server was read. Does it have traffic now? "
             f"{OUT_OF_SIGHT}"
         )
     log = _connection_log(requests, server.clock_offset_ns)
-    events = server.events
     served_ports = {str(server.flows[flow].served) for flow in np.unique(events.flow)}
     report = ProbeReport(
         seconds=server.seconds,
@@ -93,7 +98,7 @@ def evaluate(server: WatchedServer, notes: Sequence[str] = ()) -> tuple[ProbeRep
         bytes_out=int(events.size[events.is_write].sum()),
         cpu_us=server.cpu_ns / 1e3,
         concurrent=_distribution(
-            concurrent_flows(log["time_us"].to_numpy(), requests.flow, WINDOW_US).astype(np.float64)
+            concurrent_flows(log["time_us"].to_numpy(), log["worker"].to_numpy(), WINDOW_US).astype(np.float64)
         ),
         wait_us=_known_times(requests.wait_ns),
         service_us=_known_times(requests.service_ns),
@@ -101,6 +106,12 @@ def evaluate(server: WatchedServer, notes: Sequence[str] = ()) -> tuple[ProbeRep
         notes=(*notes, *_doubts(server)),
     )
     return report, log
+
+
+def _merge_by_address(server: WatchedServer) -> SocketEvents:
+    first = dict[tuple[ServedPort, str | None], int]()
+    merged = [first.setdefault((flow.served, flow.address), n) for n, flow in enumerate(server.flows)]
+    return server.events._replace(flow=np.array(merged, np.int64)[server.events.flow])
 
 
 def _doubts(server: WatchedServer) -> list[str]:
@@ -136,7 +147,7 @@ def _connection_log(requests: SocketRequests, clock_offset_ns: int) -> pl.DataFr
     kinds = dict(CONNECTIONS)
     if worker.max() >= _MAX_WORKER:
         kinds["worker"] = pl.UInt32()
-    return log.select(pl.col(name).cast(kind) for name, kind in kinds.items())
+    return log.select(pl.col(name).cast(kind) for name, kind in kinds.items()).sort("time_us")
 
 
 def hosts_of(report: ProbeReport) -> HostCosts:

@@ -99,8 +99,9 @@ class SocketFlow:
     """A connection of TCP, or the datagrams between a socket of UDP and one peer."""
 
     served: ServedPort
-    peer: str | None
-    """Address and port; None for all peers of a socket of UDP that were not seen."""
+    address: str | None
+    """The peer's; None for all peers of a socket of UDP that were not seen."""
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +216,5 @@ def _flow_of(raw_key: bytes) -> SocketFlow:
     key = np.frombuffer(raw_key, _FLOW_KEY)[0]
     peer = key["peer"].tobytes()
     served = ServedPort(bool(key["is_tcp"]), int(key["local_port"]))
-    address = {
-        INET: lambda: str(IPv4Address(peer[:4])),
-        INET6: lambda: f"[{IPv6Address(peer)}]",
-    }.get(int(key["family"]))
-    return SocketFlow(served, None if address is None else f"{address()}:{int(key['peer_port'])}")
+    address = {INET: lambda: IPv4Address(peer[:4]), INET6: lambda: IPv6Address(peer)}.get(int(key["family"]))
+    return SocketFlow(served, None if address is None else str(address()), int(key["peer_port"]))
