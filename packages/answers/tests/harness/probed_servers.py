@@ -137,7 +137,8 @@ class Ring:
         # head, tail, mask, entries, ... and after them the array, or the completions
         self._submitted, self._completed = (struct.unpack_from("<8I", parameters, at) for at in (40, 80))
         self._sq, self._cq, self._entries = (
-            mmap.mmap(self._fd, 4096, mmap.MAP_SHARED, offset=offset) for offset in (_SQ_RING, _CQ_RING, _SQES)
+            mmap.mmap(self._fd, 4096, mmap.MAP_SHARED, offset=offset)
+            for offset in (_SQ_RING, _CQ_RING, _SQES)
         )
 
     def call(self, operation: int, fd: int, buffer: ctypes.Array[ctypes.c_char], size: int) -> int:

@@ -143,13 +143,12 @@ def test_a_peer_has_its_address_and_port(watched: tuple[dict[str, int], WatchedS
 
 def test_an_ipv4_peer_of_an_ipv6_socket_is_one_flow() -> None:
     """Its datagrams are read with an IPv4 header, and answered at an address of IPv6 that stands for it."""
-    with serving("datagrams, IPv6", "IPv6") as (process, ports):
-        with closing(ServerWatch([process.pid])) as watch:
-            for kind, port in zip(("datagrams", "threads"), ports, strict=True):
-                with closing(connect(kind, port)) as client:
-                    ask(client)
-                    ask(client)
-            server = watch.finish()
+    with serving("datagrams, IPv6", "IPv6") as (process, ports), closing(ServerWatch([process.pid])) as watch:
+        for kind, port in zip(("datagrams", "threads"), ports, strict=True):
+            with closing(connect(kind, port)) as client:
+                ask(client)
+                ask(client)
+        server = watch.finish()
     assert [flow.address for flow in server.flows] == ["127.0.0.1"] * 2
     for port in ports:
         assert (requests_of(events_of(port, server)).service_ns != UNKNOWN).tolist() == [True, True]
@@ -273,7 +272,9 @@ def nothing(_: pytest.MonkeyPatch) -> None:
 BAD = {
     "no process": (["--pid", "4194304"], ["4194304", "no such process"], nothing),
     "a port without a server": (["--port", "{unused}"], ["{unused}", "--pid"], nothing),
-    "another port of a process": (["--pid", "{pid}", "--port", "{unused}"], ["{unused}", "TCP port {port}"], nothing),
+    "another port of a process": (
+        ["--pid", "{pid}", "--port", "{unused}"], ["{unused}", "TCP port {port}"], nothing,
+    ),
     "a process without sockets": (["--pid", "{sleeping}"], ["{sleeping}", "RDMA", "shared memory"], nothing),
     "no traffic": (["--pid", "{pid}", "--seconds", "0.1"], ["no request", "RDMA"], nothing),
     "no root": (["--pid", "{pid}"], ["root", "1000"], as_another_user),
@@ -307,7 +308,9 @@ def test_one_line_says_what_is_wrong(
     result = invoke("probe", *(argument.format_map(names) for argument in arguments), *into)
     assert result.exit_code == 1
     message = result.stderr.splitlines()[-1]
-    assert message.startswith("Error: ") and says_in_one_line(message, *(fact.format_map(names) for fact in facts))
+    assert message.startswith("Error: ") and says_in_one_line(
+        message, *(fact.format_map(names) for fact in facts)
+    )
     assert not (tmp_path / "out" / LOG_FILE).exists() and not (tmp_path / "out" / HOSTS_FILE).exists()
 
 

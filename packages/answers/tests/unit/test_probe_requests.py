@@ -222,7 +222,7 @@ def test_a_large_request_is_several_rpcs() -> None:
 
 
 def test_the_files_are_those_that_others_read(tmp_path: Path) -> None:
-    """`answer --hosts` reads the costs, and the figure of connections reads the log, with the same windows."""
+    """`answer --hosts` reads the costs, and Fig. 7b reads the log and has the same windows."""
     rng = np.random.default_rng(3)
     events = columns([Event(int(flow), READ, 5) for flow in rng.integers(0, 4, 40_000)], set())
     report, log = evaluate(watched(events, cpu_ns=400_000_000))

@@ -107,9 +107,7 @@ def load(program_type: int, code: bytes, name: str, hook: TracingHook | None = N
             raise BpfError(f"{error}{': ' if reason else ''}{reason}") from None
 
 
-def _load(
-    program_type: int, code: bytes, name: str, log: bytearray | bytes, hook: TracingHook | None
-) -> int:
+def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes, hook: TracingHook | None) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"GPL")
     log_buffer = (ctypes.c_char * len(log)).from_buffer(log) if isinstance(log, bytearray) else None

@@ -22,7 +22,14 @@ _BIT_OFFSET = (1 << 24) - 1  # in a member's offset, below the size of a bit fie
 _STRUCT, _UNION, _TYPEDEF, _FUNCTION = 4, 5, 8, 12
 _MODIFIERS = (_TYPEDEF, 9, 10, 11, 18)  # volatile, const, restrict, type tag
 _EXTRA_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # after an integer, array, variable, declaration tag
-_BYTES_PER_ITEM = {_STRUCT: 12, _UNION: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # enumeration, prototype, section, ...
+_BYTES_PER_ITEM = {
+    _STRUCT: 12,
+    _UNION: 12,
+    6: 8,
+    13: 8,
+    15: 12,
+    19: 12,
+}  # enumeration, prototype, section, ...
 _TRACEPOINT_PREFIX = "btf_trace_"
 
 

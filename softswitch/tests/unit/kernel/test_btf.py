@@ -31,14 +31,16 @@ def member(text: str, number: int, bits: int) -> bytes:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Write a kernel's types: struct outer { int first; union { struct { int inner; } second; }; int bits:3; }."""
+    """Write types: struct outer { int first; union { struct { int inner; } second; }; int bits:3; }."""
     types = [
         a_type(1, "int", 4) + struct.pack("<I", 32),  # 1, with 4 bytes more
         a_type(4, "", 8, member("inner", 1, 32)),  # 2
         a_type(10, "", 2),  # 3: const
         a_type(5, "", 8, member("second", 3, 0)),  # 4
         a_type(13, "", 0, struct.pack("<II", 0, 1)),  # 5: a prototype, with 8 bytes for its argument
-        a_type(4, "outer", 24, member("first", 1, 64), member("", 4, 128), member("bits", 1, 3 << 24 | 192), flag=1),  # 6
+        a_type(
+            4, "outer", 24, member("first", 1, 64), member("", 4, 128), member("bits", 1, 3 << 24 | 192), flag=1
+        ),  # 6
         a_type(12, "run", 5),  # 7
         a_type(8, "btf_trace_ran", 5),  # 8
     ]  # fmt: skip
@@ -72,7 +74,9 @@ def test_what_is_missing_is_named(small: Path) -> None:
 
 
 def test_a_file_that_is_no_btf(tmp_path: Path) -> None:
-    with pytest.raises(KernelError, match=mentions("none", "No such file or directory", "CONFIG_DEBUG_INFO_BTF")):
+    with pytest.raises(
+        KernelError, match=mentions("none", "No such file or directory", "CONFIG_DEBUG_INFO_BTF")
+    ):
         Btf(tmp_path / "none")
     (tmp_path / "other").write_bytes(bytes(100))
     with pytest.raises(KernelError, match=mentions("other", "0xeb9f", "0x0")):

@@ -9,7 +9,14 @@ import click
 from pydantic import Field
 
 from foundation.settings import Strict
-from hotline.cli.common import into_option, json_option, number_cells, one_line_errors, print_json, print_plain_table
+from hotline.cli.common import (
+    into_option,
+    json_option,
+    number_cells,
+    one_line_errors,
+    print_json,
+    print_plain_table,
+)
 from hotline.cli.examples import add_example
 from hotline.cli.fields import fills
 from hotline.cli.interruption import INTERRUPTED
@@ -49,9 +56,9 @@ class _Watched(NamedTuple):
 def probe(settings: ProbeSettings, into: Path, as_json: bool) -> None:
     """Watch the sockets of a server of any make for a minute (root).
 
-    RDMA and shared memory are out of its sight. It sees TCP and UDP: requests, bytes, connections, the CPU time
-    of a request, and times from a request's arrival to its read and from there to its answer. A request over
-    TCP is what the server reads before it writes again; over UDP it is a datagram.
+    RDMA and shared memory are out of its sight. It sees TCP and UDP: requests, bytes, connections, the CPU
+    time of a request, and times from a request's arrival to its read and from there to its answer. A request
+    over TCP is what the server reads before it writes again; over UDP it is a datagram.
 
     Writes hosts.toml for `hotline answer --hosts`, and connections.parquet, a log of requests by connection.
     """
@@ -88,7 +95,9 @@ def _find_processes(settings: ProbeSettings) -> tuple[int, ...]:
     from hotline_answers.probe.report import OUT_OF_SIGHT
 
     if os.geteuid() != 0:
-        raise ProbeError(f"expected root, which may watch the sockets of other processes, got user {os.geteuid()}")
+        raise ProbeError(
+            f"expected root, which may watch the sockets of other processes, got user {os.geteuid()}"
+        )
     if settings.pid is None:
         assert settings.port is not None
         return processes_at(settings.port)
@@ -98,8 +107,8 @@ def _find_processes(settings: ProbeSettings) -> tuple[int, ...]:
     others = ", ".join(map(str, sorted(served_ports([settings.pid])))) or "none"
     expected = "a port" if settings.port is None else f"port {settings.port}"
     raise ProbeError(
-        f"--pid {settings.pid}: expected a process that listens over TCP or has a UDP socket at {expected}; it has "
-        f"{others}. {OUT_OF_SIGHT}"
+        f"--pid {settings.pid}: expected a process that listens over TCP or has a UDP socket at {expected}; "
+        f"it has {others}. {OUT_OF_SIGHT}"
     )
 
 
@@ -129,7 +138,9 @@ def _watch(settings: ProbeSettings, pids: tuple[int, ...]) -> _Watched:
                     time.sleep(min(_POLL_S, settings.seconds - elapsed))
                     watch.poll()
                     if watch.processes.have_ended:
-                        end = f"the process ended after {elapsed:.1f} s; the results are of the time until then"
+                        end = (
+                            f"the process ended after {elapsed:.1f} s; the results are of the time until then"
+                        )
                     elif watch.count >= MAX_EVENTS:
                         end = f"ended after {elapsed:.1f} s, with {watch.count:,} reads and writes"
         except KeyboardInterrupt:
@@ -172,4 +183,10 @@ def _cpu(report: ProbeReport) -> str:
 def _times(name: str, times: ProbeDistribution | None) -> list[tuple[str, str, str]]:
     if times is None:
         return [(name, "–", "not seen")]
-    return [(name, f"{times.mean:,.1f}", f"p50 {times.p50:,.1f}, p99 {times.p99:,.1f}, of {times.count:,} requests")]
+    return [
+        (
+            name,
+            f"{times.mean:,.1f}",
+            f"p50 {times.p50:,.1f}, p99 {times.p99:,.1f}, of {times.count:,} requests",
+        )
+    ]

@@ -27,16 +27,18 @@ EVENT = np.dtype(
         "itemsize": 56 + HEADER_BYTES,
     }
 )  # fmt: skip
-"""An event in the ring buffer: a read or a write. Times are in ns. `time_ns` is monotonic; `arrived_ns`, when
-what was read had arrived, is Unix time for TCP and monotonic for UDP, or 0 if unknown. `peer` is an address of
-IPv4, in the first 4 bytes, or IPv6; the family is 0 if the peer is unknown."""
+"""An event in the ring buffer: a read or a write. `time_ns` is monotonic. `arrived_ns` is when what was read had
+arrived, in Unix time for TCP and monotonic for UDP, or 0 if unknown. `peer` is an address of IPv4, in the first
+4 bytes, or IPv6; the family is 0 if the peer is unknown."""
 EVENT_BYTES = EVENT.itemsize - HEADER_BYTES
 _EVENT_OFFSETS = {name: field[1] - HEADER_BYTES for name, field in (EVENT.fields or {}).items()}
 
-PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES_IN, FRAMES_OUT, QUEUES, NEW_QUEUE = range(0x7A11BA20, 0x7A11BA29)
-"""Placeholders for the file descriptors of maps (`watch` creates them). By CPU: the last segment that was copied
-from a socket, the last frame of UDP that arrived at a watched port, and the last that was sent. By socket: the
-arrivals of waiting datagrams. `NEW_QUEUE` has an empty queue."""
+PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES_IN, FRAMES_OUT, QUEUES, NEW_QUEUE = range(
+    0x7A11BA20, 0x7A11BA29
+)
+"""Placeholders for the file descriptors of maps, which `watch` creates. By CPU: the last segment that was copied
+from a socket, the last frame of UDP that arrived at a watched port, and the last that was sent. By socket: its
+waiting datagrams. `NEW_QUEUE` has an empty queue."""
 SEGMENT_BYTES = 16  # socket, time of arrival
 # A frame has its socket, if sent, and its peer; a waiting datagram has its time of arrival and its peer.
 PEER_BYTES = 32
@@ -92,7 +94,12 @@ class ProgramBuilder:
     """Builder of a program, whose function returns 0 wherever a requirement is not met."""
 
     def __init__(
-        self, module: llvm.Module, target: Bpf, name: str, fields: KernelFields, namespace: tuple[int, int] | None
+        self,
+        module: llvm.Module,
+        target: Bpf,
+        name: str,
+        fields: KernelFields,
+        namespace: tuple[int, int] | None,
     ) -> None:
         self.function = llvm.Function(module, llvm.FunctionType(I32, [KERNEL_POINTER]), name)
         self.function.section = program_section(name)
@@ -172,9 +179,11 @@ class ProgramBuilder:
     # -- maps
 
     def look_up(self, placeholder: int, key: llvm.Value) -> llvm.Value:
-        """Return the address of an element, or null; keys have 4 or 8 bytes, of which the map takes its own."""
+        """Return the address of an element, or null; of the 64-bit key a map takes the bytes that it needs."""
         self.b.store(key, self._key)
-        return call_helper(self.b, _MAP_LOOKUP, KERNEL_POINTER, self._target.map(self.b, placeholder), self._key)
+        return call_helper(
+            self.b, _MAP_LOOKUP, KERNEL_POINTER, self._target.map(self.b, placeholder), self._key
+        )
 
     def element(self, placeholder: int) -> llvm.Value:
         """Return the address of a map's only element, on this CPU."""
@@ -223,7 +232,7 @@ class ProgramBuilder:
     # -- waiting datagrams
 
     def queue_of(self, sock: llvm.Value) -> llvm.Value:
-        """Return the address of a socket's queue; a new one has its waiting datagrams, with unknown arrivals."""
+        """Return the address of a socket's queue; in a new one the arrivals of waiting datagrams are unknown."""
         b, key = self.b, self.b.ptrtoint(sock, I64)
         found = self.look_up(QUEUES, key)
         known, unknown, added = (b.append_basic_block(name) for name in ("known", "unknown", "added"))
@@ -262,7 +271,7 @@ class ProgramBuilder:
         self.copy_peer(frame, entry)
         self.store(integer(64, 0), frame, _FAMILY)
 
-    def pop_datagram(self, queue: llvm.Value, sock: llvm.Value, event: Event) -> None:
+    def pop_datagram(self, queue: llvm.Value, sock: llvm.Value, event: EventRecord) -> None:
         """Store arrival and peer of the datagram that was just read; the queue then follows the socket's."""
         b = self.b
         number = self._increment(byte_offset(b, queue, _HEAD))
@@ -288,26 +297,28 @@ class ProgramBuilder:
     # -- events
 
     @contextmanager
-    def event(self) -> Iterator[Event]:
-        """Reserve an event, which is submitted at the end of the context, or count it as lost if there is no room.
+    def event(self) -> Iterator[EventRecord]:
+        """Reserve an event, which is submitted at the end of the context; without room, count it as lost.
 
         Within the context nothing may be required: the kernel demands that each event is submitted.
         """
         b, ring = self.b, self._target.map(self.b, RING)
-        address = call_helper(b, _RINGBUF_RESERVE, KERNEL_POINTER, ring, integer(64, EVENT_BYTES), integer(64, 0))
+        address = call_helper(
+            b, _RINGBUF_RESERVE, KERNEL_POINTER, ring, integer(64, EVENT_BYTES), integer(64, 0)
+        )
         lost, reserved = (b.append_basic_block(name) for name in ("lost", "reserved"))
         b.cbranch(is_null(b, address), lost, reserved)
         b.position_at_end(lost)
         b.atomic_rmw("add", self.element(LOST), integer(64, 1), "monotonic")
         b.branch(self._end)
         b.position_at_end(reserved)
-        event = Event(self, address)
+        event = EventRecord(self, address)
         event.store("time_ns", self.now())
         yield event
         call_helper(b, _RINGBUF_SUBMIT, I64, address, integer(64, _NO_WAKEUP))
 
 
-class Event:
+class EventRecord:
     def __init__(self, builder: ProgramBuilder, address: llvm.Value) -> None:
         self._builder, self._address = builder, address
 
@@ -335,7 +346,9 @@ class Event:
         self.store("peer_port", builder.load(sock, fields.peer_port, I16))
         with builder.b.if_else(builder.is_equal(family, INET6)) as (is_ipv6, is_ipv4):
             with is_ipv6:
-                self._store_address(*(builder.load(sock, fields.ipv6_peer + offset, I64) for offset in (0, 8)))
+                self._store_address(
+                    *(builder.load(sock, fields.ipv6_peer + offset, I64) for offset in (0, 8))
+                )
             with is_ipv4:
                 self.store("peer", builder.load(sock, fields.ipv4_peer, I32))
 

@@ -2,14 +2,14 @@
 
 They run at tracepoints, which the kernel passes:
 
-| program   | tracepoint               | passed                             | does                               |
-|-----------|--------------------------|------------------------------------|------------------------------------|
-| segment   | skb_copy_datagram_iovec  | before data is copied to a process | keeps the arrival of TCP's data    |
-| frame_in  | netif_receive_skb        | when a frame arrives               | keeps the peer of a UDP datagram   |
-| datagram  | sk_data_ready            | when a socket gets data            | keeps the arrival of a datagram    |
-| read      | sock_recv_length         | after a read                       | emits an event                     |
-| frame_out | net_dev_queue            | before a frame is sent             | keeps the peer of a UDP datagram   |
-| write     | sock_send_length         | after a write                      | emits an event                     |
+| program   | tracepoint              | passed                             | does                             |
+|-----------|-------------------------|------------------------------------|----------------------------------|
+| segment   | skb_copy_datagram_iovec | before data is copied to a process | keeps the arrival of TCP's data  |
+| frame_in  | netif_receive_skb       | when a frame arrives               | keeps the peer of a UDP datagram |
+| datagram  | sk_data_ready           | when a socket gets data            | keeps the arrival of a datagram  |
+| read      | sock_recv_length        | after a read                       | emits an event                   |
+| frame_out | net_dev_queue           | before a frame is sent             | keeps the peer of a UDP datagram |
+| write     | sock_send_length        | after a write                      | emits an event                   |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hotline_answers.probe.builder import (
     MPTCP,
     TCP,
     UDP,
-    Event,
+    EventRecord,
     KernelFields,
     ProgramBuilder,
     pid_namespace,
@@ -37,7 +37,7 @@ from softswitch.kernel import bpf
 from softswitch.kernel.assembler import compile_programs
 from softswitch.kernel.btf import Btf
 from softswitch.kernel.target import KERNEL_POINTER, Bpf
-from softswitch.llvmir import I8, I16, I32, I64, integer
+from softswitch.llvmir import I8, I16, I64, integer
 
 _NOT_TAKEN = 0x2002  # MSG_ERRQUEUE, MSG_PEEK
 # Offsets in packets.
@@ -113,7 +113,9 @@ def _emit_read(p: ProgramBuilder) -> None:
     p.require(p.b.icmp_signed(">=", size, integer(32, 0)))
     p.require(p.is_equal(p.b.and_(flags, integer(32, _NOT_TAKEN)), 0))
     protocol = p.load(sock, p.fields.protocol, I16)
-    _emit_for_protocol(p, protocol, lambda: _emit_tcp_read(p, sock, size), lambda: _emit_udp_read(p, sock, size))
+    _emit_for_protocol(
+        p, protocol, lambda: _emit_tcp_read(p, sock, size), lambda: _emit_udp_read(p, sock, size)
+    )
 
 
 def _emit_tcp_read(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> None:
@@ -164,7 +166,7 @@ def _emit_udp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> No
         _store_peer_if_connected(p, sock, event)
 
 
-def _store_peer_if_connected(p: ProgramBuilder, sock: llvm.Value, event: Event) -> None:
+def _store_peer_if_connected(p: ProgramBuilder, sock: llvm.Value, event: EventRecord) -> None:
     with p.b.if_then(p.b.not_(p.is_equal(p.load(sock, p.fields.peer_port, I16), 0))):
         event.store_peer_of_socket(sock)
 
@@ -182,7 +184,7 @@ def _emit_for_protocol(
 
 
 def _emit_frame_out(p: ProgramBuilder) -> None:
-    # Argument: skb, with offsets of its headers. Of a frame in a tunnel the first one, which is inside, counts.
+    # Argument: skb, with offsets of its headers. If a tunnel wraps the datagram, its own frame comes first.
     skb, b = p.argument(0), p.b
     sock = p.load(skb, p.fields.skb_sock, KERNEL_POINTER)
     p.require_address(sock)

@@ -17,13 +17,19 @@ from foundation.settings import Strict
 from foundation.text import pluralize
 from hotline_answers.hosts_file import hosts_text
 from hotline_answers.probe.processes import ProbeError, ServedPort
-from hotline_answers.probe.requests import UNKNOWN, SocketEvents, SocketRequests, concurrent_flows, requests_of
+from hotline_answers.probe.requests import (
+    UNKNOWN,
+    SocketEvents,
+    SocketRequests,
+    concurrent_flows,
+    requests_of,
+)
 from hotline_answers.probe.watch import WatchedServer
 from simulator.costs import HostCosts
 
 HOSTS_FILE, LOG_FILE = "hosts.toml", "connections.parquet"
 FULL_RPC_BYTES = 2 * HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
-"""Bytes of a pull or push of our agents and of its answer, with a key and a value of one number in each lane."""
+"""Bytes of a pull or push of our agents and of its answer, with a row of one value in each lane."""
 OUT_OF_SIGHT = "RDMA and shared memory are out of its sight"
 _MAX_LOST_SHARE = 0.01
 """Share of lost events from which the results are in doubt."""
@@ -67,7 +73,7 @@ class ProbeReport(Strict):
 
     @property
     def rpcs_per_request(self) -> float:
-        """Number of full RPCs of our agents that move as many bytes as a request and its answer; at least 1."""
+        """Full RPCs of our agents that move as many bytes as a request and its answer; at least 1."""
         return max(1.0, (self.bytes_in + self.bytes_out) / self.requests / FULL_RPC_BYTES)
 
 
@@ -82,8 +88,7 @@ def evaluate(
     requests = requests_of(events)
     if not requests.count:
         raise ProbeError(
-            f"no request in {server.seconds:.0f} s: no socket of the server was read. Does it have traffic now? "
-            f"{OUT_OF_SIGHT}"
+            f"no request in {server.seconds:.0f} s: expected traffic at a port of the server. {OUT_OF_SIGHT}"
         )
     log = _connection_log(requests, server.clock_offset_ns)
     served_ports = {str(server.flows[flow].served) for flow in np.unique(events.flow)}
@@ -98,7 +103,9 @@ def evaluate(
         bytes_out=int(events.size[events.is_write].sum()),
         cpu_us=server.cpu_ns / 1e3,
         concurrent=_distribution(
-            concurrent_flows(log["time_us"].to_numpy(), log["worker"].to_numpy(), WINDOW_US).astype(np.float64)
+            concurrent_flows(log["time_us"].to_numpy(), log["worker"].to_numpy(), WINDOW_US).astype(
+                np.float64
+            )
         ),
         wait_us=_known_times(requests.wait_ns),
         service_us=_known_times(requests.service_ns),
@@ -119,8 +126,8 @@ def _doubts(server: WatchedServer) -> list[str]:
     if server.lost_events <= _MAX_LOST_SHARE * events:
         return []
     return [
-        f"{server.lost_events:,} of {events:,} reads and writes were lost, since this process was too slow to "
-        "take them: requests, bytes and connections are too few, and CPU time for a request is too large"
+        f"{server.lost_events:,} of {events:,} reads and writes were lost, since this process was too slow: "
+        "requests, bytes and connections are too few, and CPU time for a request is too large"
     ]
 
 
@@ -168,15 +175,14 @@ def write_files(folder: Path, report: ProbeReport, log: pl.DataFrame, ps: int) -
     make_folder(folder)
     with atomic_path(folder / LOG_FILE) as partial:
         log.with_columns(ps=pl.lit(ps, CONNECTIONS["ps"])).write_parquet(partial)
+    bytes_per_request = (report.bytes_in + report.bytes_out) / report.requests
     comments = [
         f"Measured by `hotline probe` in {report.seconds:.1f} s: {pluralize(report.requests, 'request')} at "
         f"{', '.join(report.ports)}, {report.cpu_us_per_request:,.1f} µs of CPU time for each.",
-        f"A request and its answer move {(report.bytes_in + report.bytes_out) / report.requests:,.0f} bytes, as "
-        f"{report.rpcs_per_request:,.1f} RPCs of Hotline's ({FULL_RPC_BYTES} bytes). A simulated server takes an",
-        "equal part of the time for each RPC: take_ns + serve_ns + send_ns. How much of it each value takes",
-        "(lane_ns) cannot be seen. Workers' costs are those of Hotline's.",
+        f"A request and its answer move {bytes_per_request:,.0f} bytes, as {report.rpcs_per_request:,.1f} RPCs of "
+        f"Hotline's ({FULL_RPC_BYTES} bytes).",
+        "A simulated server takes an equal part of that time for each RPC: take_ns + serve_ns + send_ns.",
+        "How much of it each value takes (lane_ns) cannot be seen. Workers' costs are those of Hotline's.",
         *report.notes,
     ]
     write_text(folder / HOSTS_FILE, hosts_text(hosts_of(report), comments))
-
-

@@ -39,7 +39,9 @@ class SocketRequests(NamedTuple):
     """Requests by flow and time; times are monotonic, ns."""
 
     flow: Integers
-    arrived_ns: Integers  # when the first part that was read had arrived, or when it was read if that is unknown
+    arrived_ns: (
+        Integers  # when the first part that was read had arrived, or when it was read if that is unknown
+    )
     wait_ns: Integers  # from the arrival of the last part to its read; `UNKNOWN` if the arrival is
     service_ns: Integers  # from the last read to the first write that follows; `UNKNOWN` without an answer
 
@@ -75,9 +77,7 @@ def requests_of(events: SocketEvents) -> SocketRequests:
         flow=events.flow[begin],
         arrived_ns=np.where(first_arrival == UNKNOWN, events.time_ns[begin], first_arrival),
         # The offset of the clocks is measured, so a read may seem earlier than the arrival.
-        wait_ns=np.where(
-            last_arrival == UNKNOWN, UNKNOWN, np.maximum(events.time_ns[end] - last_arrival, 0)
-        ),
+        wait_ns=np.where(last_arrival == UNKNOWN, UNKNOWN, np.maximum(events.time_ns[end] - last_arrival, 0)),
         service_ns=np.where(is_answered, events.time_ns[answer] - events.time_ns[end], UNKNOWN),
     )
     return SocketRequests(*(column[np.argsort(begin)] for column in requests))
