@@ -119,12 +119,12 @@ def test_requests_and_bytes_are_those_of_the_clients(
     requests = requests_of(events)
     clients = 2 if kind == "in pairs" else CLIENTS
     assert server.lost_events == 0
-    assert requests.count == clients * TURNS
+    assert requests.total == clients * TURNS
     assert len(np.unique(requests.flow)) == clients
-    assert events.size[~events.is_write].sum() == requests.count * REQUEST
-    assert events.size[events.is_write].sum() == requests.count * ANSWER
+    assert events.size[~events.is_write].sum() == requests.total * REQUEST
+    assert events.size[events.is_write].sum() == requests.total * ANSWER
     reads = np.count_nonzero(~events.is_write)
-    assert reads == requests.count * (REQUEST // PIECE if kind == "small reads" else 1)
+    assert reads == requests.total * (REQUEST // PIECE if kind == "small reads" else 1)
     # All are answered, and the kernel says when each had arrived.
     assert (requests.service_ns > 0).all()
     assert (requests.wait_ns >= 0).all() and UNKNOWN < 0

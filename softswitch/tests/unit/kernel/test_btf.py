@@ -32,15 +32,14 @@ def member(text: str, number: int, bits: int) -> bytes:
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """Write types: struct outer { int first; union { struct { int inner; } second; }; int bits:3; }."""
+    fields = member("first", 1, 64), member("", 4, 128), member("bits", 1, 3 << 24 | 192)
     types = [
         a_type(1, "int", 4) + struct.pack("<I", 32),  # 1, with 4 bytes more
         a_type(4, "", 8, member("inner", 1, 32)),  # 2
         a_type(10, "", 2),  # 3: const
         a_type(5, "", 8, member("second", 3, 0)),  # 4
         a_type(13, "", 0, struct.pack("<II", 0, 1)),  # 5: a prototype, with 8 bytes for its argument
-        a_type(
-            4, "outer", 24, member("first", 1, 64), member("", 4, 128), member("bits", 1, 3 << 24 | 192), flag=1
-        ),  # 6
+        a_type(4, "outer", 24, *fields, flag=1),  # 6
         a_type(12, "run", 5),  # 7
         a_type(8, "btf_trace_ran", 5),  # 8
     ]  # fmt: skip

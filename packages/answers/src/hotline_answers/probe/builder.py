@@ -27,18 +27,18 @@ EVENT = np.dtype(
         "itemsize": 56 + HEADER_BYTES,
     }
 )  # fmt: skip
-"""An event in the ring buffer: a read or a write. `time_ns` is monotonic. `arrived_ns` is when what was read had
-arrived, in Unix time for TCP and monotonic for UDP, or 0 if unknown. `peer` is an address of IPv4, in the first
-4 bytes, or IPv6; the family is 0 if the peer is unknown."""
+"""An event in the ring buffer: a read or a write. `time_ns` is monotonic. `arrived_ns` is when what was read
+had arrived, in Unix time for TCP and monotonic for UDP, or 0 if unknown. `peer` is an address of IPv4, in the
+first 4 bytes, or IPv6; the family is 0 if the peer is unknown."""
 EVENT_BYTES = EVENT.itemsize - HEADER_BYTES
 _EVENT_OFFSETS = {name: field[1] - HEADER_BYTES for name, field in (EVENT.fields or {}).items()}
 
 PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES_IN, FRAMES_OUT, QUEUES, NEW_QUEUE = range(
     0x7A11BA20, 0x7A11BA29
 )
-"""Placeholders for the file descriptors of maps, which `watch` creates. By CPU: the last segment that was copied
-from a socket, the last frame of UDP that arrived at a watched port, and the last that was sent. By socket: its
-waiting datagrams. `NEW_QUEUE` has an empty queue."""
+"""Placeholders for the file descriptors of maps, which `watch` creates. By CPU: the last segment that was
+copied from a socket, the last frame of UDP that arrived at a watched port, and the last that was sent. By
+socket: its waiting datagrams. `NEW_QUEUE` has an empty queue."""
 SEGMENT_BYTES = 16  # socket, time of arrival
 # A frame has its socket, if sent, and its peer; a waiting datagram has its time of arrival and its peer.
 PEER_BYTES = 32
@@ -179,7 +179,7 @@ class ProgramBuilder:
     # -- maps
 
     def look_up(self, placeholder: int, key: llvm.Value) -> llvm.Value:
-        """Return the address of an element, or null; of the 64-bit key a map takes the bytes that it needs."""
+        """Return the address of an element, or null; a map takes the bytes that it needs of the key."""
         self.b.store(key, self._key)
         return call_helper(
             self.b, _MAP_LOOKUP, KERNEL_POINTER, self._target.map(self.b, placeholder), self._key
@@ -232,7 +232,7 @@ class ProgramBuilder:
     # -- waiting datagrams
 
     def queue_of(self, sock: llvm.Value) -> llvm.Value:
-        """Return the address of a socket's queue; in a new one the arrivals of waiting datagrams are unknown."""
+        """Return the address of a socket's queue; a new one does not know arrivals of waiting datagrams."""
         b, key = self.b, self.b.ptrtoint(sock, I64)
         found = self.look_up(QUEUES, key)
         known, unknown, added = (b.append_basic_block(name) for name in ("known", "unknown", "added"))

@@ -126,8 +126,8 @@ def check_process(pid: int) -> None:
 def served_ports(pids: list[int], port: int | None = None) -> set[ServedPort]:
     """Return the ports at which processes serve, or this one if they do.
 
-    At a port of TCP one of their sockets listens. At a port of UDP they have a socket; without `port`, one that
-    is not connected to a peer.
+    At a port of TCP one of their sockets listens. At a port of UDP they have a socket; without `port`, one
+    that is not connected to a peer.
     """
     found = set[ServedPort]()
     for pid in pids:

@@ -2,14 +2,14 @@
 
 They run at tracepoints, which the kernel passes:
 
-| program   | tracepoint              | passed                             | does                             |
-|-----------|-------------------------|------------------------------------|----------------------------------|
-| segment   | skb_copy_datagram_iovec | before data is copied to a process | keeps the arrival of TCP's data  |
-| frame_in  | netif_receive_skb       | when a frame arrives               | keeps the peer of a UDP datagram |
-| datagram  | sk_data_ready           | when a socket gets data            | keeps the arrival of a datagram  |
-| read      | sock_recv_length        | after a read                       | emits an event                   |
-| frame_out | net_dev_queue           | before a frame is sent             | keeps the peer of a UDP datagram |
-| write     | sock_send_length        | after a write                      | emits an event                   |
+| program   | tracepoint              | passed                             | does                            |
+|-----------|-------------------------|------------------------------------|---------------------------------|
+| segment   | skb_copy_datagram_iovec | before data is copied to a process | keeps the time of TCP's data    |
+| frame_in  | netif_receive_skb       | when a frame arrives               | keeps a UDP datagram's peer     |
+| datagram  | sk_data_ready           | when a socket gets data            | keeps the time of a datagram    |
+| read      | sock_recv_length        | after a read                       | emits an event                  |
+| frame_out | net_dev_queue           | before a frame is sent             | keeps a UDP datagram's peer     |
+| write     | sock_send_length        | after a write                      | emits an event                  |
 """
 
 from __future__ import annotations

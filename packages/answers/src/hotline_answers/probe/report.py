@@ -86,7 +86,7 @@ def evaluate(
     """
     events = _merge_by_address(server) if by_address else server.events
     requests = requests_of(events)
-    if not requests.count:
+    if not requests.total:
         raise ProbeError(
             f"no request in {server.seconds:.0f} s: expected traffic at a port of the server. {OUT_OF_SIGHT}"
         )
@@ -96,7 +96,7 @@ def evaluate(
         seconds=server.seconds,
         processes=server.processes,
         ports=tuple(sorted(served_ports)),
-        requests=requests.count,
+        requests=requests.total,
         answered=int(np.count_nonzero(requests.service_ns != UNKNOWN)),
         connections=len(np.unique(requests.flow)),
         bytes_in=int(events.size[~events.is_write].sum()),
@@ -146,9 +146,9 @@ def _connection_log(requests: SocketRequests, clock_offset_ns: int) -> pl.DataFr
     log = pl.DataFrame(
         {
             "time_us": (requests.arrived_ns + clock_offset_ns) // 1000,
-            "ps": np.ones(requests.count),
+            "ps": np.ones(requests.total),
             "worker": worker + 1,
-            "job": np.zeros(requests.count),
+            "job": np.zeros(requests.total),
         }
     )
     kinds = dict(CONNECTIONS)
@@ -179,8 +179,8 @@ def write_files(folder: Path, report: ProbeReport, log: pl.DataFrame, ps: int) -
     comments = [
         f"Measured by `hotline probe` in {report.seconds:.1f} s: {pluralize(report.requests, 'request')} at "
         f"{', '.join(report.ports)}, {report.cpu_us_per_request:,.1f} µs of CPU time for each.",
-        f"A request and its answer move {bytes_per_request:,.0f} bytes, as {report.rpcs_per_request:,.1f} RPCs of "
-        f"Hotline's ({FULL_RPC_BYTES} bytes).",
+        f"A request and its answer move {bytes_per_request:,.0f} bytes, as {report.rpcs_per_request:,.1f} "
+        f"RPCs of Hotline's ({FULL_RPC_BYTES} bytes).",
         "A simulated server takes an equal part of that time for each RPC: take_ns + serve_ns + send_ns.",
         "How much of it each value takes (lane_ns) cannot be seen. Workers' costs are those of Hotline's.",
         *report.notes,

@@ -32,7 +32,14 @@ class SocketEvents(NamedTuple):
     is_tcp: Flags
 
     def select(self, chosen: Flags | Integers) -> SocketEvents:
-        return SocketEvents(*(column[chosen] for column in self))
+        return SocketEvents(
+            self.flow[chosen],
+            self.time_ns[chosen],
+            self.arrived_ns[chosen],
+            self.size[chosen],
+            self.is_write[chosen],
+            self.is_tcp[chosen],
+        )
 
 
 class SocketRequests(NamedTuple):
@@ -46,7 +53,7 @@ class SocketRequests(NamedTuple):
     service_ns: Integers  # from the last read to the first write that follows; `UNKNOWN` without an answer
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return len(self.flow)
 
 

@@ -216,5 +216,9 @@ def _flow_of(raw_key: bytes) -> SocketFlow:
     key = np.frombuffer(raw_key, _FLOW_KEY)[0]
     peer = key["peer"].tobytes()
     served = ServedPort(bool(key["is_tcp"]), int(key["local_port"]))
-    address = {INET: lambda: IPv4Address(peer[:4]), INET6: lambda: IPv6Address(peer)}.get(int(key["family"]))
-    return SocketFlow(served, None if address is None else str(address()), int(key["peer_port"]))
+    address: IPv4Address | IPv6Address | None = None
+    if key["family"] == INET:
+        address = IPv4Address(peer[:4])
+    elif key["family"] == INET6:
+        address = IPv6Address(peer)
+    return SocketFlow(served, None if address is None else str(address), int(key["peer_port"]))
