@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,14 +61,15 @@ def test_types_are_found_by_name(small: Path) -> None:
 
 def test_what_is_missing_is_named(small: Path) -> None:
     kernel, release = Btf(small), os.uname().release
-    for fact, find in {
+    finds: dict[str, Callable[[], object]] = {
         "the function ran": lambda: kernel.function_hook("ran"),
         "the tracepoint run": lambda: kernel.tracepoint_hook("run"),
         "struct inner": lambda: kernel.offset("inner", "first"),
         "second.first": lambda: kernel.offset("outer", "second.first"),
         # A name ends where another begins.
         "the function ru": lambda: kernel.function_hook("ru"),
-    }.items():
+    }
+    for fact, find in finds.items():
         with pytest.raises(KernelError, match=mentions(fact, release)):
             find()
 

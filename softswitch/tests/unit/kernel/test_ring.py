@@ -63,7 +63,7 @@ def rings() -> Iterator[list[tuple[Producer, RingBuffer]]]:
 
 def numbers(ring: RingBuffer, as_array: bool) -> list[int]:
     if as_array:
-        return ring.take_array(KIND)["number"].tolist()
+        return list(map(int, ring.take_array(KIND)["number"]))
     return [int.from_bytes(record[:8], "little") for record in ring.take()]
 
 
