@@ -21,6 +21,7 @@ from collections.abc import Callable
 REQUEST, ANSWER = 100, 300
 PIECE = 10  # bytes of a small read
 BURN_S = 0.002  # CPU time of a request at the server `burn`
+SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES = 33, 1 << 20  # the socket module lacks the former
 Serve = Callable[[socket.socket], None]
 
 
@@ -30,6 +31,7 @@ def main() -> None:
     for kind in sys.argv[1:]:
         family, protocol, serve = KINDS[kind]
         server = socket.socket(family, protocol)
+        server.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
         server.bind(("::" if family == socket.AF_INET6 else "127.0.0.1", 0))
         if protocol == socket.SOCK_STREAM:
             server.listen()
@@ -171,6 +173,16 @@ def datagrams(server: socket.socket) -> None:
         server.sendto(bytes(ANSWER), client)
 
 
+def connected(server: socket.socket) -> None:
+    """Serve the first client alone."""
+    _, client = server.recvfrom(2 * REQUEST)
+    server.connect(client)
+    server.send(bytes(ANSWER))
+    while True:
+        server.recv(2 * REQUEST)
+        server.send(bytes(ANSWER))
+
+
 def messages(server: socket.socket) -> None:
     while True:
         *_, client = server.recvmsg(2 * REQUEST)
@@ -200,6 +212,7 @@ KINDS: dict[str, tuple[socket.AddressFamily, socket.SocketKind, Serve]] = {
     "datagrams": (V4, UDP, datagrams),
     "datagrams, IPv6": (V6, UDP, datagrams),
     "messages": (V4, UDP, messages),
+    "connected": (V4, UDP, connected),
     "in pairs": (V4, UDP, in_pairs),
 }
 
