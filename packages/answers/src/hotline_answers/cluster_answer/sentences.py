@@ -304,5 +304,5 @@ def _costs(hosts: HostCosts | None) -> str:
     return (
         f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "
         f"RPC, {lane_ns} ns for each of its lanes and {send_us:g} µs to send an answer. Give the costs of "
-        "yours with --hosts; hotline answer fit measures them."
+        "yours with --hosts; hotline probe measures them."
     )
