@@ -29,10 +29,13 @@ TABLE = {"first": 0, "scale": 1.0, "optimiser": None}
 WORKER, SERVER = "hosts.scapy.worker_process", "hosts.scapy.server_process"
 
 
+def make_trace() -> Trace:
+    return generate(replace(R1, parameters=SIZE, hot=100, keys_per_step=150), workers=1, steps=10, seed=1)
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
-    generate(shape, workers=1, steps=10, seed=1).save(tmp_path / "trace")
+    make_trace().save(tmp_path / "trace")
     (tmp_path / "logs").mkdir()
     return tmp_path / "logs"
 
@@ -106,8 +109,7 @@ def test_agents_of_scapy_train_the_same_model(log_dir: Path, worker: str, server
     ],
 )
 def test_agents_of_scapy_train_rows(log_dir: Path, ranges: RowRanges, dim: int) -> None:
-    trace = Trace.load(log_dir.parent / "trace")
-    replace(trace, space=KeySpace(SIZE, None, ranges)).save(log_dir.parent / "trace")
+    replace(make_trace(), space=KeySpace(SIZE, None, ranges)).save(log_dir.parent / "trace")
     found = values_after_training(log_dir, WORKER, (SERVER, COMPILED_SERVER), steps=4, dim=dim)
     [ledger] = log_dir.glob("ledger-worker-1-job-1-*.bin")
     sent = read_ledger(ledger).sent
