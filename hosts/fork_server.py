@@ -2,8 +2,8 @@
 
 FD is a SOCK_SEQPACKET socket, of which `topologies.agent_launcher` has the other end. A request is a
 `StartRequest` in JSON, with the file descriptors of the agent's standard streams and of its network
-namespace, or {"kill": PID}. The answer is {"pid": PID} or {"error": TEXT}; the end of a process is
-{"ended": PID, "code": CODE}. After the end of the socket, this process ends with its last agent. PADDING is
+namespace, or {"kill": PID}. The answer has the request's number, and a pid or an error; the end of a process
+is {"ended": PID, "code": CODE}. After the end of the socket, this process ends with its last agent. PADDING is
 text as long as the arguments of agents, which are shown in its place.
 """
 
@@ -37,6 +37,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class StartRequest(NamedTuple):
+    number: int
     module: str
     arguments: Sequence[str]
 
@@ -86,10 +87,11 @@ class ForkServer:
             if values["kill"] in self._pids.values():
                 os.kill(values["kill"], signal.SIGKILL)
             return None
+        request = StartRequest(**values)
         try:
-            return self._start(StartRequest(**values), fds)
+            return self._start(request, fds)
         except (HotlineError, OSError) as error:
-            self._send(error=str(error))
+            self._send(number=request.number, error=str(error))
             return None
 
     def _start(self, request: StartRequest, fds: list[int]) -> StartRequest | None:
@@ -104,7 +106,7 @@ class ForkServer:
                 pid = os.fork()
             if pid:
                 self._pids[os.pidfd_open(pid)] = pid
-                self._send(pid=pid)
+                self._send(number=request.number, pid=pid)
                 return None
         finally:
             if os.getpid() == own_pid:

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +108,9 @@ class AgentLauncher:
     def __init__(self, connection: socket.socket, log: Path) -> None:
         self._connection, self._log = connection, log
         self._lock = asyncio.Lock()
-        self._answer: asyncio.Future[dict[str, Any]] | None = None
+        self._numbers = count(1)
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        """Number of a request that is not answered -> its answer."""
         self._processes: dict[int, ForkedProcess] = {}
         self._launched: list[ForkedProcess] = []
         self._ended_early: dict[int, int] = {}
@@ -146,7 +149,7 @@ class AgentLauncher:
             if namespace is not None:
                 fds.append(os.open(namespace, os.O_RDONLY))
                 passed.callback(os.close, fds[-1])
-            pid = await self._start(StartRequest(module, list(arguments)), fds)
+            pid = await self._start(StartRequest(next(self._numbers), module, list(arguments)), fds)
             own.pop_all()
         process = ForkedProcess(
             self,
@@ -174,19 +177,21 @@ class AgentLauncher:
             process.close_pipes()
 
     async def _start(self, request: StartRequest, fds: Sequence[int]) -> int:
+        # One after another, since the socket's queue is short.
         async with self._lock:
             if self._is_lost:
                 raise self._lost_error()
-            self._answer = asyncio.get_running_loop().create_future()
+            answer_future = asyncio.get_running_loop().create_future()
+            self._answers[request.number] = answer_future
             self.send(request._asdict(), fds)
             try:
-                answer = await asyncio.wait_for(self._answer, _START_TIMEOUT_S)
+                answer: dict[str, Any] = await asyncio.wait_for(answer_future, _START_TIMEOUT_S)
             except asyncio.TimeoutError:
                 raise AgentFailed(
                     f"{request.module} was not started in {_START_TIMEOUT_S:.0f} s; see {self._log}"
                 ) from None
             finally:
-                self._answer = None
+                del self._answers[request.number]
         if "error" in answer:
             raise AgentFailed(answer["error"])
         return int(answer["pid"])
@@ -204,8 +209,9 @@ class AgentLauncher:
         message = json.loads(data)
         if "ended" in message:
             self._end(message["ended"], message["code"])
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result(message)
+        # Who has given up a request has closed the pipes of its agent, which ends by that.
+        elif (answer := self._answers.get(message["number"])) is not None and not answer.done():
+            answer.set_result(message)
 
     def _end(self, pid: int, code: int) -> None:
         if pid in self._processes:
@@ -219,8 +225,9 @@ class AgentLauncher:
         asyncio.get_running_loop().remove_reader(self._connection)
         for pid in list(self._processes):
             self._end(pid, -signal.SIGKILL)
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(self._lost_error())
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(self._lost_error())
 
     def _lost_error(self) -> AgentFailed:
         lines = self._log.read_text(errors="replace").strip().splitlines()

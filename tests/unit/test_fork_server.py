@@ -6,8 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +18,7 @@ import pytest
 
 from experiment.errors import AgentFailed
 from foundation.designs.registry import DEFAULT
+from hosts.fork_server import ForkServer, StartRequest
 from switch_harness.waiting import wait_for
 from topologies.agent_launcher import AgentLauncher, ForkedProcess, agent_launcher
 from topologies.run_lock import is_alive
@@ -87,10 +88,7 @@ async def test_agents_are_processes_of_their_own(tmp_path: Path, module: str) ->
         assert process.stderr is not None
         errors = (await process.stderr.read()).decode().splitlines()
         assert errors[0] == "to the log" and errors[-1] == "ValueError: no such thing"
-
-
-async def test_an_agent_ends_with_its_input_or_is_killed(tmp_path: Path, module: str) -> None:
-    async with launcher_in(tmp_path) as launcher:
+        # An agent ends with its input, or is killed.
         (ended, _), (killed, _), (stopped, found) = [await start(launcher, module) for _ in range(3)]
         ended.stdin.close()
         await ended.stdin.wait_closed()
@@ -100,6 +98,19 @@ async def test_an_agent_ends_with_its_input_or_is_killed(tmp_path: Path, module:
         assert await killed.wait() == -signal.SIGKILL
         os.kill(found["pid"], signal.SIGTERM)
         assert await stopped.wait() == -signal.SIGTERM
+        with pytest.raises(OSError, match="No such file"):
+            await launcher.launch(module, [], tmp_path / "none")
+        # The answer to a request that was given up is no other request's, and its agent ends by itself.
+        given_up = asyncio.ensure_future(launcher.launch(module, ["given up"]))
+        await asyncio.sleep(0)  # it has been sent
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        process, found = await start(launcher, module, "next")
+        assert found["argv"][1:] == ["next"] and found["pid"] == process.pid
+        others = Path(f"/proc/{found['parent']}/task/{found['parent']}/children")
+        wait_for(lambda: others.read_text().split() == [str(process.pid)])
+        process.kill()
+        await process.wait()
 
 
 async def test_agents_die_with_the_server_and_that_is_reported(tmp_path: Path, module: str) -> None:
@@ -149,12 +160,12 @@ async def test_a_server_that_cannot_start_gives_the_reason(tmp_path: Path) -> No
             await launcher.launch("hosts.ps", [])
 
 
-async def test_a_namespace_that_is_not_there_is_an_error(tmp_path: Path, module: str) -> None:
-    async with launcher_in(tmp_path) as launcher:
-        with pytest.raises(OSError, match="No such file"):
-            await launcher.launch(module, [], tmp_path / "none")
-        begin_s = time.monotonic()
-        process, _ = await start(launcher, module)
-        assert time.monotonic() - begin_s < 60
-        process.kill()
-        await process.wait()
+def test_a_server_with_threads_does_not_fork() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        request = StartRequest(7, "hosts.ps", [])
+        assert (
+            ForkServer(theirs, threads_of_imports=0)._execute(json.dumps(request._asdict()).encode(), [])
+            is None
+        )
+        assert "expected at most 0 threads, found " in json.loads(ours.recv(1_000))["error"]
