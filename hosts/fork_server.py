@@ -3,8 +3,8 @@
 FD is a SOCK_SEQPACKET socket, of which `topologies.agent_launcher` has the other end. A request is a
 `StartRequest` in JSON, with the file descriptors of the agent's standard streams and of its network
 namespace, or {"kill": PID}. The answer has the request's number, and a pid or an error; the end of a process
-is {"ended": PID, "code": CODE}. After the end of the socket, this process ends with its last agent. PADDING is
-text as long as the arguments of agents, which are shown in its place.
+is {"ended": PID, "code": CODE}. After the end of the socket, this process ends with its last agent. PADDING
+is text as long as the arguments of agents, which are shown in its place.
 """
 
 from __future__ import annotations

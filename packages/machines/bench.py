@@ -12,7 +12,7 @@ from switch_bench.errors import BenchError
 from switch_bench.results import Goal, Result, Targets, at_most
 from switch_bench.stage import Stage
 
-MININET, DIRECT, VXLAN, MACHINES = "Mininet", "direct", "vxlan", "machines"
+MININET, DIRECT, VXLAN, MACHINES = "mininet", "direct", "vxlan", "machines"
 _TARGETS = tuple(Targets(measured, (MININET,)) for measured in (DIRECT, VXLAN, MACHINES))
 _RPC_GOALS = (at_most(1.1, MININET),)
 _START_GOALS = (at_most(1.5, MININET),)
@@ -25,7 +25,7 @@ def machines(stage: Stage) -> list[Result]:
     """Measure in namespaces, since the runs are on Mininet and on machines of their own."""
     agents = _QUICK_N_AGENTS if stage.scale.is_quick else _N_AGENTS
     stage.announce(f"machines beside Mininet: RPCs, and the start of {agents} agents")
-    options = ["--rounds", str(stage.scale.rounds), "--agents", str(agents)]
+    options = ["--json", "--rounds", str(stage.scale.rounds), "--agents", str(agents)]
     done = subprocess.run(
         [_OWN_NAMESPACES, sys.executable, "-m", _MODULE, *options],
         cwd=ROOT, env=environment_with_checkout(), capture_output=True, text=True,

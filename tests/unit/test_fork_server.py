@@ -163,9 +163,6 @@ async def test_a_server_that_cannot_start_gives_the_reason(tmp_path: Path) -> No
 def test_a_server_with_threads_does_not_fork() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        request = StartRequest(7, "hosts.ps", [])
-        assert (
-            ForkServer(theirs, threads_of_imports=0)._execute(json.dumps(request._asdict()).encode(), [])
-            is None
-        )
+        message = json.dumps(StartRequest(7, "hosts.ps", [])._asdict()).encode()
+        assert ForkServer(theirs, threads_of_imports=0)._execute(message, []) is None
         assert "expected at most 0 threads, found " in json.loads(ours.recv(1_000))["error"]

@@ -2,8 +2,8 @@
 
     own-namespaces .venv/bin/python -m packages.machines.tests.beside_mininet --rounds 3 --agents 64
 
-Standard output gets JSON: by name of a value, by kind, one value a round. `make bench ARGS=machines`
-shows it as a table.
+Each run prints a line with its kind and its figures. With --json, standard output gets only all of them: by
+name of a figure, by kind, one value a round. `make bench ARGS=machines` shows that as a table.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from packages.machines.tests.namespaced import PLAINTEXT, SMALL_WORKLOAD, Cable, NamespacedCluster, cluster
 
-MININET, DIRECT, VXLAN, MACHINES = "Mininet", "direct", "vxlan", "machines"
+MININET, DIRECT, VXLAN, MACHINES = "mininet", "direct", "vxlan", "machines"
 CABLES = [Cable("beta", "eth1", "alpha", "eth1"), Cable("gamma", "eth1", "alpha", "eth2")]
 PINS = 'pins = { w1 = "beta", p1 = "gamma" }'
 TABLES = {
@@ -42,7 +42,10 @@ START = "start of {agents} agents"
 Samples = dict[str, dict[str, list[float]]]
 
 
-def measure_rpcs(rounds: int) -> Samples:
+Show = Callable[[str], None]
+
+
+def measure_rpcs(rounds: int, show: Show) -> Samples:
     """Return CPU time and latencies of one worker's RPCs to one server, in µs, without offload."""
     found: Samples = defaultdict(lambda: defaultdict(list))
     with ExitStack() as stack:
@@ -59,7 +62,9 @@ def measure_rpcs(rounds: int) -> Samples:
                 with _run(folder, machines, kind, SETTINGS) as (process, log):
                     code = process.wait()
                     assert code == 0, log.read_text()
-                for name, value in numbers(folder / "runs" / "latest").items():
+                figures = numbers(folder / "runs" / "latest")
+                show(f"{kind} {figures}")
+                for name, value in figures.items():
                     found[name][kind].append(value)
     return found
 
@@ -72,8 +77,8 @@ def numbers(run: Path) -> dict[str, float]:
     blocks = [block for block in record["blocks"] if block["arm"] == "baseline"]
     rpcs = sum(block["servers"]["packets"] for block in blocks)
     return {
-        "CPU of an RPC at the worker": 1e6 * sum(block["worker_cpu_s"] for block in blocks) / rpcs,
-        "CPU of an RPC at the server": 1e6 * sum(block["servers"]["cpu_s"] for block in blocks) / rpcs,
+        "worker's CPU": 1e6 * sum(block["worker_cpu_s"] for block in blocks) / rpcs,
+        "server's CPU": 1e6 * sum(block["servers"]["cpu_s"] for block in blocks) / rpcs,
         "pull, mean": arm["op_latency_us"]["pull"]["mean"],
         "push, mean": arm["op_latency_us"]["push"]["mean"],
         "RPC, median": arm["rpc_latency_us"]["p50"],
@@ -81,7 +86,7 @@ def numbers(run: Path) -> dict[str, float]:
     }
 
 
-def measure_starts(agents: int, rounds: int) -> Samples:
+def measure_starts(agents: int, rounds: int, show: Show) -> Samples:
     """Return the times from the start of a run until its agents are ready and the profile begins, in s."""
     values = {**SETTINGS, "workers": agents * 3 // 4, "servers": agents // 4, "rounds": 1, "rate": 20.0}
     times: dict[str, list[float]] = {MACHINES: [], MININET: []}
@@ -95,6 +100,7 @@ def measure_starts(agents: int, rounds: int) -> Samples:
             for kind in sorted(times, reverse=number % 2 == 0):
                 with _run(folder, machines, kind, values) as (process, log):
                     times[kind].append(_until_profile(process, log))
+                show(f"{kind}: {agents} agents after {times[kind][-1]:.1f} s")
     return {START.format(agents=agents): times}
 
 
@@ -137,14 +143,21 @@ def _until_profile(process: subprocess.Popen[bytes], log: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="of the RPCs; 0 leaves them out")
-    parser.add_argument("--agents", type=int, default=64, help="whose start is measured; 0 leaves it out")
+    parser.add_argument("--rounds", type=int, default=5, help="of the RPCs; 0 leaves them out")
+    parser.add_argument("--agents", type=int, default=0, help="whose start is measured; 0 leaves it out")
     parser.add_argument("--starts", type=int, default=1, help="rounds of starts")
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    samples: Samples = measure_rpcs(arguments.rounds) if arguments.rounds else {}
+
+    def show(line: str) -> None:
+        if not arguments.json:
+            print(line, flush=True)
+
+    samples: Samples = measure_rpcs(arguments.rounds, show) if arguments.rounds else {}
     if arguments.agents:
-        samples |= measure_starts(arguments.agents, arguments.starts)
-    print(json.dumps(samples))
+        samples |= measure_starts(arguments.agents, arguments.starts, show)
+    if arguments.json:
+        print(json.dumps(samples))
 
 
 if __name__ == "__main__":

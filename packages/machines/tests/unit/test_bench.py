@@ -6,7 +6,7 @@ from packages.machines.bench import DIRECT, MACHINES, MININET, VXLAN, results_of
 from packages.machines.tests import beside_mininet
 
 SAMPLES = {
-    "CPU of an RPC at the server": {
+    "server's CPU": {
         MININET: [10.0, 20.0, 10.0], DIRECT: [10.5, 25.0, 10.5], VXLAN: [15.0, 30.0, 15.0],
     },
     "start of 64 agents": {MININET: [10.0], MACHINES: [16.0]},
@@ -16,8 +16,8 @@ SAMPLES = {
 def test_each_kind_of_machines_is_compared_with_mininet_of_its_round() -> None:
     found = {result.what: result for result in results_of(SAMPLES)}
     assert {what: (result.ratio(MININET), result.unit) for what, result in found.items()} == {
-        "CPU of an RPC at the server, direct": (1.05, "µs"),
-        "CPU of an RPC at the server, vxlan": (1.5, "µs"),
+        "server's CPU, direct": (1.05, "µs"),
+        "server's CPU, vxlan": (1.5, "µs"),
         "start of 64 agents, machines": (1.6, "s"),
     }
     met = {what: [result.is_met(goal) for goal in result.goals] for what, result in found.items()}

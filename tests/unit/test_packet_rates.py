@@ -1,0 +1,24 @@
+"""The READMEs have the ratios of softswitch's packet rates to BMv2's that docs/performance.md has."""
+
+from __future__ import annotations
+
+import re
+
+from foundation.checkout import ROOT
+
+
+def times_of_bmv2(what: str) -> tuple[str, str]:
+    """Return the ratio to BMv2's packet rate by packet sockets, and in the kernel."""
+    (row,) = re.findall(rf"^\| {what}\b.*packets/s.*$", (ROOT / "docs/performance.md").read_text(), re.M)
+    sockets, kernel, bmv2 = (int(cell.replace(",", "")) for cell in row.split("|")[-5:-2])
+    return f"{sockets / bmv2:.0f}", f"{kernel / bmv2:.0f}"
+
+
+def test_readmes_have_the_ratios_of_both_datapaths() -> None:
+    sockets, kernel = times_of_bmv2("Hotline's program, 32 lanes hit")
+    l3_sockets, l3_kernel = times_of_bmv2("L3 forwarding, 128 B")
+    pages = ROOT / "README.md", ROOT / "softswitch/README.md"
+    readme, of_switch = (" ".join(page.read_text().split()) for page in pages)
+    assert f"{kernel} in the kernel, the default, and {sockets} by packet sockets" in readme
+    assert f"[{l3_kernel} times (L3) and {kernel} times (Hotline's program) as many packets]" in of_switch
+    assert f"and {l3_sockets} and {sockets} times by packet sockets" in of_switch
