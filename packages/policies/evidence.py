@@ -93,7 +93,7 @@ POLICIES = Stage(
     results=("policies", "policies-drift"),
     steps=tuple(_steps()),
     tables=tables,
-    modules=("hotline_policies.cli", "hotline_policies.result"),
+    modules=("hotline_policies.study", "hotline_policies.generated"),
 )
 
 _PUBLIC = typed("tables", "./hotline policies public-logs runs/public-logs --json")
