@@ -1,4 +1,4 @@
-"""What faults do, and what recovery costs: the tables of docs/reliability.md."""
+"""The tables of docs/reliability.md: schedules of faults, and the cost of recovery."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _TITLES = {
 _CHANGE = "{:+.1f} %"
 
 Changes = Mapping[str, Comparison]
-"""Of one run: metric -> the change by offload."""
+"""Metric -> the change in one run."""
 
 
 def _steps() -> Iterator[Step]:
