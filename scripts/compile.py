@@ -2,8 +2,8 @@
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
 run needs (packages, designs other than the default) are compiled when they are first used; `compile.py test`
-compiles those that the tests use, which otherwise each of their processes might compile. A package's part is its
-module `warm`, if it has one.
+compiles those that the tests use, which otherwise each of their processes might compile. A package's part is
+its module `warm`, if it has one.
 """
 
 from __future__ import annotations
