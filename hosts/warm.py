@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from foundation.designs.registry import DEFAULT, design
@@ -71,7 +73,8 @@ def warm_driven_ps(name: str = DEFAULT) -> None:
     """Warm up what Python calls of a PS whose loop it is, as in tests."""
     state = agents_of(design(name)).server(0, _N_PS, KeySpace(1), [0])
     RpcServer(state, clock=lambda: 0).handle(b"", arrival=0, read=0)
-    COMPILED.stamp(state, rpcs(1), 0, 0)
+    answer: Any = rpcs(1)  # the machine takes the first datagram of an array
+    COMPILED.stamp(state, answer, 0, 0)
     COMPILED.wake(state, 0)
     COMPILED.transmit(state, 0)
     if len(getattr(state, "requests", ())):  # of a PS that calls the switch
