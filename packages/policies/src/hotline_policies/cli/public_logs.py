@@ -4,7 +4,15 @@ from pathlib import Path
 
 import click
 
-from hotline.cli.common import FOLDER, into_option, json_option, one_line_errors, print_json
+from hotline.cli.common import (
+    FOLDER,
+    into_option,
+    json_option,
+    number_cells,
+    one_line_errors,
+    print_json,
+    print_plain_table,
+)
 
 
 @click.command("public-logs")
@@ -18,14 +26,19 @@ def public_logs(folder: Path, into: Path, as_json: bool) -> None:
     it is from. Each table becomes a file of numbers with what made it, and is printed as the page has it.
     """
     from hotline_policies.public_logs.logs import LOGS
-    from hotline_policies.public_logs.tables import tables_of
+    from hotline_policies.public_logs.tables import results_of
 
     with one_line_errors():
-        tables = tables_of(LOGS, folder)
-        for name, table in tables.items():
-            table.write(into / f"{name}.json")
+        results = results_of(LOGS, folder)
+        for name, result in results.items():
+            result.write(into / f"{name}.json")
     if as_json:
-        print_json({"files": [str(into / f"{name}.json") for name in tables]})
+        print_json({"files": [str(into / f"{name}.json") for name in results]})
         return
-    for name, table in tables.items():
-        click.echo(f"\n{table.title} ({into / name}.json)\n\n{table.markdown()}")
+    for name, result in results.items():
+        table = result.table
+        click.echo(f"\n{table.quantity} ({into / name}.json)")
+        columns = [*table.headings, *(column.name for column in table.columns)]
+        named = len(table.headings)
+        rows = [[*row[:named], *number_cells(*row[named:])] for row in table.texts()]
+        print_plain_table(columns, rows)
