@@ -33,7 +33,7 @@ _BY_TABLE = ("belady", "top-k", "window", "w-tinylfu", "lru")
 """Policies whose hits are shown for each table of a log."""
 _UNITS = {"%": PERCENT, "moves": NUMBER}
 _SEED = 1  # of generated logs, and of sampled mini-batches
-GENERATED = "DLRM (`TABLES=criteo`)"
+GENERATED = "DLRM, generated"
 _STEPS = 4_000  # of the generated log
 
 
