@@ -57,7 +57,7 @@ class WatchedProcess:
             self.cpu_ns = time.clock_gettime_ns(self._clock) - self._start_ns
             # The state follows the name, which may have any characters.
             state = (_PROC / str(self.pid) / "stat").read_text().rpartition(")")[2].split()[0]
-            self.has_ended = False
+            self.has_ended = state in _ENDED
         except OSError:
             self.has_ended = True
 
