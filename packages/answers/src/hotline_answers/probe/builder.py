@@ -14,7 +14,7 @@ from softswitch.kernel.assembler import program_section
 from softswitch.kernel.btf import Btf
 from softswitch.kernel.ring import HEADER_BYTES
 from softswitch.kernel.target import KERNEL_POINTER, KTIME_GET_NS, Bpf, call_helper
-from softswitch.llvmir import I16, I32, I64, byte_offset, integer, is_null
+from softswitch.llvmir import I8, I16, I32, I64, byte_offset, integer, is_null
 
 EVENT = np.dtype(
     {
@@ -46,6 +46,7 @@ _FAMILY, _PEER_PORT, _PEER = 8, 10, 16  # offsets
 QUEUE_LENGTH = 256
 """Datagrams of a socket whose arrival is known while they wait; a power of 2."""
 _TAIL, _HEAD, _ENTRIES = 0, 8, 16  # offsets in a queue: numbers of datagrams that arrived and were read
+_MAX_PACKET_BYTES = 48  # of a packet's headers that programs look at
 QUEUE_BYTES = _ENTRIES + PEER_BYTES * QUEUE_LENGTH
 
 INET, INET6 = 2, 10  # AF_INET, AF_INET6
@@ -87,7 +88,6 @@ class KernelFields:
         self.skb_data = kernel.offset("sk_buff", "data")
         self.skb_protocol = kernel.offset("sk_buff", "protocol")
         self.skb_network = kernel.offset("sk_buff", "network_header")
-        self.skb_transport = kernel.offset("sk_buff", "transport_header")
 
 
 class ProgramBuilder:
@@ -106,6 +106,8 @@ class ProgramBuilder:
         self.b = llvm.IRBuilder(self.function.append_basic_block("entry"))
         self.fields, self._target, self._namespace = fields, target, namespace
         self._key, self._ids, self._scratch = (self._variable() for _ in range(3))
+        self.packet = self.b.alloca(llvm.ArrayType(I8, _MAX_PACKET_BYTES))
+        """Copy of a packet's headers."""
         self._end = self.function.append_basic_block("end")
         with self.b.goto_block(self._end):
             self.b.ret(integer(32, 0))
@@ -211,19 +213,15 @@ class ProgramBuilder:
     def is_of(self, element: llvm.Value, sock: llvm.Value) -> llvm.Value:
         return self.b.icmp_unsigned("==", self.b.load(element, typ=I64), self.b.ptrtoint(sock, I64))
 
-    def store_peer(
-        self, element: llvm.Value, family: int, packet: llvm.Value, address_offset: int, port: llvm.Value
-    ) -> None:
-        """Store in a frame's element the peer of a packet, whose 64-bit address is given."""
+    def store_peer(self, element: llvm.Value, family: int, address_offset: int, port: llvm.Value) -> None:
+        """Store in a frame's element the peer of the copied packet."""
         self.store(integer(16, family), element, _FAMILY)
         self.store(port, element, _PEER_PORT)
-        self.clear_address(element)
-        size = 16 if family == INET6 else 4
-        self.copy_memory(byte_offset(self.b, element, _PEER), size, packet, address_offset)
-
-    def clear_address(self, element: llvm.Value) -> None:
-        for offset in (_PEER, _PEER + 8):
-            self.store(integer(64, 0), element, offset)
+        words = [
+            self.load(self.packet, address_offset + 4 * n, I32) for n in range(4 if family == INET6 else 1)
+        ]
+        for n, word in enumerate(words + [integer(32, 0)] * (4 - len(words))):
+            self.store(word, element, _PEER + 4 * n)
 
     def copy_peer(self, element: llvm.Value, target: llvm.Value) -> None:
         for offset in (_FAMILY, _PEER, _PEER + 8):  # the port is beside the family
@@ -258,10 +256,10 @@ class ProgramBuilder:
         return queue
 
     def waiting_datagrams(self, sock: llvm.Value) -> llvm.Value:
+        # The second queue is not in struct sock but in struct udp_sock, which begins with it.
+        received = self.load(sock, self.fields.queue_length, I32)
         address = self.b.ptrtoint(sock, I64)
-        lengths = self.fields.queue_length, self.fields.reader_queue_length
-        received, being_read = (self.read_memory(address, offset, I32) for offset in lengths)
-        return self.b.add(received, being_read)
+        return self.b.add(received, self.read_memory(address, self.fields.reader_queue_length, I32))
 
     def push_datagram(self, queue: llvm.Value, frame: llvm.Value) -> None:
         """Append a datagram that has just arrived, whose peer is that of a frame."""

@@ -15,6 +15,7 @@ They run at tracepoints, which the kernel passes:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from llvmlite import ir as llvm
 
@@ -40,10 +41,22 @@ from softswitch.kernel.target import KERNEL_POINTER, Bpf
 from softswitch.llvmir import I8, I16, I64, integer
 
 _NOT_TAKEN = 0x2002  # MSG_ERRQUEUE, MSG_PEEK
-# Offsets in packets.
-_IPV4_PROTOCOL, _IPV4_SOURCE, _IPV4_DESTINATION = 9, 12, 16
-_IPV6_NEXT_HEADER, _IPV6_SOURCE, _IPV6_DESTINATION, _IPV6_BYTES = 6, 8, 24, 40
-_SOURCE_PORT, _DESTINATION_PORT = 0, 2
+
+
+class _Headers(NamedTuple):
+    """Headers of UDP over a version of IP: the type of frames, and sizes and offsets in bytes."""
+
+    family: int
+    protocol: int  # offset of the number of UDP
+    source: int  # offsets of addresses
+    destination: int
+    ip_bytes: int
+
+
+_IPV4 = _Headers(INET, protocol=9, source=12, destination=16, ip_bytes=20)
+_IPV6 = _Headers(INET6, protocol=6, source=8, destination=24, ip_bytes=40)
+_SOURCE_PORT, _DESTINATION_PORT, _PORTS_BYTES = 0, 2, 4  # in the header of UDP
+_IPV4_WITHOUT_OPTIONS = 0x45  # first byte of a packet
 
 
 def compiled_programs(kernel: Btf) -> dict[str, tuple[bytes, bpf.TracingHook]]:
@@ -71,27 +84,32 @@ def _emit_segment(p: ProgramBuilder) -> None:
 
 def _emit_frame_in(p: ProgramBuilder) -> None:
     # Argument: skb, whose data begins with the packet.
-    skb, b = p.argument(0), p.b
-    packet, protocol = p.load(skb, p.fields.skb_data, I64), p.load(skb, p.fields.skb_protocol, I16)
-    is_ipv4 = p.is_equal(protocol, IPV4_FRAME)
-    p.require(b.or_(is_ipv4, p.is_equal(protocol, IPV6_FRAME)))
-    with b.if_else(is_ipv4) as (ipv4, ipv6):
-        with ipv4:
-            header_words = b.and_(p.read_memory(packet, 0, I8), integer(8, 15))
-            header_bytes = b.mul(b.zext(header_words, I64), integer(64, 4))
-            _remember_frame_in(p, INET, packet, _IPV4_PROTOCOL, header_bytes, _IPV4_SOURCE)
-        with ipv6:
-            _remember_frame_in(p, INET6, packet, _IPV6_NEXT_HEADER, integer(64, _IPV6_BYTES), _IPV6_SOURCE)
+    skb = p.argument(0)
+    packet = p.load(skb, p.fields.skb_data, I64)
+
+    def remember(headers: _Headers) -> None:
+        p.require_watched_port(_host_order(p, p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)))
+        port = p.load(p.packet, headers.ip_bytes + _SOURCE_PORT, I16)
+        p.store_peer(p.element(FRAMES_IN), headers.family, headers.source, port)
+
+    _emit_for_datagrams(p, skb, packet, remember)
 
 
-def _remember_frame_in(
-    p: ProgramBuilder, family: int, packet: llvm.Value, protocol: int, header_bytes: llvm.Value, source: int
+def _emit_for_datagrams(
+    p: ProgramBuilder, skb: llvm.Value, packet: llvm.Value, emit: Callable[[_Headers], None]
 ) -> None:
-    p.require(p.is_equal(p.read_memory(packet, protocol, I8), UDP))
-    datagram = p.b.add(packet, header_bytes)
-    p.require_watched_port(_host_order(p, p.read_memory(datagram, _DESTINATION_PORT, I16)))
-    port = p.read_memory(datagram, _SOURCE_PORT, I16)
-    p.store_peer(p.element(FRAMES_IN), family, packet, source, port)
+    """Go on with a copy of the packet, given by its 64-bit address, if it is of UDP and has no IP options."""
+    protocol = p.load(skb, p.fields.skb_protocol, I16)
+    is_ipv4 = p.is_equal(protocol, IPV4_FRAME)
+    p.require(p.b.or_(is_ipv4, p.is_equal(protocol, IPV6_FRAME)))
+    with p.b.if_else(is_ipv4) as branches:
+        for branch, headers in zip(branches, (_IPV4, _IPV6), strict=True):
+            with branch:
+                p.copy_memory(p.packet, headers.ip_bytes + _PORTS_BYTES, packet, 0)
+                p.require(p.is_equal(p.load(p.packet, headers.protocol, I8), UDP))
+                if headers is _IPV4:
+                    p.require(p.is_equal(p.load(p.packet, 0, I8), _IPV4_WITHOUT_OPTIONS))
+                emit(headers)
 
 
 def _host_order(p: ProgramBuilder, port: llvm.Value) -> llvm.Value:
@@ -192,18 +210,14 @@ def _emit_frame_out(p: ProgramBuilder) -> None:
     p.require_watched_process()
     frame = p.element(FRAMES_OUT)
     p.require(b.not_(p.is_of(frame, sock)))
-    head = p.load(skb, p.fields.skb_head, I64)
-    packet, datagram = (
-        b.add(head, b.zext(p.load(skb, offset, I16), I64))
-        for offset in (p.fields.skb_network, p.fields.skb_transport)
-    )
-    port = p.read_memory(datagram, _DESTINATION_PORT, I16)
-    p.store(b.ptrtoint(sock, I64), frame)
-    with b.if_else(p.is_equal(p.load(skb, p.fields.skb_protocol, I16), IPV4_FRAME)) as (ipv4, ipv6):
-        with ipv4:
-            p.store_peer(frame, INET, packet, _IPV4_DESTINATION, port)
-        with ipv6:
-            p.store_peer(frame, INET6, packet, _IPV6_DESTINATION, port)
+    head, network = p.load(skb, p.fields.skb_head, I64), p.load(skb, p.fields.skb_network, I16)
+
+    def remember(headers: _Headers) -> None:
+        port = p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)
+        p.store(b.ptrtoint(sock, I64), frame)
+        p.store_peer(frame, headers.family, headers.destination, port)
+
+    _emit_for_datagrams(p, skb, b.add(head, b.zext(network, I64)), remember)
 
 
 _PROGRAMS: Mapping[str, tuple[Callable[[ProgramBuilder], None], str]] = {
