@@ -18,6 +18,7 @@ _SOCKET_LINK = "socket:["
 _CPU_CLOCK = 2  # CPUCLOCK_SCHED: the clock of a process counts the runtime of all its threads
 _ENDED = "ZX"  # states of processes: zombie, dead
 MAX_PORT = 65_535
+MAX_PID = 1 << 22  # of Linux, PID_MAX_LIMIT
 
 
 class ProbeError(HotlineError):

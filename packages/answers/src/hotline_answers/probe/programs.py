@@ -14,7 +14,7 @@ They run at tracepoints, which the kernel passes:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from llvmlite import ir as llvm
@@ -59,17 +59,23 @@ _SOURCE_PORT, _DESTINATION_PORT, _PORTS_BYTES = 0, 2, 4  # in the header of UDP
 _IPV4_WITHOUT_OPTIONS = 0x45  # first byte of a packet
 
 
-def compiled_programs(kernel: Btf) -> dict[str, tuple[bytes, bpf.TracingHook]]:
-    """Return each program's instructions, with placeholders for maps, and its hook."""
+def compiled_programs(kernel: Btf, protocols: Set[bool]) -> dict[str, tuple[bytes, bpf.TracingHook]]:
+    """Return each program's instructions, with placeholders for maps, and its hook.
+
+    Those of TCP are left out if `protocols` has not True, those of UDP if it has not False: each program takes
+    time of all processes.
+    """
     module, target = llvm.Module("probe"), Bpf(reads_clock=True)
     fields, namespace = KernelFields(kernel), pid_namespace()
-    for name, (emit, _) in _PROGRAMS.items():
+    for name, program in _PROGRAMS.items():
         builder = ProgramBuilder(module, target, name, fields, namespace)
-        emit(builder)
+        program.emit(builder)
         builder.finish()
     code = compile_programs(str(module), list(_PROGRAMS))
     return {
-        name: (code[name], kernel.tracepoint_hook(tracepoint)) for name, (_, tracepoint) in _PROGRAMS.items()
+        name: (code[name], kernel.tracepoint_hook(program.tracepoint))
+        for name, program in _PROGRAMS.items()
+        if program.protocols & protocols
     }
 
 
@@ -185,8 +191,12 @@ def _emit_udp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> No
 
 
 def _store_peer_if_connected(p: ProgramBuilder, sock: llvm.Value, event: EventRecord) -> None:
-    with p.b.if_then(p.b.not_(p.is_equal(p.load(sock, p.fields.peer_port, I16), 0))):
+    with p.b.if_then(_is_connected(p, sock)):
         event.store_peer_of_socket(sock)
+
+
+def _is_connected(p: ProgramBuilder, sock: llvm.Value) -> llvm.Value:
+    return p.b.not_(p.is_equal(p.load(sock, p.fields.peer_port, I16), 0))
 
 
 def _emit_for_protocol(
@@ -207,6 +217,7 @@ def _emit_frame_out(p: ProgramBuilder) -> None:
     sock = p.load(skb, p.fields.skb_sock, KERNEL_POINTER)
     p.require_address(sock)
     p.require(p.is_equal(p.load(sock, p.fields.protocol, I16), UDP))
+    p.require(b.not_(_is_connected(p, sock)))
     p.require_watched_process()
     frame = p.element(FRAMES_OUT)
     p.require(b.not_(p.is_of(frame, sock)))
@@ -220,11 +231,19 @@ def _emit_frame_out(p: ProgramBuilder) -> None:
     _emit_for_datagrams(p, skb, b.add(head, b.zext(network, I64)), remember)
 
 
-_PROGRAMS: Mapping[str, tuple[Callable[[ProgramBuilder], None], str]] = {
-    "segment": (_emit_segment, "skb_copy_datagram_iovec"),
-    "frame_in": (_emit_frame_in, "netif_receive_skb"),
-    "datagram": (_emit_datagram, "sk_data_ready"),
-    "read": (_emit_read, "sock_recv_length"),
-    "frame_out": (_emit_frame_out, "net_dev_queue"),
-    "write": (_emit_write, "sock_send_length"),
+class _Program(NamedTuple):
+    emit: Callable[[ProgramBuilder], None]
+    tracepoint: str
+    protocols: Set[bool] = frozenset({True, False})
+    """Whether it is for TCP (True) or UDP (False), or both."""
+
+
+_OF_TCP, _OF_UDP = frozenset({True}), frozenset({False})
+_PROGRAMS = {
+    "segment": _Program(_emit_segment, "skb_copy_datagram_iovec", _OF_TCP),
+    "frame_in": _Program(_emit_frame_in, "netif_receive_skb", _OF_UDP),
+    "datagram": _Program(_emit_datagram, "sk_data_ready", _OF_UDP),
+    "read": _Program(_emit_read, "sock_recv_length"),
+    "frame_out": _Program(_emit_frame_out, "net_dev_queue", _OF_UDP),
+    "write": _Program(_emit_write, "sock_send_length"),
 }
