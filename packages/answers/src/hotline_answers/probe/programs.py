@@ -62,8 +62,8 @@ _IPV4_WITHOUT_OPTIONS = 0x45  # first byte of a packet
 def compiled_programs(kernel: Btf, protocols: Set[bool]) -> dict[str, tuple[bytes, bpf.TracingHook]]:
     """Return each program's instructions, with placeholders for maps, and its hook.
 
-    Those of TCP are left out if `protocols` has not True, those of UDP if it has not False: each program takes
-    time of all processes.
+    Those of TCP are left out if `protocols` lacks True, those of UDP if it lacks False: each takes time of
+    all processes.
     """
     module, target = llvm.Module("probe"), Bpf(reads_clock=True)
     fields, namespace = KernelFields(kernel), pid_namespace()
