@@ -33,16 +33,14 @@ first 4 bytes, or IPv6; the family is 0 if the peer is unknown."""
 EVENT_BYTES = EVENT.itemsize - HEADER_BYTES
 _EVENT_OFFSETS = {name: field[1] - HEADER_BYTES for name, field in (EVENT.fields or {}).items()}
 
-PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES_IN, FRAMES_OUT, QUEUES, NEW_QUEUE = range(
-    0x7A11BA20, 0x7A11BA29
-)
+PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES, QUEUES, NEW_QUEUE = range(0x7A11BA20, 0x7A11BA28)
 """Placeholders for the file descriptors of maps, which `watch` creates. By CPU: the last segment that was
-copied from a socket, the last frame of UDP that arrived at a watched port, and the last that was sent. By
-socket: its waiting datagrams. `NEW_QUEUE` has an empty queue."""
+copied from a socket, and the last frame of UDP that was sent. By socket: its waiting datagrams. `NEW_QUEUE`
+has an empty queue."""
 PROCESS_BITS = 32
 """Processes of an element of `PROCESSES`, whose bits say which are watched: faster than a hash table."""
 SEGMENT_BYTES = 16  # socket, time of arrival
-# A frame has its socket, if sent, and its peer; a waiting datagram has its time of arrival and its peer.
+# A frame has its socket and its peer; a waiting datagram has its time of arrival and its peer.
 PEER_BYTES = 32
 _FAMILY, _PEER_PORT, _PEER = 8, 10, 16  # offsets
 QUEUE_LENGTH = 256
@@ -83,11 +81,11 @@ class KernelFields:
         self.ipv6_peer = kernel.offset("sock", "__sk_common.skc_v6_daddr")
         self.protocol = kernel.offset("sock", "sk_protocol")
         self.queue_length = kernel.offset("sock", "sk_receive_queue.qlen")
+        self.last_in_queue = kernel.offset("sock", "sk_receive_queue.prev")
         self.reader_queue_length = kernel.offset("udp_sock", "reader_queue.qlen")
         self.skb_sock = kernel.offset("sk_buff", "sk")
         self.skb_arrived = kernel.offset("sk_buff", "tstamp")
         self.skb_head = kernel.offset("sk_buff", "head")
-        self.skb_data = kernel.offset("sk_buff", "data")
         self.skb_protocol = kernel.offset("sk_buff", "protocol")
         self.skb_network = kernel.offset("sk_buff", "network_header")
 
@@ -230,10 +228,6 @@ class ProgramBuilder:
         for n, word in enumerate(words + [integer(32, 0)] * (4 - len(words))):
             self.store(word, element, _PEER + 4 * n)
 
-    def copy_peer(self, element: llvm.Value, target: llvm.Value) -> None:
-        for offset in (_FAMILY, _PEER, _PEER + 8):  # the port is beside the family
-            self.store(self.load(element, offset, I64), target, offset)
-
     # -- waiting datagrams
 
     def queue_of(self, sock: llvm.Value) -> llvm.Value:
@@ -268,13 +262,12 @@ class ProgramBuilder:
         address = self.b.ptrtoint(sock, I64)
         return self.b.add(received, self.read_memory(address, self.fields.reader_queue_length, I32))
 
-    def push_datagram(self, queue: llvm.Value, frame: llvm.Value) -> None:
-        """Append a datagram that has just arrived, whose peer is that of a frame."""
-        number = self._increment(queue)
-        entry = self._entry(queue, number)
+    def push_datagram(self, queue: llvm.Value) -> llvm.Value:
+        """Append a datagram that has just arrived, without a peer; return its entry."""
+        entry = self._entry(queue, self._increment(queue))
         self.store(self.now(), entry)
-        self.copy_peer(frame, entry)
-        self.store(integer(64, 0), frame, _FAMILY)
+        self.store(integer(16, 0), entry, _FAMILY)
+        return entry
 
     def pop_datagram(self, queue: llvm.Value, sock: llvm.Value, event: EventRecord) -> None:
         """Store arrival and peer of the datagram that was just read; the queue then follows the socket's."""
@@ -282,11 +275,15 @@ class ProgramBuilder:
         number = self._increment(byte_offset(b, queue, _HEAD))
         tail = b.load(queue, typ=I64)
         entry = self._entry(queue, number)
-        is_known = b.icmp_unsigned("<", b.sub(b.sub(tail, number), integer(64, 1)), integer(64, QUEUE_LENGTH))
+        following = b.sub(b.sub(tail, number), integer(64, 1))
+        is_known = b.icmp_unsigned("<", following, integer(64, QUEUE_LENGTH))
         with b.if_then(is_known):
             event.store("arrived_ns", b.load(entry, typ=I64))
             event.store_peer_of(entry)
-        with b.if_then(self.is_equal(self.waiting_datagrams(sock), 0)):
+        with (
+            b.if_then(b.not_(self.is_equal(following, 0))),
+            b.if_then(self.is_equal(self.waiting_datagrams(sock), 0)),
+        ):
             self.store(tail, queue, _HEAD)
 
     def _increment(self, address: llvm.Value) -> llvm.Value:

@@ -5,10 +5,9 @@ They run at tracepoints, which the kernel passes:
 | program   | tracepoint              | passed                             | does                            |
 |-----------|-------------------------|------------------------------------|---------------------------------|
 | segment   | skb_copy_datagram_iovec | before data is copied to a process | keeps the time of TCP's data    |
-| frame_in  | netif_receive_skb       | when a frame arrives               | keeps a UDP datagram's peer     |
-| datagram  | sk_data_ready           | when a socket gets data            | keeps the time of a datagram    |
+| datagram  | sk_data_ready           | when a socket gets data            | keeps a datagram's time, peer   |
 | read      | sock_recv_length        | after a read                       | emits an event                  |
-| frame_out | net_dev_queue           | before a frame is sent             | keeps a UDP datagram's peer     |
+| frame     | net_dev_queue           | before a frame is sent             | keeps a UDP datagram's peer     |
 | write     | sock_send_length        | after a write                      | emits an event                  |
 """
 
@@ -20,8 +19,7 @@ from typing import NamedTuple
 from llvmlite import ir as llvm
 
 from hotline_answers.probe.builder import (
-    FRAMES_IN,
-    FRAMES_OUT,
+    FRAMES,
     INET,
     INET6,
     IPV4_FRAME,
@@ -88,23 +86,10 @@ def _emit_segment(p: ProgramBuilder) -> None:
     p.remember_segment(sock, p.load(skb, p.fields.skb_arrived, I64))
 
 
-def _emit_frame_in(p: ProgramBuilder) -> None:
-    # Argument: skb, whose data begins with the packet.
-    skb = p.argument(0)
-    packet = p.load(skb, p.fields.skb_data, I64)
-
-    def remember(headers: _Headers) -> None:
-        p.require_watched_port(_host_order(p, p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)))
-        port = p.load(p.packet, headers.ip_bytes + _SOURCE_PORT, I16)
-        p.store_peer(p.element(FRAMES_IN), headers.family, headers.source, port)
-
-    _emit_for_datagrams(p, skb, packet, remember)
-
-
-def _emit_for_datagrams(
-    p: ProgramBuilder, skb: llvm.Value, packet: llvm.Value, emit: Callable[[_Headers], None]
-) -> None:
-    """Go on with a copy of the packet, given by its 64-bit address, if it is of UDP and has no IP options."""
+def _emit_for_datagrams(p: ProgramBuilder, skb: llvm.Value, emit: Callable[[_Headers], None]) -> None:
+    """Go on with a copy of the packet's headers, if it is of UDP and has no IP options."""
+    head, network = p.load(skb, p.fields.skb_head, I64), p.load(skb, p.fields.skb_network, I16)
+    packet = p.b.add(head, p.b.zext(network, I64))
     protocol = p.load(skb, p.fields.skb_protocol, I16)
     is_ipv4 = p.is_equal(protocol, IPV4_FRAME)
     p.require(p.b.or_(is_ipv4, p.is_equal(protocol, IPV6_FRAME)))
@@ -123,12 +108,21 @@ def _host_order(p: ProgramBuilder, port: llvm.Value) -> llvm.Value:
 
 
 def _emit_datagram(p: ProgramBuilder) -> None:
-    # Argument: socket. The datagram's frame was the last to arrive on this CPU.
+    # Argument: socket, whose queue ends with the datagram, unless a process has just taken it.
     sock = p.argument(0)
     p.require(p.is_equal(p.load(sock, p.fields.protocol, I16), UDP))
-    p.require_watched_port(p.load(sock, p.fields.local_port, I16))
-    frame = p.element(FRAMES_IN)
-    p.push_datagram(p.queue_of(sock), frame)
+    port = p.load(sock, p.fields.local_port, I16)
+    p.require_watched_port(port)
+    entry = p.push_datagram(p.queue_of(sock))
+
+    def remember(headers: _Headers) -> None:
+        # If the kernel uses its memory again, there may be anything by now.
+        destination = p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)
+        p.require(p.b.icmp_unsigned("==", _host_order(p, destination), port))
+        source_port = p.load(p.packet, headers.ip_bytes + _SOURCE_PORT, I16)
+        p.store_peer(entry, headers.family, headers.source, source_port)
+
+    _emit_for_datagrams(p, p.load(sock, p.fields.last_in_queue, KERNEL_POINTER), remember)
 
 
 def _emit_read(p: ProgramBuilder) -> None:
@@ -181,7 +175,7 @@ def _emit_tcp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> No
 
 def _emit_udp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> None:
     p.require_watched_process()
-    frame = p.element(FRAMES_OUT)
+    frame = p.element(FRAMES)
     with p.event() as event:
         event.describe(sock, size, is_tcp=False, is_write=True)
         with p.b.if_then(p.is_of(frame, sock)):
@@ -211,7 +205,7 @@ def _emit_for_protocol(
             emit_udp()
 
 
-def _emit_frame_out(p: ProgramBuilder) -> None:
+def _emit_frame(p: ProgramBuilder) -> None:
     # Argument: skb, with offsets of its headers. If a tunnel wraps the datagram, its own frame comes first.
     skb, b = p.argument(0), p.b
     sock = p.load(skb, p.fields.skb_sock, KERNEL_POINTER)
@@ -219,16 +213,15 @@ def _emit_frame_out(p: ProgramBuilder) -> None:
     p.require(p.is_equal(p.load(sock, p.fields.protocol, I16), UDP))
     p.require(b.not_(_is_connected(p, sock)))
     p.require_watched_process()
-    frame = p.element(FRAMES_OUT)
+    frame = p.element(FRAMES)
     p.require(b.not_(p.is_of(frame, sock)))
-    head, network = p.load(skb, p.fields.skb_head, I64), p.load(skb, p.fields.skb_network, I16)
 
     def remember(headers: _Headers) -> None:
         port = p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)
         p.store(b.ptrtoint(sock, I64), frame)
         p.store_peer(frame, headers.family, headers.destination, port)
 
-    _emit_for_datagrams(p, skb, b.add(head, b.zext(network, I64)), remember)
+    _emit_for_datagrams(p, skb, remember)
 
 
 class _Program(NamedTuple):
@@ -241,9 +234,8 @@ class _Program(NamedTuple):
 _OF_TCP, _OF_UDP = frozenset({True}), frozenset({False})
 _PROGRAMS = {
     "segment": _Program(_emit_segment, "skb_copy_datagram_iovec", _OF_TCP),
-    "frame_in": _Program(_emit_frame_in, "netif_receive_skb", _OF_UDP),
     "datagram": _Program(_emit_datagram, "sk_data_ready", _OF_UDP),
     "read": _Program(_emit_read, "sock_recv_length"),
-    "frame_out": _Program(_emit_frame_out, "net_dev_queue", _OF_UDP),
+    "frame": _Program(_emit_frame, "net_dev_queue", _OF_UDP),
     "write": _Program(_emit_write, "sock_send_length"),
 }

@@ -43,8 +43,7 @@ def _map_shapes() -> dict[int, tuple[int, int, int, int, int]]:
         builder.RING: (bpf.RINGBUF, 0, 0, RING_BYTES, 0),
         builder.LOST: (bpf.ARRAY, 4, 8, 1, bpf.MMAPABLE),
         builder.SEGMENTS: (bpf.PERCPU_ARRAY, 4, builder.SEGMENT_BYTES, 1, 0),
-        builder.FRAMES_IN: (bpf.PERCPU_ARRAY, 4, builder.PEER_BYTES, 1, 0),
-        builder.FRAMES_OUT: (bpf.PERCPU_ARRAY, 4, builder.PEER_BYTES, 1, 0),
+        builder.FRAMES: (bpf.PERCPU_ARRAY, 4, builder.PEER_BYTES, 1, 0),
         builder.QUEUES: (bpf.HASH, 8, builder.QUEUE_BYTES, _MAX_UDP_SOCKETS, 0),
         builder.NEW_QUEUE: (bpf.ARRAY, 4, builder.QUEUE_BYTES, 1, 0),
     }
