@@ -32,7 +32,7 @@ def _steps() -> Iterator[Step]:
 
 
 def _step(name: str, options: str) -> Step:
-    return typed(name, f"./hotline policies {options} --json", "--into", "{folder}/policies")
+    return typed(name, f"./hotline policies {options} --sizes {KEYS} --json", "--into", "{folder}/policies")
 
 
 def _drift(half_life: int) -> str:
@@ -87,7 +87,7 @@ def _hits(outcome: PolicyOutcome) -> float:
 
 POLICIES = Stage(
     name="policies",
-    minutes=12,
+    minutes=4,
     results=("policies", "policies-drift"),
     steps=tuple(_steps()),
     tables=tables,

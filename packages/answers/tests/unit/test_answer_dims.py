@@ -60,7 +60,7 @@ def write_log(folder: Path, steps: int, draws: int) -> Path:
 
 def of_log(log: Path, **rows: Any) -> dict[str, Any]:
     columns = "key=user,item,iteration=iteration,worker=worker"
-    return {"workers": 4, "servers": 2, "data": log, "columns": columns, **rows}
+    return {"workers": 4, "servers": 2, "data": log, **{"columns": columns, **rows}}
 
 
 @pytest.fixture
@@ -80,6 +80,22 @@ def test_an_answer_is_what_a_simulation_says(log: Path, rows: str) -> None:
     found = answer(**of_log(log, **ROWS[rows]))
     assert found.rows == "" and found.other_dims == ()
     assert_alike(found)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_column_of_dims_says_what_dims_of_tables_say(log: Path) -> None:
+    tables = [
+        pl.read_parquet(log).select("iteration", "worker", key=name).with_columns(table=pl.lit(name), d=dim)
+        for name, dim in (("user", 10), ("item", 64))
+    ]
+    file = log.with_name("by_table.parquet")
+    pl.concat(tables).sort("iteration", "worker", maintain_order=True).write_parquet(file)
+    columns = "key=key,table=table,iteration=iteration,worker=worker"
+    by_options = answer(**of_log(file, columns=columns, dims=("user=10", "item=64")))
+    by_column = answer(**of_log(file, columns=f"{columns},dim=d"))
+    assert (by_column.sizes, by_column.sides) == (by_options.sizes, by_options.sides)
+    assert (by_column.rows, by_column.other_dims) == ("", ())
+    assert any("16 and 64 values, as a column" in sentence for sentence in by_column.sentences)
 
 
 def assert_alike(found: ClusterAnswer) -> None:
@@ -173,6 +189,8 @@ def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     assert largest.entry_bytes == memory_of_rows(np.ones(largest.top_k, np.int64)).entries
     refused = invoke("answer", "--workers", 1, "--servers", 1, "--dims", "user=16")
     assert refused.exit_code == 1 and "expected --data with such tables" in refused.stderr
+    without = invoke("answer", "--workers", 4, "--servers", 2, "--columns", "dim=n")
+    assert without.exit_code == 1 and "--columns dim=n: expected --data" in without.stderr
 
 
 @pytest.mark.parametrize("dim", [16, 128])
