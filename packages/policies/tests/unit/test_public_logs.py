@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from foundation.errors import DataError
-from foundation.protocol.header import VERSION
 from hotline_policies.memory import memory_shares
 from hotline_policies.public_logs import tables
-from hotline_policies.public_logs.logs import LOGS, PublicLog
-from hotline_policies.public_logs.published import PublishedResult
-from hotline_policies.public_logs.tables import BY_TABLE, FACTS, GENERATED, MEMORY, POLICIES, results_of
+from hotline_policies.public_logs.log_table import LogTable
+from hotline_policies.public_logs.logs import PublicLog
+from hotline_policies.public_logs.tables import BY_TABLE, FACTS, GENERATED, MEMORY, POLICIES, tables_of
 from hotline_policies.result import study
 from hotline_policies.rules import BY_NAME
 from switch_harness.wording import mentions
 from tests.harness.access_logs import oracle_general
-from tests.harness.cli import invoke, json_of
-from tools.evidence.result import RESULTS, read_result
+from tests.harness.cli import json_of, output_of
 
 NAMES = (POLICIES, FACTS, BY_TABLE, MEMORY)
 
@@ -47,60 +44,41 @@ def logs(folder: Path) -> tuple[PublicLog, ...]:
 
 
 @pytest.fixture(scope="module")
-def made(folder: Path, logs: tuple[PublicLog, ...]) -> dict[str, PublishedResult]:
+def made(folder: Path, logs: tuple[PublicLog, ...]) -> dict[str, LogTable]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tables, "_STEPS", 20)
-        return results_of(logs, folder)
-
-
-def cells_of(result: PublishedResult) -> dict[tuple[str, ...], dict[str, Any]]:
-    names = [column.name for column in result.table.columns]
-    return {row.names: dict(zip(names, row.cells, strict=True)) for row in result.table.rows}
+        return tables_of(logs, folder)
 
 
 def test_the_table_of_policies_is_that_of_studies(
-    folder: Path, tmp_path: Path, made: dict[str, PublishedResult]
+    folder: Path, tmp_path: Path, made: dict[str, LogTable]
 ) -> None:
-    policies, facts = cells_of(made[POLICIES]), cells_of(made[FACTS])
-    assert list(policies) == [(f"`{name}`",) for name in BY_NAME]
-    for file, batch in (("ratings.csv", 20), ("trace.bin", 1)):
+    table = made[POLICIES]
+    assert [row[0] for row in table.rows] == [f"`{name}`" for name in BY_NAME]
+    for column, (file, batch) in enumerate((("ratings.csv", 20), ("trace.bin", 1))):
         found = study(folder / file, into=tmp_path / file, sizes=(10,), samples_per_step=batch)
-        for name, each in found.at(10).items():
-            cells = policies[f"`{name}`",]
-            assert cells[f"{file}, %"] == pytest.approx(100 * each.hits / each.updates)
+        for row, each in zip(table.rows, found.at(10).values(), strict=True):
+            assert row[1 + 2 * column] == pytest.approx(100 * each.hits / each.updates, abs=0.051)
             moves = 1_000 * (each.installs + each.evictions) / each.updates
-            assert cells[f"{file}, moves"] == pytest.approx(moves)
-        cells = facts[file,]
-        assert (cells["keys"], cells["keys in the switch"]) == (found.facts.keys, 10)
-        past = [name for name in BY_NAME if name not in ("belady", "look-ahead")]
-        best = max(past, key=lambda name: found.at(10)[name].hits)
-        assert cells["best that sees the past only"] == f"`{best}`"
-    by_table = cells_of(made[BY_TABLE])
-    assert set(by_table) == {("ratings.csv", "user_id"), ("ratings.csv", "item_id")}  # a trace has no tables
-    updates, shares = np.array([(each["updates"], each["`belady`"]) for each in by_table.values()]).T
-    assert shares @ updates / updates.sum() == pytest.approx(policies["`belady`",]["ratings.csv, %"])
+            assert row[2 + 2 * column] == pytest.approx(moves, abs=0.51)
+        [facts] = [row for row in made[FACTS].rows if row[0] == file]
+        assert facts[1:5] == (found.facts.updates, found.facts.keys, 10, found.facts.steps)
+    by_table = {row[1]: row[2:] for row in made[BY_TABLE].rows}
+    assert set(by_table) == {"user_id", "item_id"}  # a trace has no tables
+    updates, shares = np.array([(row[0], row[2]) for row in by_table.values()], np.float64).T
+    assert shares @ updates / updates.sum() == pytest.approx(table.rows[0][1], abs=0.1)
 
 
 def test_the_table_of_memory_has_each_log_and_the_generated_one(
-    folder: Path, made: dict[str, PublishedResult]
+    folder: Path, made: dict[str, LogTable]
 ) -> None:
-    table = cells_of(made[MEMORY])
-    assert list(dict.fromkeys(log for log, _ in table)) == ["ratings.csv", "trace.bin", GENERATED]
+    table = made[MEMORY]
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == ["ratings.csv", "trace.bin", GENERATED]
     shares = memory_shares(folder / "trace.bin", batch=1)
-    for each in shares.dims:
-        cells = list(table["trace.bin", each.values].values())
-        assert cells[0] == shares.keys
-        assert cells[1:6] == pytest.approx([100 * point.share for point in each.points])
-
-
-def test_the_files_are_results_of_a_recipe(made: dict[str, PublishedResult], tmp_path: Path) -> None:
-    for name, each in made.items():
-        each.write(tmp_path / f"{name}.json")
-        result = read_result(tmp_path / f"{name}.json")
-        assert [row.names for row in result.table.rows] == [row.names for row in each.table.rows]
-        recipe = str(result.origin.recipe)
-        assert "ratings.csv" in recipe and "a package" in recipe and result.origin.wire == VERSION
-        assert result.origin.code == "" and len(result.origin.commit) == 40
+    rows = [row for row in table.rows if row[0] == "trace.bin"]
+    for row, each in zip(rows, shares.dims, strict=True):
+        assert row[1:3] == (each.values, shares.keys)
+        assert list(row[3:8]) == pytest.approx([100 * point.share for point in each.points], abs=0.051)
 
 
 def test_a_missing_or_changed_file_is_named_with_its_origin(tmp_path: Path, folder: Path) -> None:
@@ -112,21 +90,18 @@ def test_a_missing_or_changed_file_is_named_with_its_origin(tmp_path: Path, fold
         log.find(tmp_path)
 
 
-def test_the_command_writes_and_prints_the_tables(
-    folder: Path, logs: tuple[PublicLog, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_prints_the_tables(
+    folder: Path, logs: tuple[PublicLog, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hotline_policies.public_logs import logs as module
 
     monkeypatch.setattr(module, "LOGS", logs[1:])
     monkeypatch.setattr(tables, "_STEPS", 20)
-    found = json_of("policies", "public-logs", folder, "--into", tmp_path)
-    assert found == {"files": [str(tmp_path / f"{name}.json") for name in NAMES]}
-    printed = invoke("policies", "public-logs", folder, "--into", tmp_path).stdout
-    for row in read_result(tmp_path / f"{POLICIES}.json").table.rows:
-        assert f"{row.cells[0]:.1f}" in printed
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_published_results_are_of_these_logs(name: str) -> None:
-    recipe = str(read_result(RESULTS / f"{name}.json").origin.recipe)
-    assert all(log.sha256 in recipe and log.origin in recipe for log in LOGS)
+    found = {
+        name: LogTable.model_validate(table)
+        for name, table in json_of("policies", "public-logs", folder).items()
+    }
+    assert tuple(found) == NAMES
+    assert output_of("policies", "public-logs", folder).count("\n|") == sum(
+        each.markdown().count("\n") + 1 for each in found.values()
+    )
