@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from foundation.checkout import ROOT
 from foundation.errors import DataError
 from hotline_policies.memory import memory_shares
 from hotline_policies.public_logs import tables
-from hotline_policies.public_logs.logs import LOGS, PublicLog
-from hotline_policies.public_logs.published import PublishedTable, cell_text
+from hotline_policies.public_logs.log_table import LogTable
+from hotline_policies.public_logs.logs import PublicLog
 from hotline_policies.public_logs.tables import BY_TABLE, FACTS, GENERATED, MEMORY, POLICIES, tables_of
 from hotline_policies.result import study
 from hotline_policies.rules import BY_NAME
 from switch_harness.wording import mentions
 from tests.harness.access_logs import oracle_general
-from tests.harness.cli import json_of
+from tests.harness.cli import json_of, output_of
 
-PAGE = ROOT / "packages" / "policies" / "README.md"
 NAMES = (POLICIES, FACTS, BY_TABLE, MEMORY)
 
 
@@ -47,14 +44,14 @@ def logs(folder: Path) -> tuple[PublicLog, ...]:
 
 
 @pytest.fixture(scope="module")
-def made(folder: Path, logs: tuple[PublicLog, ...]) -> dict[str, PublishedTable]:
+def made(folder: Path, logs: tuple[PublicLog, ...]) -> dict[str, LogTable]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tables, "_STEPS", 20)
         return tables_of(logs, folder)
 
 
 def test_the_table_of_policies_is_that_of_studies(
-    folder: Path, tmp_path: Path, made: dict[str, PublishedTable]
+    folder: Path, tmp_path: Path, made: dict[str, LogTable]
 ) -> None:
     table = made[POLICIES]
     assert [row[0] for row in table.rows] == [f"`{name}`" for name in BY_NAME]
@@ -73,14 +70,14 @@ def test_the_table_of_policies_is_that_of_studies(
 
 
 def test_the_table_of_memory_has_each_log_and_the_generated_one(
-    folder: Path, made: dict[str, PublishedTable]
+    folder: Path, made: dict[str, LogTable]
 ) -> None:
     table = made[MEMORY]
     assert list(dict.fromkeys(row[0] for row in table.rows)) == ["ratings.csv", "trace.bin", GENERATED]
     shares = memory_shares(folder / "trace.bin", batch=1)
     rows = [row for row in table.rows if row[0] == "trace.bin"]
     for row, each in zip(rows, shares.dims, strict=True):
-        assert row[1:3] == (shares.keys, each.values)
+        assert row[1:3] == (each.values, shares.keys)
         assert list(row[3:8]) == pytest.approx([100 * point.share for point in each.points], abs=0.051)
 
 
@@ -93,28 +90,18 @@ def test_a_missing_or_changed_file_is_named_with_its_origin(tmp_path: Path, fold
         log.find(tmp_path)
 
 
-def test_the_command_writes_and_prints_the_tables(
-    folder: Path, logs: tuple[PublicLog, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_prints_the_tables(
+    folder: Path, logs: tuple[PublicLog, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hotline_policies.public_logs import logs as module
 
     monkeypatch.setattr(module, "LOGS", logs[1:])
     monkeypatch.setattr(tables, "_STEPS", 20)
-    found = json_of("policies", "public-logs", folder, "--into", tmp_path)
-    assert found == {"files": [str(tmp_path / f"{name}.json") for name in NAMES]}
-    table = PublishedTable.model_validate_json((tmp_path / f"{POLICIES}.json").read_bytes())
-    assert table.command.endswith("public-logs FOLDER") and len(table.commit) == 40
-    assert table.sources == (logs[1].source,) and set(table.machine) == {"cpu", "cores", "kernel"}
-    assert table.markdown().count("\n") == len(table.rows) + 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_page_has_the_numbers_of_the_results(name: str) -> None:
-    """Each table of the page, between its marks, has the cells of the file."""
-    table = PublishedTable.model_validate(json.loads((ROOT / "results" / f"{name}.json").read_text()))
-    shown = PAGE.read_text().partition(f"<!-- result {name} -->")[2].partition("<!-- end -->")[0]
-    lines = [line for line in shown.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert cells[0] == list(table.columns)
-    assert cells[2:] == [list(map(cell_text, row)) for row in table.rows]
-    assert {source["sha256"] for source in table.sources} == {log.sha256 for log in LOGS}
+    found = {
+        name: LogTable.model_validate(table)
+        for name, table in json_of("policies", "public-logs", folder).items()
+    }
+    assert tuple(found) == NAMES
+    assert output_of("policies", "public-logs", folder).count("\n|") == sum(
+        each.markdown().count("\n") + 1 for each in found.values()
+    )

@@ -10,8 +10,8 @@ from typing import Any  # settings of a study
 from foundation.protocol.memory import size_text
 from hotline_policies.memory import MemoryShares, memory_shares
 from hotline_policies.policy import NEEDS_FUTURE
+from hotline_policies.public_logs.log_table import Cell, LogTable
 from hotline_policies.public_logs.logs import PublicLog
-from hotline_policies.public_logs.published import Cell, PublishedTable, provenance
 from hotline_policies.result import study
 from hotline_policies.results import PolicyOutcome, Study
 from hotline_policies.rules import BY_NAME
@@ -24,12 +24,11 @@ POLICIES, FACTS, BY_TABLE, MEMORY = (
 )
 _BY_TABLE = ("belady", "top-k", "window", "w-tinylfu", "lru")
 """Policies whose hits are shown for each table of a log."""
-_SEED = 1  # of generated logs, and of sampled mini-batches
 GENERATED = "DLRM (`TABLES=criteo`)"
 _STEPS = 4_000  # of the generated log
 
 
-def tables_of(logs: Sequence[PublicLog], folder: Path) -> dict[str, PublishedTable]:
+def tables_of(logs: Sequence[PublicLog], folder: Path) -> dict[str, LogTable]:
     """Return the tables by name, made from the files in a folder; raise `DataError`."""
     paths = {log.title: log.find(folder) for log in logs}
     studies, shares = dict[str, Study](), dict[str, MemoryShares]()
@@ -41,13 +40,9 @@ def tables_of(logs: Sequence[PublicLog], folder: Path) -> dict[str, PublishedTab
     for log in logs:
         shares[log.title] = memory_shares(paths[log.title], **log.options)
     shares[GENERATED] = memory_shares(built_in="criteo", steps=_STEPS)
-    sources = tuple(log.source for log in logs)
-    made = {"command": "./hotline policies public-logs FOLDER", "seeds": (_SEED,), **provenance()}
 
-    def table(title: str, columns: Sequence[str], rows: Iterator[tuple[Cell, ...]]) -> PublishedTable:
-        return PublishedTable.model_validate(
-            {**made, "title": title, "sources": sources, "columns": tuple(columns), "rows": tuple(rows)}
-        )
+    def table(title: str, columns: Sequence[str], rows: Iterator[tuple[Cell, ...]]) -> LogTable:
+        return LogTable(title=title, columns=tuple(columns), rows=tuple(rows))
 
     return {
         POLICIES: table(
@@ -119,7 +114,7 @@ def _rows_by_table(studies: Mapping[str, Study]) -> Iterator[tuple[Cell, ...]]:
 
 def _memory_columns(shares: MemoryShares) -> tuple[str, ...]:
     sizes = [size_text(point.size) for point in shares.dims[0].points if point.size is not None]
-    return ("log", "keys", "values of a row", *sizes, "all slots", "rows in all slots", "their memory")
+    return ("log", "values of a row", "keys", *sizes, "all slots", "rows in all slots", "their memory, kB")
 
 
 def _memory_rows(shares: Mapping[str, MemoryShares]) -> Iterator[tuple[Cell, ...]]:
@@ -127,7 +122,7 @@ def _memory_rows(shares: Mapping[str, MemoryShares]) -> Iterator[tuple[Cell, ...
         for of_dim in each.dims:
             memory = of_dim.points[-1].memory
             percents = (_percent(point.share) for point in of_dim.points)
-            yield title, each.keys, of_dim.values, *percents, memory.rows, size_text(memory.total)
+            yield title, of_dim.values, each.keys, *percents, memory.rows, round(memory.total / 1_000, 1)
 
 
 def _percent(share: float) -> float:
