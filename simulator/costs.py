@@ -121,8 +121,8 @@ class HostCosts(Strict):
     cold_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of an operation that wakes an idle core with cold caches."""
     push_ns: int = Field(default=0, ge=0, le=_MAX_NS)  # extra time of a push at its worker
-    operation_value_ns: float = Field(default=1.0, ge=0, le=_MAX_NS)
-    """A worker's extra time for each further value of an operation's rows, from computing to answers."""
+    operation_value_ns: float = Field(default=0.5, ge=0, le=_MAX_NS)
+    """A worker's extra time for each further value of an operation's rows."""
     serve_ns: int = Field(default=300, ge=0, le=_MAX_NS)
     """`PS_proc`: a server's time for each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)

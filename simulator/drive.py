@@ -106,7 +106,8 @@ def _wake_driver(
 def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: HostCosts) -> int:
     client, is_cold = network.clients[w], bool(network.world.agents[w].woke_idle_core)
     duration: int = hosts.begin_ns + client.is_push * hosts.push_ns + is_cold * hosts.cold_ns
-    return duration + round(hosts.operation_value_ns * client.further_values)
+    values_ns: int = round(hosts.operation_value_ns * client.further_values)
+    return duration + values_ns
 
 
 def pass_time(network: SimulatedNetwork, until: int) -> None:

@@ -135,10 +135,10 @@ class AgentLauncher:
             def pipe(is_input: bool) -> tuple[int, int]:
                 """Return the process's end of a pipe, and this process's."""
                 read_fd, write_fd = os.pipe()
-                theirs, ours = (read_fd, write_fd) if is_input else (write_fd, read_fd)
-                passed.callback(os.close, theirs)
-                own.callback(os.close, ours)
-                return theirs, ours
+                child_fd, own_fd = (read_fd, write_fd) if is_input else (write_fd, read_fd)
+                passed.callback(os.close, child_fd)
+                own.callback(os.close, own_fd)
+                return child_fd, own_fd
 
             stdin, input_fd = pipe(is_input=True)
             stdout, output_fd = pipe(is_input=False)
@@ -238,18 +238,18 @@ class AgentLauncher:
 @asynccontextmanager
 async def agent_launcher(design: str, log: Path, prefix: Sequence[str] = ()) -> AsyncIterator[AgentLauncher]:
     """Start a fork server, which is not waited for, and end it; `prefix` is a program that executes it."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs, log.open("ab") as output:
+    connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with server_end, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *prefix, sys.executable, "-m", "hosts.fork_server", str(theirs.fileno()), design, _PADDING,
+            *prefix, sys.executable, "-m", "hosts.fork_server", str(server_end.fileno()), design, _PADDING,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env={**environment_with_checkout(), **_WITHOUT_THREADS},
-            pass_fds=[theirs.fileno()],
+            pass_fds=[server_end.fileno()],
             start_new_session=True,
         )  # fmt: skip
-    launcher = AgentLauncher(ours, log)
+    launcher = AgentLauncher(connection, log)
     try:
         yield launcher
     finally:

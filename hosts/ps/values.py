@@ -140,7 +140,12 @@ def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     switch_lanes = h.served if h.flags & VALUES else int64(0)
     refused_lanes, cells, cell_indices, dim = int64(0), server.cells[j], server.header.cell_indices, h.dim
     locate_lanes(server, h, rpc, ~switch_lanes)
-    if dim == 1:  # without loops over a row, which double the time of a lane
+    if dim == 1 and not switch_lanes:  # without loops over a row, which double the time of a lane
+        for lane in range(h.count):
+            head = np.uint64(cell_indices[lane])
+            answer.words[lane] = swap32(cells[head + _HEAD_CELLS_U64].word)
+            refused_lanes |= int64(cells[head].word >= NOT_OWNED) << lane
+    elif dim == 1:
         for lane in range(h.count):
             if switch_lanes >> lane & 1:
                 answer.words[lane] = rpc.words[2 * h.count + lane]

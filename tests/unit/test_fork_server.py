@@ -161,8 +161,8 @@ async def test_a_server_that_cannot_start_gives_the_reason(tmp_path: Path) -> No
 
 
 def test_a_server_with_threads_does_not_fork() -> None:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
+    connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with connection, server_end:
         message = json.dumps(StartRequest(7, "hosts.ps", [])._asdict()).encode()
-        assert ForkServer(theirs, threads_of_imports=0)._execute(message, []) is None
-        assert "expected at most 0 threads, found " in json.loads(ours.recv(1_000))["error"]
+        assert ForkServer(server_end, threads_of_imports=0)._execute(message, []) is None
+        assert "expected at most 0 threads, found " in json.loads(connection.recv(1_000))["error"]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from foundation.checkout import environment_with_checkout
 
 UP = "what `hotline up` had made"
-"""What `clean_machine` has removed by ending `hotline up`."""
+"""Name of all that `clean_machine` removes by ending `hotline up`."""
 _SUPERVISOR, _CLEAN = "hotline_machines.supervisor", "hotline_machines.supervisor.clean"
 _supervisors: list[subprocess.Popen[str]] = []
 """Supervisors of this process, which keep the pipes open that end them with it."""

@@ -15,7 +15,7 @@ _DIGEST_CHARACTERS = 12
 
 
 class ScriptFiles(NamedTuple):
-    """What one machine has of a script."""
+    """The files and packages of a script on one machine."""
 
     folder_exists: bool
     """Whether the machine has the working directory in which the script is started."""

@@ -147,7 +147,7 @@ def test_no_two_cells_overlap(data: st.DataObject) -> None:
         ir.Counter(f"c{i}", n) for i, n in enumerate(data.draw(st.lists(st.sampled_from([1, 3]))))
     )
     registers = tuple(ir.Register(f"r{i}", size, width) for i, (size, width) in enumerate(declared))
-    statements = [st.builds(ir.Assign, fields, fields)]
+    statements: list[st.SearchStrategy[ir.Statement]] = [st.builds(ir.Assign, fields, fields)]
     if registers:
         number = st.integers(0, len(registers) - 1)
         statements.append(st.builds(ir.RegisterRead, st.just(ir.FieldRef(0, 9)), number, fields))

@@ -20,20 +20,20 @@ from hotline.cli.common import (
 from hotline.cli.examples import add_example
 from hotline.cli.fields import fills
 from hotline.cli.interruption import INTERRUPTED
+from hotline_answers.probe.processes import MAX_PID, MAX_PORT
 
 if TYPE_CHECKING:
     from hotline_answers.probe.report import ProbeDistribution, ProbeReport
     from hotline_answers.probe.watch import WatchedServer
 
 _POLL_S = 0.05
-_MAX_PID = 1 << 22  # of Linux, PID_MAX_LIMIT
 _MAX_SECONDS = 86_400
 
 
 class ProbeSettings(Strict):
-    pid: int | None = Field(default=None, ge=1, le=_MAX_PID)
+    pid: int | None = Field(default=None, ge=1, le=MAX_PID)
     """Process to watch, with its threads and the processes that it starts; None means those at the port."""
-    port: int | None = Field(default=None, ge=1, le=65_535)
+    port: int | None = Field(default=None, ge=1, le=MAX_PORT)
     """Port to watch; None means all at which the process listens over TCP or has a UDP socket."""
     seconds: float = Field(default=60.0, gt=0, le=_MAX_SECONDS)
     """Duration of the watch; Ctrl-C ends it earlier."""

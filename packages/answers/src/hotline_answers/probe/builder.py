@@ -14,7 +14,7 @@ from softswitch.kernel.assembler import program_section
 from softswitch.kernel.btf import Btf
 from softswitch.kernel.ring import HEADER_BYTES
 from softswitch.kernel.target import KERNEL_POINTER, KTIME_GET_NS, Bpf, call_helper
-from softswitch.llvmir import I16, I32, I64, byte_offset, integer, is_null
+from softswitch.llvmir import I8, I16, I32, I64, byte_offset, integer, is_null
 
 EVENT = np.dtype(
     {
@@ -33,19 +33,20 @@ first 4 bytes, or IPv6; the family is 0 if the peer is unknown."""
 EVENT_BYTES = EVENT.itemsize - HEADER_BYTES
 _EVENT_OFFSETS = {name: field[1] - HEADER_BYTES for name, field in (EVENT.fields or {}).items()}
 
-PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES_IN, FRAMES_OUT, QUEUES, NEW_QUEUE = range(
-    0x7A11BA20, 0x7A11BA29
-)
+PROCESSES, PORTS, RING, LOST, SEGMENTS, FRAMES, QUEUES, NEW_QUEUE = range(0x7A11BA20, 0x7A11BA28)
 """Placeholders for the file descriptors of maps, which `watch` creates. By CPU: the last segment that was
-copied from a socket, the last frame of UDP that arrived at a watched port, and the last that was sent. By
-socket: its waiting datagrams. `NEW_QUEUE` has an empty queue."""
+copied from a socket, and the last frame of UDP that was sent. By socket: its waiting datagrams. `NEW_QUEUE`
+has an empty queue."""
+PROCESS_BITS = 32
+"""Processes of an element of `PROCESSES`, whose bits say which are watched: faster than a hash table."""
 SEGMENT_BYTES = 16  # socket, time of arrival
-# A frame has its socket, if sent, and its peer; a waiting datagram has its time of arrival and its peer.
+# A frame has its socket and its peer; a waiting datagram has its time of arrival and its peer.
 PEER_BYTES = 32
 _FAMILY, _PEER_PORT, _PEER = 8, 10, 16  # offsets
 QUEUE_LENGTH = 256
 """Datagrams of a socket whose arrival is known while they wait; a power of 2."""
 _TAIL, _HEAD, _ENTRIES = 0, 8, 16  # offsets in a queue: numbers of datagrams that arrived and were read
+_MAX_PACKET_BYTES = 48  # of a packet's headers that programs look at
 QUEUE_BYTES = _ENTRIES + PEER_BYTES * QUEUE_LENGTH
 
 INET, INET6 = 2, 10  # AF_INET, AF_INET6
@@ -80,14 +81,13 @@ class KernelFields:
         self.ipv6_peer = kernel.offset("sock", "__sk_common.skc_v6_daddr")
         self.protocol = kernel.offset("sock", "sk_protocol")
         self.queue_length = kernel.offset("sock", "sk_receive_queue.qlen")
+        self.last_in_queue = kernel.offset("sock", "sk_receive_queue.prev")
         self.reader_queue_length = kernel.offset("udp_sock", "reader_queue.qlen")
         self.skb_sock = kernel.offset("sk_buff", "sk")
         self.skb_arrived = kernel.offset("sk_buff", "tstamp")
         self.skb_head = kernel.offset("sk_buff", "head")
-        self.skb_data = kernel.offset("sk_buff", "data")
         self.skb_protocol = kernel.offset("sk_buff", "protocol")
         self.skb_network = kernel.offset("sk_buff", "network_header")
-        self.skb_transport = kernel.offset("sk_buff", "transport_header")
 
 
 class ProgramBuilder:
@@ -106,6 +106,8 @@ class ProgramBuilder:
         self.b = llvm.IRBuilder(self.function.append_basic_block("entry"))
         self.fields, self._target, self._namespace = fields, target, namespace
         self._key, self._ids, self._scratch = (self._variable() for _ in range(3))
+        self.packet = self.b.alloca(llvm.ArrayType(I8, _MAX_PACKET_BYTES))
+        """Copy of a packet's headers."""
         self._end = self.function.append_basic_block("end")
         with self.b.goto_block(self._end):
             self.b.ret(integer(32, 0))
@@ -168,7 +170,12 @@ class ProgramBuilder:
             code = call_helper(b, _GET_NS_CURRENT_PID_TGID, I64, device, inode, self._ids, integer(64, 8))
             self.require(self.is_equal(code, 0))
             ids = b.load(self._ids, typ=I64)
-        self.require_address(self.look_up(PROCESSES, b.lshr(ids, integer(64, 32))))
+        process = b.lshr(ids, integer(64, 32))
+        bits = self.look_up(PROCESSES, b.lshr(process, integer(64, PROCESS_BITS.bit_length() - 1)))
+        self.require_address(bits)
+        place = b.and_(b.trunc(process, I32), integer(32, PROCESS_BITS - 1))
+        is_watched = b.and_(b.lshr(b.load(bits, typ=I32), place), integer(32, 1))
+        self.require(self.is_equal(is_watched, 1))
 
     def require_watched_port(self, port: llvm.Value) -> None:
         """Go on only if UDP is served at a port, given in the machine's byte order."""
@@ -211,23 +218,15 @@ class ProgramBuilder:
     def is_of(self, element: llvm.Value, sock: llvm.Value) -> llvm.Value:
         return self.b.icmp_unsigned("==", self.b.load(element, typ=I64), self.b.ptrtoint(sock, I64))
 
-    def store_peer(
-        self, element: llvm.Value, family: int, packet: llvm.Value, address_offset: int, port: llvm.Value
-    ) -> None:
-        """Store in a frame's element the peer of a packet, whose 64-bit address is given."""
+    def store_peer(self, element: llvm.Value, family: int, address_offset: int, port: llvm.Value) -> None:
+        """Store in a frame's element the peer of the copied packet."""
         self.store(integer(16, family), element, _FAMILY)
         self.store(port, element, _PEER_PORT)
-        self.clear_address(element)
-        size = 16 if family == INET6 else 4
-        self.copy_memory(byte_offset(self.b, element, _PEER), size, packet, address_offset)
-
-    def clear_address(self, element: llvm.Value) -> None:
-        for offset in (_PEER, _PEER + 8):
-            self.store(integer(64, 0), element, offset)
-
-    def copy_peer(self, element: llvm.Value, target: llvm.Value) -> None:
-        for offset in (_FAMILY, _PEER, _PEER + 8):  # the port is beside the family
-            self.store(self.load(element, offset, I64), target, offset)
+        words = [
+            self.load(self.packet, address_offset + 4 * n, I32) for n in range(4 if family == INET6 else 1)
+        ]
+        for n, word in enumerate(words + [integer(32, 0)] * (4 - len(words))):
+            self.store(word, element, _PEER + 4 * n)
 
     # -- waiting datagrams
 
@@ -258,18 +257,17 @@ class ProgramBuilder:
         return queue
 
     def waiting_datagrams(self, sock: llvm.Value) -> llvm.Value:
+        # The second queue is not in struct sock but in struct udp_sock, which begins with it.
+        received = self.load(sock, self.fields.queue_length, I32)
         address = self.b.ptrtoint(sock, I64)
-        lengths = self.fields.queue_length, self.fields.reader_queue_length
-        received, being_read = (self.read_memory(address, offset, I32) for offset in lengths)
-        return self.b.add(received, being_read)
+        return self.b.add(received, self.read_memory(address, self.fields.reader_queue_length, I32))
 
-    def push_datagram(self, queue: llvm.Value, frame: llvm.Value) -> None:
-        """Append a datagram that has just arrived, whose peer is that of a frame."""
-        number = self._increment(queue)
-        entry = self._entry(queue, number)
+    def push_datagram(self, queue: llvm.Value) -> llvm.Value:
+        """Append a datagram that has just arrived, without a peer; return its entry."""
+        entry = self._entry(queue, self._increment(queue))
         self.store(self.now(), entry)
-        self.copy_peer(frame, entry)
-        self.store(integer(64, 0), frame, _FAMILY)
+        self.store(integer(16, 0), entry, _FAMILY)
+        return entry
 
     def pop_datagram(self, queue: llvm.Value, sock: llvm.Value, event: EventRecord) -> None:
         """Store arrival and peer of the datagram that was just read; the queue then follows the socket's."""
@@ -277,11 +275,15 @@ class ProgramBuilder:
         number = self._increment(byte_offset(b, queue, _HEAD))
         tail = b.load(queue, typ=I64)
         entry = self._entry(queue, number)
-        is_known = b.icmp_unsigned("<", b.sub(b.sub(tail, number), integer(64, 1)), integer(64, QUEUE_LENGTH))
+        following = b.sub(b.sub(tail, number), integer(64, 1))
+        is_known = b.icmp_unsigned("<", following, integer(64, QUEUE_LENGTH))
         with b.if_then(is_known):
             event.store("arrived_ns", b.load(entry, typ=I64))
             event.store_peer_of(entry)
-        with b.if_then(self.is_equal(self.waiting_datagrams(sock), 0)):
+        with (
+            b.if_then(b.not_(self.is_equal(following, 0))),
+            b.if_then(self.is_equal(self.waiting_datagrams(sock), 0)),
+        ):
             self.store(tail, queue, _HEAD)
 
     def _increment(self, address: llvm.Value) -> llvm.Value:

@@ -18,6 +18,7 @@ _SOCKET_LINK = "socket:["
 _CPU_CLOCK = 2  # CPUCLOCK_SCHED: the clock of a process counts the runtime of all its threads
 _ENDED = "ZX"  # states of processes: zombie, dead
 MAX_PORT = 65_535
+MAX_PID = 1 << 22  # of Linux, PID_MAX_LIMIT
 
 
 class ProbeError(HotlineError):
@@ -57,7 +58,7 @@ class WatchedProcess:
             self.cpu_ns = time.clock_gettime_ns(self._clock) - self._start_ns
             # The state follows the name, which may have any characters.
             state = (_PROC / str(self.pid) / "stat").read_text().rpartition(")")[2].split()[0]
-            self.has_ended = False
+            self.has_ended = state in _ENDED
         except OSError:
             self.has_ended = True
 

@@ -5,22 +5,21 @@ They run at tracepoints, which the kernel passes:
 | program   | tracepoint              | passed                             | does                            |
 |-----------|-------------------------|------------------------------------|---------------------------------|
 | segment   | skb_copy_datagram_iovec | before data is copied to a process | keeps the time of TCP's data    |
-| frame_in  | netif_receive_skb       | when a frame arrives               | keeps a UDP datagram's peer     |
-| datagram  | sk_data_ready           | when a socket gets data            | keeps the time of a datagram    |
+| datagram  | sk_data_ready           | when a socket gets data            | keeps a datagram's time, peer   |
 | read      | sock_recv_length        | after a read                       | emits an event                  |
-| frame_out | net_dev_queue           | before a frame is sent             | keeps a UDP datagram's peer     |
+| frame     | net_dev_queue           | before a frame is sent             | keeps a UDP datagram's peer     |
 | write     | sock_send_length        | after a write                      | emits an event                  |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Set
+from typing import NamedTuple
 
 from llvmlite import ir as llvm
 
 from hotline_answers.probe.builder import (
-    FRAMES_IN,
-    FRAMES_OUT,
+    FRAMES,
     INET,
     INET6,
     IPV4_FRAME,
@@ -40,23 +39,41 @@ from softswitch.kernel.target import KERNEL_POINTER, Bpf
 from softswitch.llvmir import I8, I16, I64, integer
 
 _NOT_TAKEN = 0x2002  # MSG_ERRQUEUE, MSG_PEEK
-# Offsets in packets.
-_IPV4_PROTOCOL, _IPV4_SOURCE, _IPV4_DESTINATION = 9, 12, 16
-_IPV6_NEXT_HEADER, _IPV6_SOURCE, _IPV6_DESTINATION, _IPV6_BYTES = 6, 8, 24, 40
-_SOURCE_PORT, _DESTINATION_PORT = 0, 2
 
 
-def compiled_programs(kernel: Btf) -> dict[str, tuple[bytes, bpf.TracingHook]]:
-    """Return each program's instructions, with placeholders for maps, and its hook."""
+class _Headers(NamedTuple):
+    """Headers of UDP over a version of IP: the type of frames, and sizes and offsets in bytes."""
+
+    family: int
+    protocol: int  # offset of the number of UDP
+    source: int  # offsets of addresses
+    destination: int
+    ip_bytes: int
+
+
+_IPV4 = _Headers(INET, protocol=9, source=12, destination=16, ip_bytes=20)
+_IPV6 = _Headers(INET6, protocol=6, source=8, destination=24, ip_bytes=40)
+_SOURCE_PORT, _DESTINATION_PORT, _PORTS_BYTES = 0, 2, 4  # in the header of UDP
+_IPV4_WITHOUT_OPTIONS = 0x45  # first byte of a packet
+
+
+def compiled_programs(kernel: Btf, protocols: Set[bool]) -> dict[str, tuple[bytes, bpf.TracingHook]]:
+    """Return each program's instructions, with placeholders for maps, and its hook.
+
+    Those of TCP are left out if `protocols` lacks True, those of UDP if it lacks False: each takes time of
+    all processes.
+    """
     module, target = llvm.Module("probe"), Bpf(reads_clock=True)
     fields, namespace = KernelFields(kernel), pid_namespace()
-    for name, (emit, _) in _PROGRAMS.items():
+    for name, program in _PROGRAMS.items():
         builder = ProgramBuilder(module, target, name, fields, namespace)
-        emit(builder)
+        program.emit(builder)
         builder.finish()
     code = compile_programs(str(module), list(_PROGRAMS))
     return {
-        name: (code[name], kernel.tracepoint_hook(tracepoint)) for name, (_, tracepoint) in _PROGRAMS.items()
+        name: (code[name], kernel.tracepoint_hook(program.tracepoint))
+        for name, program in _PROGRAMS.items()
+        if program.protocols & protocols
     }
 
 
@@ -69,29 +86,21 @@ def _emit_segment(p: ProgramBuilder) -> None:
     p.remember_segment(sock, p.load(skb, p.fields.skb_arrived, I64))
 
 
-def _emit_frame_in(p: ProgramBuilder) -> None:
-    # Argument: skb, whose data begins with the packet.
-    skb, b = p.argument(0), p.b
-    packet, protocol = p.load(skb, p.fields.skb_data, I64), p.load(skb, p.fields.skb_protocol, I16)
+def _emit_for_datagrams(p: ProgramBuilder, skb: llvm.Value, emit: Callable[[_Headers], None]) -> None:
+    """Go on with a copy of the packet's headers, if it is of UDP and has no IP options."""
+    head, network = p.load(skb, p.fields.skb_head, I64), p.load(skb, p.fields.skb_network, I16)
+    packet = p.b.add(head, p.b.zext(network, I64))
+    protocol = p.load(skb, p.fields.skb_protocol, I16)
     is_ipv4 = p.is_equal(protocol, IPV4_FRAME)
-    p.require(b.or_(is_ipv4, p.is_equal(protocol, IPV6_FRAME)))
-    with b.if_else(is_ipv4) as (ipv4, ipv6):
-        with ipv4:
-            header_words = b.and_(p.read_memory(packet, 0, I8), integer(8, 15))
-            header_bytes = b.mul(b.zext(header_words, I64), integer(64, 4))
-            _remember_frame_in(p, INET, packet, _IPV4_PROTOCOL, header_bytes, _IPV4_SOURCE)
-        with ipv6:
-            _remember_frame_in(p, INET6, packet, _IPV6_NEXT_HEADER, integer(64, _IPV6_BYTES), _IPV6_SOURCE)
-
-
-def _remember_frame_in(
-    p: ProgramBuilder, family: int, packet: llvm.Value, protocol: int, header_bytes: llvm.Value, source: int
-) -> None:
-    p.require(p.is_equal(p.read_memory(packet, protocol, I8), UDP))
-    datagram = p.b.add(packet, header_bytes)
-    p.require_watched_port(_host_order(p, p.read_memory(datagram, _DESTINATION_PORT, I16)))
-    port = p.read_memory(datagram, _SOURCE_PORT, I16)
-    p.store_peer(p.element(FRAMES_IN), family, packet, source, port)
+    p.require(p.b.or_(is_ipv4, p.is_equal(protocol, IPV6_FRAME)))
+    with p.b.if_else(is_ipv4) as branches:
+        for branch, headers in zip(branches, (_IPV4, _IPV6), strict=True):
+            with branch:
+                p.copy_memory(p.packet, headers.ip_bytes + _PORTS_BYTES, packet, 0)
+                p.require(p.is_equal(p.load(p.packet, headers.protocol, I8), UDP))
+                if headers is _IPV4:
+                    p.require(p.is_equal(p.load(p.packet, 0, I8), _IPV4_WITHOUT_OPTIONS))
+                emit(headers)
 
 
 def _host_order(p: ProgramBuilder, port: llvm.Value) -> llvm.Value:
@@ -99,12 +108,21 @@ def _host_order(p: ProgramBuilder, port: llvm.Value) -> llvm.Value:
 
 
 def _emit_datagram(p: ProgramBuilder) -> None:
-    # Argument: socket. The datagram's frame was the last to arrive on this CPU.
+    # Argument: socket, whose queue ends with the datagram, unless a process has just taken it.
     sock = p.argument(0)
     p.require(p.is_equal(p.load(sock, p.fields.protocol, I16), UDP))
-    p.require_watched_port(p.load(sock, p.fields.local_port, I16))
-    frame = p.element(FRAMES_IN)
-    p.push_datagram(p.queue_of(sock), frame)
+    port = p.load(sock, p.fields.local_port, I16)
+    p.require_watched_port(port)
+    entry = p.push_datagram(p.queue_of(sock))
+
+    def remember(headers: _Headers) -> None:
+        # If the kernel uses its memory again, there may be anything by now.
+        destination = p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)
+        p.require(p.b.icmp_unsigned("==", _host_order(p, destination), port))
+        source_port = p.load(p.packet, headers.ip_bytes + _SOURCE_PORT, I16)
+        p.store_peer(entry, headers.family, headers.source, source_port)
+
+    _emit_for_datagrams(p, p.load(sock, p.fields.last_in_queue, KERNEL_POINTER), remember)
 
 
 def _emit_read(p: ProgramBuilder) -> None:
@@ -157,7 +175,7 @@ def _emit_tcp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> No
 
 def _emit_udp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> None:
     p.require_watched_process()
-    frame = p.element(FRAMES_OUT)
+    frame = p.element(FRAMES)
     with p.event() as event:
         event.describe(sock, size, is_tcp=False, is_write=True)
         with p.b.if_then(p.is_of(frame, sock)):
@@ -167,8 +185,12 @@ def _emit_udp_write(p: ProgramBuilder, sock: llvm.Value, size: llvm.Value) -> No
 
 
 def _store_peer_if_connected(p: ProgramBuilder, sock: llvm.Value, event: EventRecord) -> None:
-    with p.b.if_then(p.b.not_(p.is_equal(p.load(sock, p.fields.peer_port, I16), 0))):
+    with p.b.if_then(_is_connected(p, sock)):
         event.store_peer_of_socket(sock)
+
+
+def _is_connected(p: ProgramBuilder, sock: llvm.Value) -> llvm.Value:
+    return p.b.not_(p.is_equal(p.load(sock, p.fields.peer_port, I16), 0))
 
 
 def _emit_for_protocol(
@@ -183,34 +205,37 @@ def _emit_for_protocol(
             emit_udp()
 
 
-def _emit_frame_out(p: ProgramBuilder) -> None:
+def _emit_frame(p: ProgramBuilder) -> None:
     # Argument: skb, with offsets of its headers. If a tunnel wraps the datagram, its own frame comes first.
     skb, b = p.argument(0), p.b
     sock = p.load(skb, p.fields.skb_sock, KERNEL_POINTER)
     p.require_address(sock)
     p.require(p.is_equal(p.load(sock, p.fields.protocol, I16), UDP))
+    p.require(b.not_(_is_connected(p, sock)))
     p.require_watched_process()
-    frame = p.element(FRAMES_OUT)
+    frame = p.element(FRAMES)
     p.require(b.not_(p.is_of(frame, sock)))
-    head = p.load(skb, p.fields.skb_head, I64)
-    packet, datagram = (
-        b.add(head, b.zext(p.load(skb, offset, I16), I64))
-        for offset in (p.fields.skb_network, p.fields.skb_transport)
-    )
-    port = p.read_memory(datagram, _DESTINATION_PORT, I16)
-    p.store(b.ptrtoint(sock, I64), frame)
-    with b.if_else(p.is_equal(p.load(skb, p.fields.skb_protocol, I16), IPV4_FRAME)) as (ipv4, ipv6):
-        with ipv4:
-            p.store_peer(frame, INET, packet, _IPV4_DESTINATION, port)
-        with ipv6:
-            p.store_peer(frame, INET6, packet, _IPV6_DESTINATION, port)
+
+    def remember(headers: _Headers) -> None:
+        port = p.load(p.packet, headers.ip_bytes + _DESTINATION_PORT, I16)
+        p.store(b.ptrtoint(sock, I64), frame)
+        p.store_peer(frame, headers.family, headers.destination, port)
+
+    _emit_for_datagrams(p, skb, remember)
 
 
-_PROGRAMS: Mapping[str, tuple[Callable[[ProgramBuilder], None], str]] = {
-    "segment": (_emit_segment, "skb_copy_datagram_iovec"),
-    "frame_in": (_emit_frame_in, "netif_receive_skb"),
-    "datagram": (_emit_datagram, "sk_data_ready"),
-    "read": (_emit_read, "sock_recv_length"),
-    "frame_out": (_emit_frame_out, "net_dev_queue"),
-    "write": (_emit_write, "sock_send_length"),
+class _Program(NamedTuple):
+    emit: Callable[[ProgramBuilder], None]
+    tracepoint: str
+    protocols: Set[bool] = frozenset({True, False})
+    """Whether it is for TCP (True) or UDP (False), or both."""
+
+
+_OF_TCP, _OF_UDP = frozenset({True}), frozenset({False})
+_PROGRAMS = {
+    "segment": _Program(_emit_segment, "skb_copy_datagram_iovec", _OF_TCP),
+    "datagram": _Program(_emit_datagram, "sk_data_ready", _OF_UDP),
+    "read": _Program(_emit_read, "sock_recv_length"),
+    "frame": _Program(_emit_frame, "net_dev_queue", _OF_UDP),
+    "write": _Program(_emit_write, "sock_send_length"),
 }

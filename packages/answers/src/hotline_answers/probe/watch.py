@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from hosts.sockets import SO_TIMESTAMPNS, clock_offset
 from hotline_answers.probe import builder
-from hotline_answers.probe.builder import EVENT, INET, INET6
-from hotline_answers.probe.processes import MAX_PORT, ServedPort, ServerProcesses, served_ports
+from hotline_answers.probe.builder import EVENT, INET, INET6, PROCESS_BITS
+from hotline_answers.probe.processes import MAX_PID, MAX_PORT, ServedPort, ServerProcesses, served_ports
 from hotline_answers.probe.programs import compiled_programs
 from hotline_answers.probe.requests import UNKNOWN, SocketEvents
 from softswitch.kernel import bpf
@@ -28,7 +29,6 @@ RING_BYTES = 1 << 24
 """Bytes of the events that wait for this process: some 260,000."""
 MAX_EVENTS = 8_000_000
 """Events after which a watch ends; they and their evaluation take about 1 GB of this process's memory."""
-_MAX_PROCESSES = 1 << 16
 _MAX_UDP_SOCKETS = 1 << 10
 _MAPPED = bytes(10) + b"\xff\xff"  # prefix of an address of IPv4 in one of IPv6
 _FLOW = ("is_tcp", "sock", "peer", "peer_port", "family", "local_port")
@@ -38,13 +38,12 @@ _FLOW_KEY = np.dtype([(name, EVENT.fields[name][0]) for name in _FLOW])  # type:
 def _map_shapes() -> dict[int, tuple[int, int, int, int, int]]:
     """Return type, bytes of keys and values, number of elements and flags of each map."""
     return {
-        builder.PROCESSES: (bpf.HASH, 4, 4, _MAX_PROCESSES, 0),
+        builder.PROCESSES: (bpf.ARRAY, 4, 4, MAX_PID // PROCESS_BITS + 1, 0),
         builder.PORTS: (bpf.ARRAY, 4, 4, MAX_PORT + 1, 0),
         builder.RING: (bpf.RINGBUF, 0, 0, RING_BYTES, 0),
         builder.LOST: (bpf.ARRAY, 4, 8, 1, bpf.MMAPABLE),
         builder.SEGMENTS: (bpf.PERCPU_ARRAY, 4, builder.SEGMENT_BYTES, 1, 0),
-        builder.FRAMES_IN: (bpf.PERCPU_ARRAY, 4, builder.PEER_BYTES, 1, 0),
-        builder.FRAMES_OUT: (bpf.PERCPU_ARRAY, 4, builder.PEER_BYTES, 1, 0),
+        builder.FRAMES: (bpf.PERCPU_ARRAY, 4, builder.PEER_BYTES, 1, 0),
         builder.QUEUES: (bpf.HASH, 8, builder.QUEUE_BYTES, _MAX_UDP_SOCKETS, 0),
         builder.NEW_QUEUE: (bpf.ARRAY, 4, builder.QUEUE_BYTES, 1, 0),
     }
@@ -53,20 +52,24 @@ def _map_shapes() -> dict[int, tuple[int, int, int, int, int]]:
 class SocketProbe:
     """The attached programs, which write events of watched processes until `close`; raises KernelError."""
 
-    def __init__(self) -> None:
+    def __init__(self, served: Iterable[ServedPort]) -> None:
+        protocols = {port.is_tcp for port in served}
         with ExitStack() as stack:
-            code_of = compiled_programs(Btf())
+            code_of = compiled_programs(Btf(), protocols)
             maps = {name: bpf.create_map(*shape) for name, shape in _map_shapes().items()}
             stack.callback(bpf.close, *maps.values())
-            self._processes = maps[builder.PROCESSES]
-            self._ports = maps[builder.PORTS]
+            self._processes, self._watched_bits = maps[builder.PROCESSES], Counter[int]()
             self._ring = RingBuffer(maps[builder.RING], RING_BYTES)
             stack.callback(self._ring.close)
             self._lost = mmap.mmap(maps[builder.LOST], mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
             stack.callback(self._lost.close)
-            # While any socket asks for it, the kernel stamps what it receives with the time of arrival.
-            stamping = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            stamping.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            for port in served:
+                if not port.is_tcp:
+                    bpf.store(maps[builder.PORTS], port.port, 1)
+            if True in protocols:
+                # While any socket asks for it, the kernel stamps what it receives with the time of arrival.
+                stamping = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                stamping.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             for name, (code, hook) in code_of.items():
                 program = bpf.load(bpf.TRACING, insert_map_descriptors(code, maps), name, hook)
                 stack.callback(bpf.close, program)
@@ -79,12 +82,9 @@ class SocketProbe:
 
     def watch(self, pids: Sequence[int]) -> None:
         for pid in pids:
-            bpf.store(self._processes, pid, 1)
-
-    def watch_ports(self, served: Iterable[ServedPort]) -> None:
-        for port in served:
-            if not port.is_tcp:
-                bpf.store(self._ports, port.port, 1)
+            element, place = divmod(pid, PROCESS_BITS)
+            self._watched_bits[element] |= 1 << place
+            bpf.store(self._processes, element, self._watched_bits[element])
 
     def take(self) -> NDArray[np.void]:
         """Return the events since the last call, of type `EVENT`."""
@@ -122,18 +122,17 @@ class ServerWatch:
     """A watch of some processes and their descendants, from `__init__` to `finish`; raises KernelError.
 
     Call `poll` several times a second, before the ring buffer is full. Sockets count at ports at which the
-    processes serve when the watch begins or ends; `port` restricts them to one.
+    processes serve when the watch begins; `port` restricts them to one.
     """
 
     def __init__(self, pids: Sequence[int], port: int | None = None) -> None:
-        self._port, self._clock_offset_ns = port, clock_offset()
-        self._probe = SocketProbe()
+        self._clock_offset_ns = clock_offset()
+        self.served = served_ports(ServerProcesses(tuple(pids)).pids, port)
+        self._probe = SocketProbe(self.served)
         try:
             self.processes = ServerProcesses(tuple(pids))
             self._probe.watch(self.processes.pids)
             self._start_ns = time.monotonic_ns()
-            self.served = served_ports(self.processes.pids, port)
-            self._probe.watch_ports(self.served)
         except BaseException:
             self._probe.close()
             raise
@@ -153,7 +152,6 @@ class ServerWatch:
         self.processes.refresh()
         seconds = (time.monotonic_ns() - self._start_ns) / 1e9
         self._take()
-        self.served |= served_ports(self.processes.pids, self._port)
         lost_events = self._probe.lost_events
         self.close()
         flows = [_flow_of(key) for key in self._flow_numbers]

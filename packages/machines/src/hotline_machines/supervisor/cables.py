@@ -16,7 +16,7 @@ _ALIAS = "hotline: "
 
 
 class CableState(NamedTuple):
-    """What an interface was before the run."""
+    """The state of an interface before the run."""
 
     name: str
     mac: str

@@ -37,14 +37,8 @@ class PublicLog:
         return path
 
     @property
-    def source(self) -> dict[str, object]:
-        return {
-            "title": self.title,
-            "file": self.file,
-            "origin": self.origin,
-            "rows": self.rows,
-            "sha256": self.sha256,
-        }
+    def recipe(self) -> str:
+        return f"{self.file}: {self.origin}; {self.rows:,} rows, sha256 {self.sha256}"
 
 
 LOGS = (
