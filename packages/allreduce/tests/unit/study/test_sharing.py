@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hotline_allreduce.study.plan import FULL, QUICK, SHARING_WORKERS, UPLINK, VECTOR_FACTOR, sharing_points
 from hotline_allreduce.study.point import make_network
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.sharing import MAX_SLOTS, SharingResult, share, share_hot_set, window_of
+from tools.evidence.result import published_table
 
 VALUES, WORKERS, JOBS = 6_000, 4, (1, 2, 4, 8)
 NETWORK = make_network(100)
@@ -77,9 +76,8 @@ def test_one_uplink_is_shared_by_all_workers() -> None:
                 assert found.in_switch == (point.scheme in ("switchml", "atp")) or point.scheme == "atp"
 
 
-def test_the_page_has_the_shares_of_hot_sets() -> None:
-    page = " ".join((Path(__file__).parents[3] / "README.md").read_text().split())
-    values = FULL.shared_values // VECTOR_FACTOR
-    one, eight = (share_hot_set(jobs, SHARING_WORKERS, values, NETWORK, 2_000).in_switch for jobs in (1, 8))
-    assert f"2,000 slots hold {100 * one:.0f} % of the updates of one job" in page
-    assert f"and {100 * eight:.0f} % of those of eight" in page
+def test_the_published_shares_of_hot_sets_are_those_of_the_simulation() -> None:
+    published, values = published_table("allreduce-hotset-jobs"), FULL.shared_values // VECTOR_FACTOR
+    for jobs, column in ((1, "1 job"), (8, "8 jobs")):
+        found = share_hot_set(jobs, SHARING_WORKERS, values, NETWORK, 2_000).in_switch
+        assert published.text_of("2,000", column) == f"{100 * found:.0f} %"
