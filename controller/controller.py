@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from controller.client import DEFAULT_ADDRESS, DEFAULT_DEVICE_ID, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
-from controller.hotset.migrate import MigrationPlan, Progress, execute, plan
+from controller.hotset.migrate import ANY_SLOT, MigrationPlan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota
 from controller.inband import ANSWER_TIMEOUT_S, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
@@ -110,17 +110,27 @@ class Controller:
             own_plan.arriving,
         )
 
-    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = no_progress) -> MigrationPlan:
+    async def load(
+        self,
+        job: int,
+        keys: Sequence[int],
+        *,
+        slots: Mapping[int, int] = ANY_SLOT,
+        progress: Progress = no_progress,
+    ) -> MigrationPlan:
         """Make `keys` a job's hot set by moving the difference; the keys are parked if offload is off.
 
-        Other jobs give back the slots that the job needs within its quota. Return the job's own moves.
+        Other jobs give back the slots that the job needs within its quota. `slots` has the slots of arriving
+        keys that must not get any. Return the job's own moves.
         """
-        other_plans, own_plan = await self._plan(job, keys)
+        other_plans, own_plan = await self._plan(job, keys, slots)
         for other, other_plan in other_plans.items():
             await self._execute(other, other_plan, renew=True, progress=no_progress)
         return await self._execute(job, own_plan, renew=True, progress=progress)
 
-    async def _plan(self, job: int, keys: Sequence[int]) -> tuple[dict[int, MigrationPlan], MigrationPlan]:
+    async def _plan(
+        self, job: int, keys: Sequence[int], slots: Mapping[int, int] = ANY_SLOT
+    ) -> tuple[dict[int, MigrationPlan], MigrationPlan]:
         """Return the plans of other jobs, which give slots back, and the plan of the load after them."""
         await self.job(job)
         params = await self._switch.read(HotParam)
@@ -137,7 +147,8 @@ class Controller:
             (move.param.job, move.param.key) for each in other_plans.values() for move in each.leaving
         }
         remaining_params = [param for param in params if (param.job, param.key) not in freed_keys]
-        return other_plans, plan(remaining_params, job, keys, jobs[job].offload, ranges=ranges[job])
+        own_plan = plan(remaining_params, job, keys, jobs[job].offload, ranges=ranges[job], slot_of_key=slots)
+        return other_plans, own_plan
 
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress

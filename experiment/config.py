@@ -384,7 +384,6 @@ class Config(RunSettings):
     def _check_machines(self, machines: str) -> None:
         refused = {
             "target": (self.target != "softswitch", "the switch is softswitch there"),
-            "script": (self.script is not None, "scripts run on one machine"),
             "codec": (self.codec != "fast", "agents are compiled there"),
             "cli": (self.cli, "Mininet's command line is for its own network"),
             "pcap": (self.pcap, "packets are captured on one machine"),
@@ -416,12 +415,10 @@ class Config(RunSettings):
             raise ValueError(f"dim ({self.dim}) and {name}: its tables have dims; leave one out")
         if self.data is not None:
             raise ValueError(f"data and {name}: data are a workload of their own; leave one out")
-        if self.design == "collect":
-            raise ValueError(f"{name} and design collect: it takes rows of one dim; expected hotset")
         self._check_rows(name, "tables")
 
     def _check_rows(self, setting: str, name: str) -> None:
-        """Raise `ValueError` if design, script or codec take no rows of more than one value."""
+        """Raise `ValueError` if the design or a script takes no rows of more than one value."""
         if not find_design(self.design).has_rows:
             names = ", ".join(name for name in NAMES if find_design(name).has_rows)
             raise ValueError(
@@ -430,10 +427,6 @@ class Config(RunSettings):
             )
         if self.script is not None:
             raise ValueError(f"{setting} and script: a script gives its tables their dims; leave {name} out")
-        if self.codec != "fast":
-            raise ValueError(
-                f"{setting} and codec {self.codec}: agents of Scapy have rows of one value; leave one out"
-            )
 
     def _check_rule(self) -> None:
         if find_design(self.design).preparation is None:

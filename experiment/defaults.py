@@ -68,16 +68,18 @@ MAX_VALUES_OF_MODEL = 2**24
 """Values of all rows of the built-in workload: each worker's ledger has one for each arm."""
 
 
-def row_defaults(dim: int) -> Settings:
-    """Return the defaults of a run with rows of `dim` values, more than one.
+def row_defaults(dim: int, of_codec: Settings) -> Settings:
+    """Return the defaults of a run with rows of `dim` values, more than one, and with those of its codec.
 
     The hot sets of both arms that have one, and that of the profile, fit into the switch.
     """
-    padded = padded_dim(dim)
+    padded, workload = padded_dim(dim), of_codec.get("workload", {})
     rows = LANES * SLOTS // banks_of_row(padded)
+    parameters = min(workload.get("parameters", R1.parameters), MAX_VALUES_OF_MODEL // padded)
     return {
-        "top_k": min(TOP_K, rows // _HOT_SETS * 7 // 8),
-        "workload": {"parameters": min(R1.parameters, MAX_VALUES_OF_MODEL // padded)},
+        **of_codec,
+        "top_k": min(of_codec.get("top_k", TOP_K), rows // _HOT_SETS * 7 // 8),
+        "workload": {**workload, "parameters": parameters},
     }
 
 
@@ -97,7 +99,7 @@ def with_defaults(given: Settings, codec: object) -> dict[str, Any]:
     elif _is_lockstep(given.get("design", DEFAULT)):
         defaults = {**defaults, **LOCKSTEP_DEFAULTS}
     elif (dim := criteo.MAX_DIM if given.get("tables") == "criteo" else _dim_of(given)) > 1:
-        defaults = {**defaults, **row_defaults(dim)}
+        defaults = row_defaults(dim, defaults)
     if _is_true(given.get("precise")):
         defaults = {**defaults, **PRECISE_DEFAULTS}
     return {**given, **{name: _with_default(given, name, default) for name, default in defaults.items()}}

@@ -121,10 +121,14 @@ class HostCosts(Strict):
     cold_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of an operation that wakes an idle core with cold caches."""
     push_ns: int = Field(default=0, ge=0, le=_MAX_NS)  # extra time of a push at its worker
+    operation_value_ns: float = Field(default=0.5, ge=0, le=_MAX_NS)
+    """A worker's extra time for each further value of an operation's rows."""
     serve_ns: int = Field(default=300, ge=0, le=_MAX_NS)
     """`PS_proc`: a server's time for each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)
-    """Extra time for each lane of a request that the switch has not served."""
+    """Extra time for each lane of a request that the switch has not served: a row with its first value."""
+    value_ns: float = Field(default=1.0, ge=0, le=_MAX_NS)
+    """Extra time for each further value of such a row."""
     connection_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Time for each connection that a PS polls before a burst, if it scans its sockets (Pan et al. Fig. 9).
     With the proxy a PS has one connection, otherwise one for each worker."""
@@ -143,7 +147,8 @@ class HostCosts(Strict):
     """Share of each server and its cable that the simulated workers get; workers that are not simulated take
     the rest. Both take 1 / `server_share` times as long; the capacities of buffers do not change."""
     measured: Path | None = None
-    """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns`."""
+    """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns` and
+    `value_ns`."""
 
 
 def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
@@ -154,6 +159,7 @@ def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
     # A server polls the connections of all workers, 1 / share as many, and takes 1 / share as long for each.
     costs.connection_ns = round(hosts.connection_ns / share**2)
     costs.lane_ns, costs.hit_ns = round(hosts.lane_ns / share), hosts.hit_ns
+    costs.value_ns = hosts.value_ns / share
     costs.program_runs_at_sender, costs.program_ns = hosts.program_ns is not None, hosts.program_ns or 0
     costs.answer_ns = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
     costs.noise_every_ns = round((hosts.noise_every_us or 0) * 1e3)
@@ -162,7 +168,7 @@ def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
     receive, serve = np.array(hosts.receive_ns), np.array(hosts.serve_ns)
     if hosts.measured is not None:
         receive, serve = measured_times(hosts.measured, arm)
-        costs.lane_ns = 0
+        costs.lane_ns, costs.value_ns = 0, 0.0
     costs.receive_ns[:], costs.serve_ns[:] = receive, np.rint(serve / share).astype(np.int64)
     return costs
 

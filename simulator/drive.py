@@ -104,9 +104,10 @@ def _wake_driver(
 
 
 def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: HostCosts) -> int:
-    is_push, is_cold = network.clients[w].is_push, bool(network.world.agents[w].woke_idle_core)
-    duration: int = hosts.begin_ns + is_push * hosts.push_ns + is_cold * hosts.cold_ns
-    return duration
+    client, is_cold = network.clients[w], bool(network.world.agents[w].woke_idle_core)
+    duration: int = hosts.begin_ns + client.is_push * hosts.push_ns + is_cold * hosts.cold_ns
+    values_ns: int = round(hosts.operation_value_ns * client.further_values)
+    return duration + values_ns
 
 
 def pass_time(network: SimulatedNetwork, until: int) -> None:

@@ -61,7 +61,9 @@ def step_server(world: World, a: int, now: int) -> int:
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
         arrival = int64(frame.arrival)
-        duration = draw_duration(world, costs.serve_ns) + int64(costs.lane_ns) * lanes(server, frame.rpc)
+        n_lanes, further_values = lanes(server, frame.rpc), max(int64(frame.rpc.dim), 1) - 1
+        duration = draw_duration(world, costs.serve_ns) + int64(costs.lane_ns) * n_lanes
+        duration += int64(costs.value_ns * (n_lanes * further_values))
         length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
             # The frame has waited until the burst was read, and the frames before it were finished.

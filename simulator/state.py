@@ -156,6 +156,7 @@ class AgentDurations:
     serve_send_ns: int
     connection_ns: int
     lane_ns: int
+    value_ns: float
     program_runs_at_sender: int
     """Whether the program runs on the core of a frame's sender, whose cable the frame then does not cross."""
     program_ns: int

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
+from controller.hotset.placement import in_slots, occupied_by
 from controller.hotset.quotas import (
     ALL_SLOTS,
     CAPACITY,
@@ -40,7 +41,7 @@ from controller.hotset.selection import (
     smooth_rates,
     sum_by_key,
 )
-from controller.tables import HotParam, JobRow, KeyState
+from controller.tables import SLOTS, HotParam, JobRow, KeyState
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.rows import RowRanges, banks_of_row
 from foundation.text import pluralize
@@ -77,7 +78,7 @@ class _Job:
             return cold_limit(self.rule.top_k, hot_keys, self.rule.max_swaps)
         return cold_limit(self.rule.top_k, hot_keys)
 
-    def select(self, counts: Rates, hot: Keys, is_first: bool, ranges: RowRanges) -> SelectedKeys:
+    def select(self, counts: Rates, hot: Keys, is_first: bool, ranges: RowRanges) -> HotSetState | RuleChoice:
         if isinstance(self.rule, RunningRule):
             # The switch's counts before the first period are unknown.
             if is_first and len(hot):
@@ -94,7 +95,7 @@ class _Job:
 class _JobCounts(NamedTuple):
     entries: Sequence[HotParam]
     hot: Keys
-    selected: SelectedKeys
+    selected: HotSetState | RuleChoice
     updates: int | None
     in_switch: int | None
 
@@ -122,7 +123,7 @@ class Follower:
         other_keys, room = self._other_keys_and_room(entries, rows)
         job_counts = {job: await self._count_updates(job, entries, rows[job].ranges) for job in self._jobs}
         changes, remaining_slots = choose_for_jobs(
-            {job: each.selected for job, each in job_counts.items()},
+            self._selections(job_counts, entries, rows),
             {other: slots_of(keys, rows[other].ranges) for other, keys in other_keys.items()},
             quotas,
             room,
@@ -150,12 +151,6 @@ class Follower:
             row = await self._controller.job(job)
             if not row.offload:
                 raise OffloadIsOff(f"job {job} has its offload off; `hotline offload on` turns it on")
-            dims = sorted({each.dim for each in row.ranges})
-            if len(dims) > 1:
-                raise HotSetError(
-                    f"job {job} has rows of {', '.join(map(str, dims))} values; hot sets follow drift "
-                    "only in jobs whose rows all have the same number of values"
-                )
         return await self._controller.jobs()
 
     def _other_keys_and_room(
@@ -165,7 +160,7 @@ class Follower:
         keys_by_job, _ = keys_of_others(entries, self._jobs, rows)
         of_others = slots_of_entries([entry for entry in entries if entry.job not in self._jobs])
         for job, job_state in self._jobs.items():
-            n_banks = banks_of_row(rows[job].ranges[0].dim)
+            n_banks = min(banks_of_row(each.dim) for each in rows[job].ranges)
             room = (CAPACITY - int(of_others.sum())) // n_banks
             if job_state.rule.top_k > room:
                 raise HotSetError(
@@ -174,6 +169,18 @@ class Follower:
                 )
         orphans = [entry for entry in entries if entry.job not in self._jobs and entry.job not in rows]
         return keys_by_job, ALL_SLOTS - slots_of_entries(orphans)
+
+    def _selections(
+        self, job_counts: Mapping[int, _JobCounts], entries: Sequence[HotParam], rows: Mapping[int, JobRow]
+    ) -> dict[int, SelectedKeys]:
+        """Return the jobs' selections, which place their rows if the switch has rows of several dims."""
+        dims = {entry.dim for entry in entries} | {each.dim for row in rows.values() for each in row.ranges}
+        if len({banks_of_row(dim) for dim in dims}) == 1:
+            return {job: counts.selected for job, counts in job_counts.items()}
+        occupied = occupied_by(entries, SLOTS)
+        return {
+            job: in_slots(counts.selected, counts.entries, occupied) for job, counts in job_counts.items()
+        }
 
     async def _count_updates(
         self, job: int, all_entries: Sequence[HotParam], ranges: RowRanges
@@ -231,7 +238,10 @@ class Follower:
                     )
         for job, counts in job_counts.items():
             if changes[job] or any(entry.state is not KeyState.HOT for entry in counts.entries):
-                plan = await self._controller.load(job, changes[job].apply_to(counts.hot.tolist()))
+                change = changes[job]
+                plan = await self._controller.load(
+                    job, change.apply_to(counts.hot.tolist()), slots=change.slots
+                )
                 # A slot's count is not reset when its key changes; the next period counts from these.
                 pushes = self._jobs[job].pushes
                 assert pushes is not None

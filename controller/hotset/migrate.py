@@ -13,7 +13,7 @@ Keys leave before others arrive, so that their slots are free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,8 @@ from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, dims_in
 
 WAVE = 1024
 """Keys that move at a time; the switch refuses workers' RPCs for these keys, and only these."""
+ANY_SLOT: Mapping[int, int] = {}
+"""Slots of arriving keys, if all of them get any that is free."""
 
 Progress = Callable[[int, int], None]
 
@@ -99,12 +101,12 @@ class MigrationPlan:
 
 def plan(
     entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS,
-    lane_count: int = LANES, ranges: RowRanges = ONE_VALUE,
+    lane_count: int = LANES, ranges: RowRanges = ONE_VALUE, slot_of_key: Mapping[int, int] = ANY_SLOT,
 ) -> MigrationPlan:  # fmt: skip
     """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots.
 
-    `ranges` has the dims of the rows of the job's keys. A row takes the lowest slot that is free in all banks
-    of its lane, and wider rows are placed first.
+    `ranges` has the dims of the rows of the job's keys. An arriving row takes its slot of `slot_of_key`, or
+    else the lowest one that is free in all banks of its lane; wider rows are placed first.
     """
     goal = KeyState.HOT if offload else KeyState.PARKED
     wanted_keys = set(wanted)
@@ -121,7 +123,7 @@ def plan(
         if target_state is not param.state:
             moves.append(Move(param, param.state, target_state))
     new_keys = np.array([key for key in wanted if key not in present_keys], dtype=np.uint64)
-    for param in _place_rows(job, new_keys, goal, is_used, ranges, lane_count):
+    for param in _place_rows(job, new_keys, goal, is_used, ranges, lane_count, slot_of_key):
         moves.append(Move(param, None, goal))
     return MigrationPlan(
         leaving=tuple(move for move in moves if not move.is_arrival),
@@ -130,16 +132,25 @@ def plan(
 
 
 def _place_rows(
-    job: int, keys: Keys, state: KeyState, is_used: NDArray[np.bool_], ranges: RowRanges, lane_count: int
-) -> list[HotParam]:
+    job: int, keys: Keys, state: KeyState, is_used: NDArray[np.bool_], ranges: RowRanges, lane_count: int,
+    slot_of_key: Mapping[int, int],
+) -> list[HotParam]:  # fmt: skip
     """Return entries for the rows of `keys` [n], and mark their slots in `is_used` [banks, slots]."""
     dims = dims_in(ranges, keys)
     lanes, slots = lanes_of_rows(keys, dims, lane_count), np.empty(len(keys), np.int64)
     slot_count = is_used.shape[1]
+    is_placed = np.zeros(len(keys), np.bool_)
+    for k, key in enumerate(keys.tolist() if slot_of_key else ()):
+        if (slot := slot_of_key.get(key)) is not None:
+            n_banks, lane = banks_of_row(int(dims[k])), int(lanes[k])
+            banks = is_used[lane * n_banks : (lane + 1) * n_banks, slot]
+            if banks.any():
+                raise HotSetError(f"slot {slot} of key {key}: expected a free slot, got one of another row")
+            banks[:], slots[k], is_placed[k] = True, slot, True
     for dim in sorted(set(dims.tolist()), reverse=True):
         n_banks = banks_of_row(dim)
         for lane in np.unique(lanes[dims == dim]).tolist():
-            rows = np.flatnonzero((lanes == lane) & (dims == dim))
+            rows = np.flatnonzero((lanes == lane) & (dims == dim) & ~is_placed)
             banks = is_used[lane * n_banks : (lane + 1) * n_banks]
             free_slots = np.flatnonzero(~banks.any(axis=0))
             if len(rows) > len(free_slots):

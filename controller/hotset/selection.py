@@ -8,7 +8,7 @@ rate is half of its updates in its first period.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import NamedTuple, Protocol
 
@@ -88,6 +88,8 @@ class HotSetChange:
     swaps: tuple[tuple[int, int], ...]  # (arriving key, leaving key)
     filling: tuple[int, ...]  # arriving keys for free slots
     surplus: tuple[int, ...]  # leaving keys for which there is no room
+    slots: Mapping[int, int] = field(default_factory=dict)
+    """Slots of arriving keys; keys without one get any that is free."""
 
     def __bool__(self) -> bool:
         return bool(self.swaps or self.filling or self.surplus)
@@ -141,7 +143,8 @@ class HotSetState(NamedTuple):
     rates: Rates
     hot: Keys
     rule: SwapRule
-    ranges: RowRanges = ONE_VALUE  # of one dim
+    ranges: RowRanges = ONE_VALUE
+    """Of one dim; `placement.in_slots` chooses rows of several dims."""
 
     def choose(self, room: Slots) -> HotSetChange:
         dim = self.ranges[0].dim

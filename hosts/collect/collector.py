@@ -46,6 +46,9 @@ from hosts.collect.schedule import (
     count_age,
     delay_next_collection,
     first_due_time,
+    first_due_time_of,
+    first_queue,
+    group_of,
     interval,
     push_entry,
     row_at,
@@ -132,12 +135,15 @@ def next_due_time(server: CollectServer) -> int:
 
 @compiled
 def begin_collection(server: CollectServer, j: int, now: int) -> None:
-    """Begin a collection of the keys that are due; there must be a free slot."""
+    """Begin a collection of due keys, whose rows have the dim of the first one; a slot must be free."""
     collector, s = server.collectors[j], j * COLLECTIONS
     while server.collections[s].phase != IDLE or is_used_up(server.collections[s]):
         s += 1
-    collection, lateness = server.collections[s], now - first_due_time(server, j)
-    collection.count, collection.live, last_lane = 0, 0, int64(NOTHING)
+    collection, due = server.collections[s], first_due_time(server, j)
+    lateness, group = now - due, int64(0)
+    while first_due_time_of(server, j, group) > due:
+        group += 1
+    collection.group, collection.count, collection.live, last_lane = group, 0, 0, int64(NOTHING)
     for lane in range(LANES):
         if take_due_key(server, j, lane, now, collection):
             collection.live |= 1 << lane
@@ -161,7 +167,7 @@ def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
     op = PULL if phase == READING else PUSH
     flags = KEYS if phase == READING else KEYS | VALUES | (SET if phase == PUBLISHING else 0)
     ps, job, epoch = int64(server.header.ps), int64(server.jobs[j].job), int64(server.collectors[j].epoch)
-    dim = dim_of(server)
+    dim = dim_of(server, collection)
     request = Request(
         op=op, flags=flags, job=job, worker=COLLECTOR_BASE + ps, epoch=epoch, ps=ps, count=count, dim=dim,
         seq=int64(collection.seq), iteration=0, live=live, t0=0,
@@ -178,7 +184,8 @@ def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
 @compiled
 def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int) -> None:
     """Write the row that a collection's push subtracts or publishes; zeros in a lane that is not live."""
-    collection, rpc, dim = server.collections[s], server.requests[s], dim_of(server)
+    collection, rpc = server.collections[s], server.requests[s]
+    dim = dim_of(server, collection)
     source = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
     target = 2 * int64(collection.count) + lane * dim  # after `count` keys of two words
     for v in range(dim):
@@ -191,9 +198,9 @@ def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int
 
 
 @compiled
-def dim_of(server: CollectServer) -> int:
-    """Return the number of values of every row."""
-    return int64(server.share.header.dim)
+def dim_of(server: CollectServer, collection: Collection) -> int:
+    """Return the number of values of each row of a collection."""
+    return int64(server.dims[int64(collection.group)])
 
 
 @compiled
@@ -239,7 +246,8 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
         restore_request(server, s, rpc, h)
         return
     op = PULL if collection.phase == READING else PUSH
-    if collection.phase == IDLE or h.seq != collection.seq or h.op != op or not h.flags & RESPONSE:
+    is_expected = h.seq == collection.seq and h.op == op and h.dim == dim_of(server, collection)
+    if collection.phase == IDLE or not is_expected or not h.flags & RESPONSE:
         header.misdirected += 1
         return
     if header.is_durable:
@@ -258,6 +266,7 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
 def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
     collection = server.collections[s]
     collection.seq, collection.count, collection.live = h.seq, h.count, h.live
+    collection.group = group_of(server, h.dim)
     for lane in range(h.count):
         key = swap64(rpc.keys[lane])
         collection.keys[lane] = key
@@ -363,7 +372,8 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
             else:
                 is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
                 due = 0 if is_wanted else now + interval(collector, float(copy.change))
-                push_entry(server, j * LANES + lane, due, place, collection.keys[lane])
+                q = first_queue(server, j, int64(collection.group)) + lane
+                push_entry(server, q, due, place, collection.keys[lane])
     collection.phase = IDLE
     collector.n_in_flight -= 1
     collector.n_used_up += is_used_up(collection)
@@ -373,7 +383,8 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
 @compiled
 def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
     collection = server.collections[s]
-    count, step, dim = int64(collection.count), int64(server.collectors[j].step), dim_of(server)
+    count, step = int64(collection.count), int64(server.collectors[j].step)
+    dim = dim_of(server, collection)
     for lane in range(count):
         if lanes >> lane & 1:
             place = int64(collection.places[lane])
@@ -386,7 +397,7 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
             # Adam's step is at least the number of gradients of each key.
             updates = int64(server.cells[j, row].word) & UPDATE_COUNT_MASK
             step = max(step, updates + int64(copy.n_collections))
-    apply_words(server, j, collection.keys, collection.sums, count, lanes, step)
+    apply_words(server, j, dim, collection.keys, collection.sums, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:
             copy = server.copies[j, collection.places[lane]]
@@ -398,7 +409,7 @@ def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> N
 @compiled
 def absolute_change(server: CollectServer, collection: Collection, lane: int) -> float:
     """Return the largest change of a lane's values; NaN counts as 0."""
-    dim, change = dim_of(server), 0.0
+    dim, change = dim_of(server, collection), 0.0
     values = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
     for v in range(dim):
         if len(server.rules) == 0:
@@ -414,11 +425,12 @@ def absolute_change(server: CollectServer, collection: Collection, lane: int) ->
 
 @compiled
 def apply_words(
-    server: CollectServer, j: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int, step: int
-) -> None:
-    """Apply rows of gradients to keys of this PS, also to those in the switch; count no update again."""
+    server: CollectServer, j: int, dim: int, keys: NDArray[np.uint64], words: Words, count: int, lanes: int,
+    step: int,
+) -> None:  # fmt: skip
+    """Apply rows of `dim` gradients to keys of this PS, also in the switch; count no update again."""
     rpc = server.requests[len(server.requests) - 1]  # the scratch RPC
-    job, ps, dim = int64(server.jobs[j].job), int64(server.header.ps), dim_of(server)
+    job, ps = int64(server.jobs[j].job), int64(server.header.ps)
     request = Request(
         op=PUSH, flags=KEYS | VALUES, job=job, worker=COLLECTOR_BASE + ps, epoch=0, ps=ps, count=count,
         dim=dim, seq=0, iteration=max(step - 1, 0), live=lanes, t0=0,

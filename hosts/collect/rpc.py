@@ -6,6 +6,7 @@ from foundation.designs.interface import NO_REPLY
 from foundation.protocol.header import COLLECTOR_BASE, HEADER_BYTES, REPLAY, SET, SLOT_MASK, VERSION, Header
 from foundation.protocol.rpc import PUSH, Rpc, decode
 from hosts.collect.collector import receive
+from hosts.collect.schedule import place_of_cell
 from hosts.collect.state import CHANGED, CollectServer
 from hosts.hotset.ps.rpc import handle as handle_request
 from hosts.ps.journal import append_note
@@ -89,6 +90,6 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
         if lanes_in_switch >> lane & 1:
             row = int64(server.header.cell_indices[lane])
             server.cells[j, row].word |= NOT_OWNED
-            copy = server.copies[j, row // int64(server.share.ranges[0].stride)]
+            copy = server.copies[j, place_of_cell(server, row)]
             copy.marks = int64(copy.marks) | CHANGED
     return reply_length

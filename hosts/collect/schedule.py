@@ -1,4 +1,4 @@
-"""The schedule of collections: a queue per lane, intervals by how fast a value changes, and a budget.
+"""The schedule of collections: a queue per dim and lane, intervals by how fast a value changes, and a budget.
 
 The cost of old copies is the sum of change · age over all keys. For a given number of collections the cost is
 least if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
@@ -33,8 +33,35 @@ _BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 
 @compiled
 def row_at(server: CollectServer, place: int) -> int:
-    """Return the first cell of the row at a place; all rows have the same dim."""
-    return place * int64(server.share.ranges[0].stride)
+    """Return the first cell of the row at a place."""
+    ranges, k = server.share.ranges, int64(len(server.share.ranges)) - 1
+    while k > 0 and place < ranges[k].first_place:
+        k -= 1
+    return int64(ranges[k].first_cell) + (place - int64(ranges[k].first_place)) * int64(ranges[k].stride)
+
+
+@compiled
+def place_of_cell(server: CollectServer, cell: int) -> int:
+    """Return the place of the row that a cell is in."""
+    ranges, k = server.share.ranges, int64(len(server.share.ranges)) - 1
+    while k > 0 and cell < ranges[k].first_cell:
+        k -= 1
+    return int64(ranges[k].first_place) + (cell - int64(ranges[k].first_cell)) // int64(ranges[k].stride)
+
+
+@compiled
+def group_of(server: CollectServer, dim: int) -> int:
+    """Return the index of a dim in `server.dims`, or -1."""
+    for group in range(len(server.dims)):
+        if server.dims[group] == dim:
+            return group
+    return -1
+
+
+@compiled
+def first_queue(server: CollectServer, j: int, group: int) -> int:
+    """Return the index of the queue of lane 0 of a job's rows of one dim; those of other lanes follow."""
+    return (j * len(server.dims) + group) * LANES
 
 
 @compiled
@@ -80,8 +107,16 @@ def remove_first_entry(server: CollectServer, q: int) -> None:
 @compiled
 def first_due_time(server: CollectServer, j: int) -> int:
     due = int64(NEVER)
-    for lane in range(LANES):
-        q = j * LANES + lane
+    for group in range(len(server.dims)):
+        due = min(due, first_due_time_of(server, j, group))
+    return due
+
+
+@compiled
+def first_due_time_of(server: CollectServer, j: int, group: int) -> int:
+    """Return the first due time of a job's rows of one dim."""
+    due, first = int64(NEVER), first_queue(server, j, group)
+    for q in range(first, first + LANES):
         if server.queue_sizes[q]:
             due = min(due, int64(server.queues[q, 0].due))
     return due
@@ -90,7 +125,7 @@ def first_due_time(server: CollectServer, j: int) -> int:
 @compiled
 def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
     """Move a due, or nearly due, key of a lane from its queue to a collection; return False without one."""
-    q = j * LANES + lane
+    q = first_queue(server, j, int64(collection.group)) + lane
     while server.queue_sizes[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]

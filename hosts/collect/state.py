@@ -12,7 +12,6 @@ from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import LANES, MAX_VALUES, WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
-from hosts.config import AgentConfigError
 from hosts.hotset.ps.state import HotsetHeader
 from hosts.hotset.ps.state import needs_room as hotset_needs_room
 from hosts.keys import KeySpace
@@ -78,6 +77,7 @@ class Collection:
     length: int  # of the current RPC, in bytes
     count: int  # number of lanes of the RPCs
     live: int  # bitmap of the lanes with keys
+    group: int  # index of the rows' dim in `CollectServer.dims`
     read_time: int  # when the sums were read, in ns
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
@@ -107,11 +107,12 @@ class CollectServer(NamedTuple):
     """uint32[jobs, cells]: sum of the gradients of each value's cell, collected from the current switch."""
     unsettled: Words
     """uint32[jobs, cells]: sum of updates replayed for lost switches, minus collected gradients."""
+    dims: Ints  # int64[D]: the dims of rows, ascending
     collectors: Records[Collector]  # [jobs]
     collections: Records[Collection]  # [jobs * COLLECTIONS]
     requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
-    queues: RecordTable[QueueEntry]  # [jobs * LANES, n]: heaps of the hot keys of each lane
-    queue_sizes: Ints  # int64[jobs * LANES]: number of keys in each queue
+    queues: RecordTable[QueueEntry]  # [jobs * D * LANES, n]: heaps of the hot keys of each dim and lane
+    queue_sizes: Ints  # int64[jobs * D * LANES]: number of keys in each queue
     copies: RecordTable[Copy]  # [jobs, places + 1]
     ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
     connection_records: Records[ConnectionRecord]
@@ -125,15 +126,13 @@ def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
 ) -> CollectServer:  # fmt: skip
-    if len(space.dims) > 1:
-        raise AgentConfigError(f"design collect: expected rows of one dim, got rows of {space.dims}")
     rules = make_rules(tables)
     share = make_share(space, ps, n_ps, words_of_value(rules))
     header = one_record(CollectHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     cells = make_cells(len(jobs), share, rules)
     header.state_words = state_words_of(rules)
-    n_jobs, n_places = len(jobs), int(share.header.places) + 1
+    n_jobs, n_places, n_queues = len(jobs), int(share.header.places) + 1, len(space.dims) * LANES
     collectors = records(n_jobs, Collector)
     collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
     collections = records(n_jobs * COLLECTIONS, Collection)
@@ -142,10 +141,10 @@ def make_server(
     return CollectServer(
         header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
         collected=np.zeros(cells.shape, np.uint32), unsettled=np.zeros(cells.shape, np.uint32),
-        collectors=collectors, collections=collections,
+        dims=np.array(space.dims, np.int64), collectors=collectors, collections=collections,
         requests=rpcs(n_jobs * COLLECTIONS + 1),
-        queues=records((n_jobs * LANES, min(n_places, MAX_QUEUED)), QueueEntry),
-        queue_sizes=np.zeros(n_jobs * LANES, np.int64), copies=records((n_jobs, n_places), Copy),
+        queues=records((n_jobs * n_queues, min(n_places, MAX_QUEUED)), QueueEntry),
+        queue_sizes=np.zeros(n_jobs * n_queues, np.int64), copies=records((n_jobs, n_places), Copy),
         ages=np.zeros(n_jobs * AGES, np.int64),
         connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one_record(Batch), share=share,

@@ -6,8 +6,8 @@ import numpy as np
 
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Keys, Values
-from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW, lanes_of_dim
+from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
+from foundation.protocol.rows import lanes_of_rows
 from hosts.collect.collector import apply_words
 from hosts.collect.schedule import push_entry, upper_age_of
 from hosts.collect.state import AGES, CHANGED, COLLECTIONS, IDLE, QUEUED, Collection, Collector, CollectServer
@@ -32,7 +32,7 @@ class CollectStore(OffloadingStore):
         self._collected = server.collected[self._job_index]
         self._unsettled = server.unsettled[self._job_index]
         self._copies = server.copies[self._job_index]
-        self._dim, self._stride = int(self._share.header.dim), int(self._share.ranges[0].stride)
+        self._n_queues = LANES * len(server.dims)
 
     @property
     def collector(self) -> Collector:
@@ -74,19 +74,19 @@ class CollectStore(OffloadingStore):
 
     def _queue_places(self, places: Places, now: int) -> None:
         places = places[self._copies.marks[places] & QUEUED == 0]
-        keys = keys_at(self._share, places)
-        lanes = lanes_of(keys, lanes_of_dim(self._dim)).astype(np.int64)
-        queue_sizes = self._server.queue_sizes[self._slice_of_job(LANES)]
-        if (queue_sizes + np.bincount(lanes, minlength=LANES)).max() > self._server.queues.shape[1]:
+        keys, dims = keys_at(self._share, places), self.dims(places)
+        queues = LANES * np.searchsorted(self._server.dims, dims) + lanes_of_rows(keys, dims)
+        queue_sizes = self._server.queue_sizes[self._slice_of_job(self._n_queues)]
+        if (queue_sizes + np.bincount(queues, minlength=self._n_queues)).max() > self._server.queues.shape[1]:
             # Some entries are of keys that have left the switch.
             self._empty_queues()
             self.requeue()
             return
         self._copies.marks[places] |= QUEUED
-        queue_keys(self._server, self._job_index, places, keys, lanes, now)
+        queue_keys(self._server, places, keys, self._job_index * self._n_queues + queues, now)
 
     def _empty_queues(self) -> None:
-        for q in range(self._job_index * LANES, (self._job_index + 1) * LANES):
+        for q in range(self._job_index * self._n_queues, (self._job_index + 1) * self._n_queues):
             queued_places = self._server.queues["place"][q, : self._server.queue_sizes[q]]
             self._copies.marks[queued_places] &= ~QUEUED
             self._server.queue_sizes[q] = 0
@@ -100,7 +100,7 @@ class CollectStore(OffloadingStore):
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
-        self._server.queue_sizes[self._slice_of_job(LANES)] = 0
+        self._server.queue_sizes[self._slice_of_job(self._n_queues)] = 0
         for collection in self._job_collections:
             collection.sent_time = 0
             if collection.phase != IDLE:
@@ -125,8 +125,7 @@ class CollectStore(OffloadingStore):
 
     def settle(self) -> None:
         # All replays are in: apply their sum, less the gradients that had been collected already.
-        rows = np.unique(np.flatnonzero(self._unsettled) // self._stride)
-        places = rows[rows < self._share.header.places]
+        places = self._places_of_cells(np.flatnonzero(self._unsettled))
         cells = self._value_cells(places)
         values = self._unsettled[cells]
         self._unsettled[cells] = 0
@@ -135,8 +134,17 @@ class CollectStore(OffloadingStore):
 
     def _apply_gradients(self, places: Places, values: Values) -> None:
         step = max(int(self.collector.step), 1)
-        keys, words = keys_at(self._share, places), np.array(values, np.uint32)
-        apply_all(self._server, self._job_index, keys, words, step)
+        keys, dims = keys_at(self._share, places), self.dims(places)
+        words, dim_of_word = np.array(values, np.uint32), dims.repeat(dims)
+        for dim in self._server.dims.tolist():
+            apply_all(self._server, self._job_index, dim, keys[dims == dim], words[dim_of_word == dim], step)
+
+    def _places_of_cells(self, cells: Places) -> Places:
+        """Return the places of the rows in the share that have any of these cells, ascending."""
+        ranges, cells = self._share.ranges, cells[cells < self._share.header.outside_cell]
+        index = np.searchsorted(ranges.first_cell, cells, side="right") - 1
+        rows_before = (cells - ranges.first_cell[index]) // ranges.stride[index]
+        return np.unique(ranges.first_place[index] + rows_before)
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
@@ -187,20 +195,19 @@ def warm(server: CollectServer) -> None:
 
 
 @entry_point
-def queue_keys(server: CollectServer, j: int, places: Places, keys: Keys, lanes: Ints, now: int) -> None:
+def queue_keys(server: CollectServer, places: Places, keys: Keys, queues: Ints, now: int) -> None:
     server = as_ref(server)
     for i in range(len(places)):
-        push_entry(server, j * LANES + int64(lanes[i]), now, int64(places[i]), keys[i])
+        push_entry(server, int64(queues[i]), now, int64(places[i]), keys[i])
     server.header.due = 0
 
 
 @entry_point
-def apply_all(server: CollectServer, j: int, keys: Keys, values: Words, step: int) -> None:
+def apply_all(server: CollectServer, j: int, dim: int, keys: Keys, values: Words, step: int) -> None:
     server = as_ref(server)
-    dim = int64(server.share.header.dim)
     most = MAX_VALUES // max(dim, QUAD)
     for first in range(0, len(keys), most):
         count = min(most, len(keys) - first)
         end = first + count
         rows = values[first * dim : end * dim]
-        apply_words(server, j, keys[first:end], rows, count, (1 << count) - 1, step)
+        apply_words(server, j, dim, keys[first:end], rows, count, (1 << count) - 1, step)

@@ -38,6 +38,7 @@ class ShareHeader:
     keys: int  # size of a dense key space
     outside_cell: int  # first cell of the row that stands for keys of other shares
     dim: int  # of all rows, or 0 if dims differ
+    log2_stride: int  # of the number of cells of a row, if all rows have one value
 
 
 class ShareRange:
@@ -89,6 +90,8 @@ def make_share(space: KeySpace, ps: int, n_ps: int, words_of_value: int = 1) -> 
     ranges.first_key, ranges.dim = key_table.first_key, key_table.dim
     ranges.stride = [cells_of_row(each.dim, words_of_value) for each in space.ranges]
     header.dim = space.dims[0] if len(space.dims) == 1 else 0
+    if header.dim == 1:
+        header.log2_stride = int(ranges.stride[0]).bit_length() - 1
     bounds = [*key_table.first.tolist(), space.size]
     if space.sparse is not None:
         share = _add_tables(share, space.sparse, bounds, ps, n_ps)

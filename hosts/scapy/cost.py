@@ -21,7 +21,7 @@ def measure_scapy_cost(window: int, rpcs: int) -> RpcCost:
     worker_s = server_s = 0.0
     for is_push in (False, True):
         begin = time.thread_time()
-        packets = worker.push(1, dict.fromkeys(keys, 1), set(), 0) if is_push else worker.pull(1, keys, 0)
+        packets = worker.push(1, dict.fromkeys(keys, (1,)), set(), 0) if is_push else worker.pull(1, keys, 0)
         requests = [datagram_of(packet) for packet in packets]
         worker_s += time.thread_time() - begin
         while requests:

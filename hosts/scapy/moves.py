@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 from scapy.packet import Packet
 
 from foundation.protocol.codec import Caller
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.scapy.packets import (
     CONTROLLER_CALLER,
     PS_CALLER_BASE,
@@ -33,25 +34,28 @@ from hosts.scapy.packets import (
     source_of,
 )
 from hosts.scapy.packing import PlannedRpc, encode, pack_hashed
+from hosts.scapy.rows import MODULUS, Row, negate
 from hosts.scapy.window import Window
 
-_MODULUS = 2**32
 _MAX_RANKS = 113  # number of keys with values that fit into a datagram
 
 
 class MovableStore(Protocol):
     """The parameters of one job at a PS, as `server.ScapyStore` keeps them."""
 
-    values: dict[int, int]
-    in_switch: dict[int, int]
+    in_switch: dict[int, Row]
 
     def is_in_share(self, key: int) -> bool: ...
 
     def is_owned(self, key: int) -> bool: ...
 
-    def give(self, key: int) -> int: ...
+    def dim_of(self, key: int) -> int: ...
 
-    def take_back(self, key: int, value: int) -> None: ...
+    def row(self, key: int) -> Row: ...
+
+    def give(self, key: int) -> Row: ...
+
+    def take_back(self, key: int, row: Row) -> None: ...
 
     def restore(self) -> None: ...
 
@@ -63,11 +67,11 @@ Execution: TypeAlias = Generator[None, None, "CommandResult"]
 
 
 class CommandResult:
-    """The answer to a command; only the answers to VALUES and BUSIEST have keys and values."""
+    """The answer to a command; only that to VALUES has keys and rows, and that to BUSIEST keys and counts."""
 
-    def __init__(self, status: Status, pairs: Iterable[tuple[int, int]] | None = None) -> None:
+    def __init__(self, status: Status, rows: Iterable[tuple[int, Row]] | None = None) -> None:
         self.status = status
-        self.pairs = None if pairs is None else list(pairs)
+        self.rows = None if rows is None else list(rows)
 
 
 class Moves:
@@ -82,15 +86,16 @@ class Moves:
         store: MovableStore,
         own_address: Address,
         service: Address,
+        ranges: RowRanges = ONE_VALUE,
     ) -> None:
-        self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
+        self._caller, self._ranges = Caller(job, PS_CALLER_BASE + ps, epoch), ranges
         self._n_ps, self._store = n_ps, store
         self._address, self._service = own_address, service
         self._window: Window[PlannedRpc] = Window()
         self._op = Op.PULL
-        self._deltas: Mapping[int, int] = {}  # of the current RPCs, if they are pushes
+        self._deltas: Mapping[int, Row] = {}  # of the current RPCs, if they are pushes
         self._unsent: deque[PlannedRpc] = deque()
-        self._served: dict[int, int] = {}  # keys of the current RPCs that the switch has -> value pulled
+        self._served: dict[int, Row] = {}  # keys of the current RPCs that the switch has -> row pulled
         self._commands: deque[Packet] = deque()  # accepted commands, the current one first
         self._execution: Execution | None = None
         self._controller_epoch: int | None = None
@@ -118,7 +123,7 @@ class Moves:
         # arithmetic (RFC 1982).
         if rpc.epoch != self._controller_epoch:
             newest = self._controller_epoch
-            if newest is not None and (rpc.epoch - newest) % _MODULUS >= _MODULUS // 2:
+            if newest is not None and (rpc.epoch - newest) % MODULUS >= MODULUS // 2:
                 return False
             self._controller_epoch, self._latest_seq = rpc.epoch, [-1] * SLOTS
         slot = rpc.seq % SLOTS
@@ -141,7 +146,7 @@ class Moves:
         while self._commands and not self._is_waiting:
             packet = self._commands[0]
             if self._execution is None:
-                self._execution = self._execute(packet[HotlineControl])
+                self._execution = self._execute(packet[HotlineControl], packet[Hotline].dim)
             try:
                 next(self._execution)
             except StopIteration as end:
@@ -154,30 +159,33 @@ class Moves:
         rpc, command = packet[Hotline], packet[HotlineControl]
         header = Hotline(
             op=int(Op.CONTROL), flags=RESPONSE, job=rpc.job, worker=CONTROLLER_CALLER, epoch=rpc.epoch,
-            ps=rpc.ps, seq=rpc.seq,
+            ps=rpc.ps, dim=rpc.dim, seq=rpc.seq,
         )  # fmt: skip
         body = HotlineControl(code=command.code, status=int(result.status), n=command.n)
-        if result.pairs is not None:
-            body.n = len(result.pairs)
-            body.keys = [key for key, _ in result.pairs]
-            body.values = [value for _, value in result.pairs]
+        if result.rows is not None:
+            body.n = len(result.rows)
+            body.keys = [key for key, _ in result.rows]
+            body.values = [value for _, row in result.rows for value in row]
         answer = header / body
         self._last_answers[rpc.seq % SLOTS] = (rpc.epoch, rpc.seq), answer
         return address(answer, destination_of(packet), source_of(packet))
 
-    def _execute(self, command: Packet) -> Execution:
+    def _execute(self, command: Packet, dim: int) -> Execution:
         if command.code == Command.BUSIEST:
             first_rank, limit = command.keys
             if first_rank == 0:  # the first page of a new ranking
                 self._ranking = self._store.busiest(limit)
-            return CommandResult(Status.OK, self._ranking[first_rank : first_rank + _MAX_RANKS])
+            ranks = self._ranking[first_rank : first_rank + _MAX_RANKS]
+            return CommandResult(Status.OK, ((key, (updates,)) for key, updates in ranks))
         if command.code in (Command.RENEW, Command.HELLO, Command.PUBLISH, Command.HOLD, Command.SETTLE):
             return CommandResult(Status.OK)
         store = self._store
         if not all(map(store.is_in_share, command.keys)):
             return CommandResult(Status.NOT_OWNED)
         if command.code == Command.VALUES:
-            return CommandResult(Status.OK, [(key, store.values.get(key, 0)) for key in command.keys])
+            if any(store.dim_of(key) != dim for key in command.keys):
+                return CommandResult(Status.NOT_OWNED)
+            return CommandResult(Status.OK, [(key, store.row(key)) for key in command.keys])
         if command.code == Command.SEED:
             is_complete = yield from self._seed({key for key in command.keys if store.is_owned(key)})
         else:
@@ -185,29 +193,28 @@ class Moves:
         return CommandResult(Status.OK if is_complete else Status.NO_ENTRY)
 
     def _seed(self, keys: set[int]) -> Generator[None, None, bool]:
-        """Refuse the keys from now on, then add their values to the switch's registers."""
-        values = {key: self._store.give(key) for key in keys}
-        served = yield from self._call_switch(Op.PUSH, values)
+        """Refuse the keys from now on, then add their rows to the switch's registers."""
+        rows = {key: self._store.give(key) for key in keys}
+        served = yield from self._call_switch(Op.PUSH, rows)
         for key in keys - set(served):  # the switch has no entry
-            self._store.take_back(key, values[key])
+            self._store.take_back(key, rows[key])
         return keys == set(served)
 
     def _collect(self, keys: set[int]) -> Generator[None, None, bool]:
-        """Read each value v from the switch, add -v there, and v here."""
-        values = yield from self._call_switch(Op.PULL, dict.fromkeys(keys, 0))
-        negated = {key: -value % _MODULUS for key, value in values.items()}
-        removed = yield from self._call_switch(Op.PUSH, negated)
+        """Read each row v from the switch, add -v there, and v here."""
+        rows = yield from self._call_switch(Op.PULL, dict.fromkeys(keys, ()))
+        removed = yield from self._call_switch(Op.PUSH, {key: negate(row) for key, row in rows.items()})
         for key in removed:
-            self._store.take_back(key, values[key])
+            self._store.take_back(key, rows[key])
         return keys == set(removed)
 
     # -- RPCs to the switch
 
-    def _call_switch(self, op: Op, deltas: Mapping[int, int]) -> Generator[None, None, dict[int, int]]:
-        """Pull keys from the switch, or push deltas to it; return the keys that it has, and their values."""
+    def _call_switch(self, op: Op, deltas: Mapping[int, Row]) -> Generator[None, None, dict[int, Row]]:
+        """Pull keys from the switch, or push deltas to it; return the keys that it has, and pulled rows."""
         self._window.check_numbers()
         self._op, self._deltas, self._served = op, deltas, {}
-        self._unsent += pack_hashed(sorted(deltas), self._n_ps)
+        self._unsent += pack_hashed(sorted(deltas), self._n_ps, self._ranges)
         if self._is_waiting:
             yield
         return self._served
@@ -232,7 +239,8 @@ class Moves:
         answer = packet[Hotline]
         for lane, key in outstanding.call.keys.items():
             if answer.served >> lane & 1:
-                self._served[key] = answer.values[lane] if answer.op == Op.PULL else 0
+                row = answer.values[lane * answer.dim : (lane + 1) * answer.dim] if answer.values else ()
+                self._served[key] = tuple(row)
         return self._advance(now) if not self._is_waiting else self._send(now)
 
     def deadline(self) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, ClassVar, NamedTuple
 
+from scapy.config import conf
 from scapy.fields import (
     ByteEnumField,
     ByteField,
@@ -25,7 +26,7 @@ from scapy.fields import (
 from scapy.layers.inet import IP, UDP
 from scapy.packet import NoPayload, Packet, Raw, bind_layers
 
-from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Status
+from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Status, max_values_keys
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
     DIMS,
@@ -58,6 +59,7 @@ HEADER_BYTES = 56
 _TIMES = struct.Struct("!II")  # `ps_proc` and `ps_queue`
 _TIMES_OFFSET = 44
 _MAX_NS = 2**32 - 1  # of a field with a time
+conf.max_list_count = 2**14  # more items than a datagram has; Scapy raises an error for longer lists
 _FLAG_NAMES = ["RESPONSE", "KEYS", "VALUES", "SET", "FIRST", "SECOND", "REPLAY"]  # from bit 0 on
 
 
@@ -135,10 +137,6 @@ class Hotline(Packet):
 _WITHOUT_KEYS = {Command.HELLO, Command.PUBLISH, Command.HOLD}
 _WITH_EPOCH = {Command.RENEW, Command.SETTLE}
 _WITH_VALUES = {Command.VALUES, Command.BUSIEST}
-_MAX_KEYS_BY_COMMAND = {
-    **dict.fromkeys(_WITHOUT_KEYS, 0), **dict.fromkeys(_WITH_EPOCH, 1),
-    **dict.fromkeys(_WITH_VALUES, MAX_VALUES_KEYS),
-}  # fmt: skip
 _KEYS_OF_REQUEST = {**dict.fromkeys(_WITH_EPOCH, 1), Command.BUSIEST: 2}
 
 
@@ -146,6 +144,19 @@ def _has_values(packet: Packet) -> bool:
     header = packet.underlayer
     is_answer = header is not None and header.flags & RESPONSE
     return bool(is_answer and packet.code in _WITH_VALUES and packet.status == Status.OK)
+
+
+def _count_values(packet: Packet) -> int:
+    """Return the number of values of an answer: rows of the header's dim, or a count for each key."""
+    header = packet.underlayer
+    dim = header.dim if header is not None and packet.code == Command.VALUES else 1
+    return int(packet.n * dim)
+
+
+def _max_keys(command: int, dim: int) -> int:
+    if command in _WITHOUT_KEYS | _WITH_EPOCH:
+        return int(command in _WITH_EPOCH)
+    return max_values_keys(dim) if command in _WITH_VALUES else MAX_KEYS
 
 
 class HotlineControl(Packet):
@@ -165,17 +176,12 @@ class HotlineControl(Packet):
         # Number of keys, also in an answer that does not repeat them.
         FieldLenField("n", None, fmt="!I", count_of="keys"),
         ConditionalField(
-            FieldListField(
-                "keys", [], LongField("key", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
-            ),
+            FieldListField("keys", [], LongField("key", 0), count_from=lambda packet: packet.n),
             lambda packet: _has_values(packet) or not _is_answer(packet),
         ),
         # In the answer to VALUES or BUSIEST.
         ConditionalField(
-            FieldListField(
-                "values", [], IntField("value", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
-            ),
-            _has_values,
+            FieldListField("values", [], IntField("value", 0), count_from=_count_values), _has_values
         ),
     ]
 
@@ -293,13 +299,16 @@ def _fault_of_control(rpc: Packet) -> str | None:
     command = rpc[HotlineControl]
     if command.code not in set(Command) or command.status not in set(Status) or command.reserved:
         return f"command {command.code} with status {command.status} is unknown"
+    if rpc.dim not in (DIMS if command.code == Command.VALUES else (1,)):
+        return f"command {command.code} with dim {rpc.dim}"
     is_answer, n = bool(rpc.flags & RESPONSE), command.n
-    if n > _MAX_KEYS_BY_COMMAND.get(command.code, MAX_KEYS) or (command.status and not is_answer):
+    if n > _max_keys(command.code, rpc.dim) or (command.status and not is_answer):
         return f"command {command.code} with {n} keys and status {command.status}"
     if not is_answer and n != _KEYS_OF_REQUEST.get(command.code, n):
         return f"command {command.code} with {n} keys"
-    lists = [list_ for list_ in (command.keys, command.values) if list_ is not None]
-    if any(len(list_) != n for list_ in lists) or not isinstance(command.payload, NoPayload):
+    lists = [(command.keys, n), (command.values, _count_values(command))]
+    has_wrong_list = any(list_ is not None and len(list_) != length for list_, length in lists)
+    if has_wrong_list or not isinstance(command.payload, NoPayload):
         return f"its length does not fit {n} keys"
     if command.code in _WITH_EPOCH and command.keys and command.keys[0] >= 2**32:
         return f"epoch {command.keys[0]} is no number of 32 bits"

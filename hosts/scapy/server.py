@@ -21,6 +21,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from foundation.protocol.hashing import ps_of
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.scapy.moves import Moves
 from hosts.scapy.packets import (
     LANES,
@@ -38,11 +39,10 @@ from hosts.scapy.packets import (
     length_of,
     needs_optimiser,
 )
+from hosts.scapy.rows import MODULUS, Row, add, dim_of, overflows, zeros
 
 log = logging.getLogger(__name__)
 
-MODULUS = 2**32
-_SIGN = 2**31
 _ALL_LANES = 2**LANES - 1
 
 
@@ -63,13 +63,16 @@ class JobCounters:
 
 
 class ScapyStore:
-    """The parameters of one job at PS `ps` of `n_ps`; a key of `space` is here or in the switch."""
+    """The rows of one job at PS `ps` of `n_ps`; a key of `space` is here or in the switch.
 
-    def __init__(self, space: Container[int], ps: int, n_ps: int) -> None:
-        self._space, self._ps, self._n_ps = space, ps, n_ps
-        self.values: dict[int, int] = defaultdict(int)
+    `ranges` has the dims of the rows by their keys. Rows that are not in `values` are zeros.
+    """
+
+    def __init__(self, space: Container[int], ps: int, n_ps: int, ranges: RowRanges = ONE_VALUE) -> None:
+        self._space, self._ps, self._n_ps, self._ranges = space, ps, n_ps, ranges
+        self.values: dict[int, Row] = {}
         self.updates: dict[int, int] = defaultdict(int)  # number of pushes added here
-        self.in_switch: dict[int, int] = {}  # keys that the switch has -> value that it was given
+        self.in_switch: dict[int, Row] = {}  # keys that the switch has -> row that it was given
         self._previous_updates: dict[int, int] = {}  # as of the last call of `busiest`
 
     def is_in_share(self, key: int) -> bool:
@@ -78,29 +81,34 @@ class ScapyStore:
     def is_owned(self, key: int) -> bool:
         return self.is_in_share(key) and key not in self.in_switch
 
-    def add(self, key: int, delta: int) -> bool:
-        """Add a delta to an owned key; return whether the sum has overflowed as a signed number."""
-        value = self.values[key]
-        total = (value + delta) % MODULUS
-        self.values[key] = total
+    def dim_of(self, key: int) -> int:
+        return dim_of(key, self._ranges)
+
+    def row(self, key: int) -> Row:
+        return self.values.get(key) or zeros(self.dim_of(key))
+
+    def add(self, key: int, delta: Row) -> bool:
+        """Add a delta to the row of an owned key; return whether a sum has overflowed."""
+        row = self.row(key)
+        self.values[key] = total = add(row, delta)
         self.updates[key] += 1
-        return bool((value ^ total) & (delta ^ total) & _SIGN)
+        return overflows(row, delta, total)
 
-    def give(self, key: int) -> int:
-        """Give an owned key to the switch; return its value."""
-        value = self.values.pop(key, 0)
-        self.in_switch[key] = value
-        return value
+    def give(self, key: int) -> Row:
+        """Give an owned key to the switch; return its row."""
+        self.in_switch[key] = row = self.row(key)
+        self.values.pop(key, None)
+        return row
 
-    def take_back(self, key: int, value: int) -> None:
-        """Own a key again, to whose value the switch's is added."""
-        self.values[key] = (self.values[key] + value) % MODULUS
+    def take_back(self, key: int, row: Row) -> None:
+        """Own a key again, to whose row the switch's is added."""
+        self.values[key] = add(self.row(key), row)
         del self.in_switch[key]
 
     def restore(self) -> None:
-        """Own all keys again after the loss of the switch, with the values that it had been given."""
-        for key, value in list(self.in_switch.items()):
-            self.take_back(key, value)
+        """Own all keys again after the loss of the switch, with the rows that it had been given."""
+        for key, row in list(self.in_switch.items()):
+            self.take_back(key, row)
 
     def busiest(self, limit: int) -> list[tuple[int, int]]:
         """Return (key, updates since the last call), most updates first, after (NO_KEY, their total)."""
@@ -130,7 +138,8 @@ class ArrivedRequest(NamedTuple):
 class ScapyServer:
     """PS `ps` of `n_ps` with the keys of `space`. `epochs` maps each job to the PS's epoch as a caller.
 
-    `own_address` receives requests, and `service` is where the switch takes the PS's own RPCs.
+    `own_address` receives requests, and `service` is where the switch takes the PS's own RPCs. `ranges` has
+    the dims of the rows by their keys.
     """
 
     def __init__(
@@ -141,12 +150,13 @@ class ScapyServer:
         epochs: Mapping[int, int],
         own_address: Address,
         service: Address,
+        ranges: RowRanges = ONE_VALUE,
     ) -> None:
         self._ps = ps
-        self.stores = {job: ScapyStore(space, ps, n_ps) for job in epochs}
+        self.stores = {job: ScapyStore(space, ps, n_ps, ranges) for job in epochs}
         own_rpcs = Address(own_address.ip, PS_RPC_PORT)
         self._moves = {
-            job: Moves(job, ps, n_ps, epoch, self.stores[job], own_rpcs, service)
+            job: Moves(job, ps, n_ps, epoch, self.stores[job], own_rpcs, service, ranges)
             for job, epoch in epochs.items()
         }
         self._callers: dict[tuple[int, int, int], _Slots] = defaultdict(_Slots)  # by job, worker and epoch
@@ -178,10 +188,6 @@ class ScapyServer:
         if needs_optimiser(rpc):
             self.malformed += 1
             self._report(f"a {Op(rpc.op).name} with flags {rpc.flags} is not answered: this PS only adds")
-            return []
-        if rpc.dim != 1:
-            self.malformed += 1
-            self._report(f"rows of {rpc.dim} values are not answered: this PS has rows of 1 value")
             return []
         return self._serve(packet)
 
@@ -222,24 +228,27 @@ class ScapyServer:
         return [answer_to(packet, refused=refused, **fields)]
 
     def _pull(self, rpc: Packet) -> tuple[list[int], int]:
-        """Return the values of all lanes, those that the switch has served included, and refused lanes."""
-        store, refused = self.stores[rpc.job], 0
+        """Return the rows of all lanes, those that the switch has served included, and refused lanes."""
+        store, refused, no_row = self.stores[rpc.job], 0, zeros(rpc.dim)
         # Without values the switch has served no lane.
-        values = list(rpc.values or [0] * rpc.count)
+        values = list(rpc.values or [0] * (rpc.count * rpc.dim))
         for lane, key in enumerate(rpc.keys):
             if rpc.values and rpc.served >> lane & 1:
                 continue
-            values[lane] = store.values.get(key, 0)
-            if rpc.live >> lane & 1 and not store.is_owned(key):
+            is_owned = store.is_owned(key) and store.dim_of(key) == rpc.dim
+            values[lane * rpc.dim : (lane + 1) * rpc.dim] = store.row(key) if is_owned else no_row
+            if rpc.live >> lane & 1 and not is_owned:
                 refused |= 1 << lane
         return values, refused & ~rpc.served
 
     def _push(self, rpc: Packet) -> int:
-        """Add the deltas of all owned keys that the switch has not served; return the bitmap of lanes."""
+        """Add the rows of all owned keys that the switch has not served; return the bitmap of lanes."""
         store, added, has_overflow = self.stores[rpc.job], 0, False
         for lane, key in enumerate(rpc.keys):
-            if (rpc.live & ~rpc.served) >> lane & 1 and store.is_owned(key):
-                has_overflow |= store.add(key, rpc.values[lane])
+            is_owned = store.is_owned(key) and store.dim_of(key) == rpc.dim
+            if (rpc.live & ~rpc.served) >> lane & 1 and is_owned:
+                delta = tuple(rpc.values[lane * rpc.dim : (lane + 1) * rpc.dim])
+                has_overflow |= store.add(key, delta)
                 added |= 1 << lane
         counters = self.counters[rpc.job]
         counters.applied_lanes += added.bit_count()
@@ -258,11 +267,11 @@ class ScapyServer:
             slots.turns[slot], slots.added[slot] = turn, 0
         return slots.added[slot] if slots.turns[slot] == turn else 0
 
-    def contents(self, job: int, keys: Sequence[int]) -> list[tuple[int, int, bool, int]]:
-        """Return key, value, whether it is here, and number of updates, of those keys in this share."""
+    def contents(self, job: int, keys: Sequence[int]) -> list[tuple[int, Row, bool, int]]:
+        """Return key, row, whether it is here, and number of updates, of those keys in this share."""
         store = self.stores[job]
         return [
-            (key, store.values.get(key, 0), store.is_owned(key), store.updates.get(key, 0))
+            (key, store.row(key), store.is_owned(key), store.updates.get(key, 0))
             for key in keys
             if store.is_in_share(key)
         ]

@@ -194,7 +194,9 @@ class ScapyServerProcess:
         own_address = Address(config.address, HOTLINE_PORT)
         service = Address(config.service.address, config.service.port)
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.server = ScapyServer(config.ps, config.n_ps, keys, epochs, own_address, service)
+        self.server = ScapyServer(
+            config.ps, config.n_ps, keys, epochs, own_address, service, space.key_ranges
+        )
         connected = {job.job for job in config.jobs if job.connected}
         self.sockets = ScapyServerSockets(self.server, own_address, service, connected, config.server)
         self._log = ServerLog(config.log_dir, config.ps, clock_offset())
@@ -220,7 +222,8 @@ class ScapyServerProcess:
         columns: dict[str, np.ndarray] = {}
         for job in self.server.counters:
             rows = self.server.contents(job, self._all_keys)
-            keys, values, owned, updates = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+            keys, held, owned, updates = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+            values = [value for row in held for value in row]
             columns[f"job{job}_keys"] = np.array(keys, np.uint64)
             columns[f"job{job}_values"] = columns[f"job{job}_sums"] = np.array(values, np.uint32)
             columns[f"job{job}_owned"] = np.array(owned, np.bool_)

@@ -18,8 +18,10 @@ from scapy.packet import Packet
 
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import ps_of
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.scapy.packets import WINDOW, Address, Hotline, Op, address, fault_of, length_of
 from hosts.scapy.packing import PlannedRpc, encode, pack, pack_hashed
+from hosts.scapy.rows import Row
 from hosts.scapy.window import Window
 
 FIRST_BACKOFF_NS = 250_000
@@ -60,7 +62,10 @@ class AnsweredKeys(Protocol):
 
 
 class ScapyWorker:
-    """Worker `number` of one job; `services` are the addresses of all PSs for workers, in their order."""
+    """Worker `number` of one job; `services` are the addresses of all PSs for workers, in their order.
+
+    `ranges` has the dims of the rows by their keys.
+    """
 
     def __init__(
         self,
@@ -70,19 +75,20 @@ class ScapyWorker:
         own_address: Address,
         services: Sequence[Address],
         window: int = WINDOW,
+        ranges: RowRanges = ONE_VALUE,
     ) -> None:
-        self._caller = Caller(job, number, epoch)
+        self._caller, self._ranges = Caller(job, number, epoch), ranges
         self._address, self._services = own_address, services
         self._window: Window[PlannedRpc] = Window(window)
         self._op, self._iteration = Op.EMPTY, 0
-        self._deltas: Mapping[int, int] = {}
+        self._deltas: Mapping[int, Row] = {}
         self._answered: AnsweredKeys = set()
         self._pending = 0  # number of keys of the operation without an answer; 1 for an empty RPC
         self._unsent: deque[PlannedRpc] = deque()
         self._refused: dict[int, _Refused] = {}  # number of refusals, or MISSED -> keys
         self.hints: set[int] = set()
-        self.values: dict[int, int] = {}
-        """Values of the last pull."""
+        self.values: dict[int, Row] = {}
+        """Rows of the last pull."""
         self.rpcs_of_operation = 0
         self.log: list[AnsweredRpc] = []
         self.malformed = 0
@@ -99,14 +105,14 @@ class ScapyWorker:
     # -- operations
 
     def pull(self, iteration: int, keys: Iterable[int], now: int) -> list[Packet]:
-        """Begin to get the values of distinct keys; the worker must be idle."""
+        """Begin to get the rows of distinct keys; the worker must be idle."""
         self.values = {}
         return self._start(Op.PULL, iteration, list(keys), now)
 
     def push(
-        self, iteration: int, deltas: Mapping[int, int], answered: AnsweredKeys, now: int
+        self, iteration: int, deltas: Mapping[int, Row], answered: AnsweredKeys, now: int
     ) -> list[Packet]:
-        """Begin to add deltas (mod 2^32) by key; acknowledged keys are added to `answered`."""
+        """Begin to add rows of deltas (mod 2^32) by key; acknowledged keys are added to `answered`."""
         self._deltas, self._answered = deltas, answered
         return self._start(Op.PUSH, iteration, list(deltas), now)
 
@@ -120,7 +126,7 @@ class ScapyWorker:
     def _start(self, op: Op, iteration: int, keys: list[int], now: int) -> list[Packet]:
         self._window.check_numbers()
         self._op, self._iteration, self._pending, self.rpcs_of_operation = op, iteration, len(keys), 0
-        self._queue(pack(keys, self.hints, len(self._services)))
+        self._queue(pack(keys, self.hints, len(self._services), self._ranges))
         return self._send(now)
 
     def _queue(self, calls: Sequence[PlannedRpc]) -> None:
@@ -172,7 +178,7 @@ class ScapyWorker:
                 self._retry(key, call, now)
                 continue
             if answer.op == Op.PULL:
-                self.values[key] = answer.values[lane]
+                self.values[key] = tuple(answer.values[lane * answer.dim : (lane + 1) * answer.dim])
             else:
                 self._answered.add(key)
             self._pending -= 1
@@ -207,5 +213,9 @@ class ScapyWorker:
         packets = self._window.overdue(now)
         for refusals in [each for each, (due, _) in self._refused.items() if due <= now]:
             keys, n_ps = self._refused.pop(refusals).keys, len(self._services)
-            self._queue(pack(keys, (), n_ps) if refusals == MISSED else pack_hashed(keys, n_ps, refusals))
+            self._queue(
+                pack(keys, (), n_ps, self._ranges)
+                if refusals == MISSED
+                else pack_hashed(keys, n_ps, self._ranges, refusals)
+            )
         return packets + self._send(now)

@@ -34,6 +34,7 @@ from hosts.scapy import refusal
 from hosts.scapy.ledger import LedgerFile
 from hosts.scapy.logs import LoggedBlock, LoggedOperation, WorkerLog
 from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of
+from hosts.scapy.rows import split_rows
 from hosts.scapy.training import LogisticModel, RandomGradient, StepModel
 from hosts.scapy.worker import ScapyWorker
 from hosts.sockets import Receiver, clock_offset, common_port, open_udp, send
@@ -55,13 +56,16 @@ class ScapyJobSocket:
             raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
         self._address = Address(config.address, job.udp_port)
         addresses = [services[ps] for ps in range(config.n_ps)]
-        self.worker = ScapyWorker(job.job, config.number, job.epoch, self._address, addresses, config.window)
+        self.worker = ScapyWorker(
+            job.job, config.number, job.epoch, self._address, addresses, config.window,
+            trace.space.key_ranges,
+        )  # fmt: skip
         # A switch with service addresses checks the sender only of datagrams from the services' port.
         source_port = common_port(services.values()) if design(config.design).has_services else None
         self.socket = open_udp(self._address, source_port=source_port)
         self._receiver = Receiver(self.socket, clock_offset())
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
-        self.ledger = LedgerFile(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
+        self.ledger = LedgerFile(job.job, job.epoch, trace.space, trace.largest_batch, path)
 
     def send(self, packets: Sequence[Packet]) -> None:
         for packet in packets:
@@ -115,7 +119,7 @@ class ScapyWorkerProcess:
         self._log = WorkerLog(config.log_dir, config.number, clock_offset())
         self._model: StepModel = RandomGradient(config.seed)
         if self._trace.samples is not None and config.learning_rate is not None:
-            self._model = LogisticModel(config.scale, config.learning_rate)
+            self._model = LogisticModel(config.scale, config.learning_rate, config.dim, self._trace.space)
         self.done = False
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
@@ -193,7 +197,7 @@ class ScapyWorkerProcess:
         period_ns: int,
         operations: list[LoggedOperation],
     ) -> tuple[float, int]:
-        """Pull, compute and push; return the loss and the number of pushed keys.
+        """Pull, compute and push; return the loss and the number of pushed values.
 
         With a period the push is due half a period after the pull, or as soon as possible.
         """
@@ -207,7 +211,8 @@ class ScapyWorkerProcess:
         pull = LoggedOperation(iteration, "pull", pull_due, pull_start, clock(), worker.rpcs_of_operation)
 
         compute_end = clock() + self._config.worker.compute_ns
-        deltas, loss = self._model.step(batch, np.array([worker.values[key] for key in keys], np.uint32))
+        values = np.array([value for key in keys for value in worker.values[key]], np.uint32)
+        deltas, loss = self._model.step(batch, values)
         while clock() < compute_end:
             pass
         job_socket.ledger.open(keys, batch.positions, deltas)
@@ -215,14 +220,15 @@ class ScapyWorkerProcess:
             job_socket.run_until(lambda: False, pull_due + period_ns // 2)
         push_start = clock()
         push_due = pull_due + period_ns // 2 if period_ns else push_start
-        by_key = dict(zip(keys, deltas.tolist(), strict=True))
+        dims = self._trace.space.dims_at(batch.positions).tolist()
+        by_key = dict(zip(keys, split_rows(deltas.tolist(), dims), strict=True))
         job_socket.send(worker.push(iteration, by_key, job_socket.ledger, push_start))
         job_socket.run_until(lambda: worker.idle)
         job_socket.ledger.close()
         push = LoggedOperation(iteration, "push", push_due, push_start, clock(), worker.rpcs_of_operation)
         step = LoggedOperation(iteration, "step", pull_due, pull.start, push.end, pull.rpcs + push.rpcs)
         operations += [pull, push, step]
-        return loss, len(keys)
+        return loss, len(deltas)
 
     def empty(self, job: int, count: int, round: int = 0, load: float = 0.0) -> dict[str, object]:
         """Send `count` empty RPCs to the PSs in turn, one at a time."""

@@ -66,6 +66,8 @@ class BaseClient:
         self._clock = clock
         self._machine = machine
         self._n_pulled = 0
+        self.further_values = 0
+        """Number of values of the last pull's or push's rows, without the first one of each row."""
         self._inbox: Any = rpcs(1)  # machines take the first datagram of an array
         self._inbox_bytes = self._inbox.view(np.uint8).data
         self.adopt(state)
@@ -137,6 +139,7 @@ class BaseClient:
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to pull these distinct rows [size]; the client must be idle."""
         self._n_pulled = self._count_values(positions)
+        self.further_values = self._n_pulled - len(positions)
         self._start(PULL, iteration, positions)
 
     def push(
@@ -151,6 +154,7 @@ class BaseClient:
         Acknowledged rows are marked in `answered` [>= size].
         """
         self.state = with_arrays(self.state, answered=answered)
+        self.further_values = len(deltas) - len(positions)
         self.state.deltas[: len(deltas)] = deltas
         self._start(PUSH, iteration, positions)
 

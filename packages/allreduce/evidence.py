@@ -270,7 +270,7 @@ ALLREDUCE = Stage(
     steps=(STEP,),
     tables=tables,
     modules=(
-        "hotline_allreduce.cli", "hotline_allreduce.study.numbers",
+        "hotline_allreduce.study.numbers",
         *modules_of("hotset", "none", "switchml", "atp", "exact", "psdense", "ring"),
     ),
     files=("p4src/**/*.json", "packages/allreduce/p4src/**/*.json"),

@@ -173,7 +173,7 @@ SWEEPS = Stage(
     ),
     steps=(_SWEEPS, _SKEWS),
     tables=tables,
-    modules=("hotline_answers.cli.sweep", "hotline_answers.sweeps.point", *modules_of("hotset", "none")),
+    modules=("hotline_answers.sweeps.point", *modules_of("hotset", "none")),
     files=("p4src/**/*.json",),
     seeds=(1,),
 )  # fmt: skip
@@ -241,7 +241,7 @@ ANSWERS = Stage(
     results=("tofino-gain", "gain-by-dim"),
     steps=(*_CHIPS.values(), _SMALL),
     tables=answer_tables,
-    modules=("hotline_answers.cli.answer", "hotline_answers.result", *modules_of("hotset", "none")),
+    modules=("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
     files=("p4src/**/*.json",),
     seeds=(1,),
 )

@@ -104,7 +104,7 @@ DENSE = Stage(
     results=("dense-scaling", "dense-required", "dense-gaps", "dense-schedulers"),
     steps=(_PAPER, _LARGE, _OVERLAP, _GAPS),
     tables=tables,
-    modules=("hotline_dense.cli",),
+    modules=("hotline_dense.answers", "hotline_dense.gaps", "hotline_dense.whatif"),
     files=("packages/dense/src/hotline_dense/models/*",),
     seeds=(1,),
 )

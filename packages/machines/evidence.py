@@ -92,7 +92,7 @@ def death_tables(folder: Path) -> dict[str, Table]:
         raise EvidenceError(
             f"{folder / _DEATHS.name}: expected times of {sorted(_ENDS)}, found {sorted(elapsed)}"
         )
-    rows: dict[tuple[str, ...], list[Cell]] = {ends: [float(elapsed[name])] for name, ends in _ENDS.items()}
+    rows: dict[tuple[str, ...], list[Cell]] = {row: [float(elapsed[name])] for name, row in _ENDS.items()}
     durable = "goes on: p1 restarts on `gamma`, no update is lost"
     rows["`beta` is killed, with durable servers and shared storage", durable] = [None]
     return {

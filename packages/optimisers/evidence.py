@@ -107,7 +107,6 @@ OPTIMISERS = Stage(
     steps=(_RATINGS, _STUDY),
     tables=tables,
     modules=(
-        "hotline_optimisers.cli",
         "hotline_optimisers.numbers",
         *modules_of("hotset", "none", "collect"),
     ),

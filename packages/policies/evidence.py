@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hotline_policies.public_logs.log_table import Cell as LogCell
+from hotline_policies.public_logs.log_table import LogTable
 from hotline_policies.results import PolicyOutcome, Study
 from hotline_policies.rules import BY_NAME
 from tools.evidence.result import Cell, Table, make_table
@@ -32,7 +34,7 @@ def _steps() -> Iterator[Step]:
 
 
 def _step(name: str, options: str) -> Step:
-    return typed(name, f"./hotline policies {options} --json", "--into", "{folder}/policies")
+    return typed(name, f"./hotline policies {options} --sizes {KEYS} --json", "--into", "{folder}/policies")
 
 
 def _drift(half_life: int) -> str:
@@ -87,10 +89,63 @@ def _hits(outcome: PolicyOutcome) -> float:
 
 POLICIES = Stage(
     name="policies",
-    minutes=12,
+    minutes=4,
     results=("policies", "policies-drift"),
     steps=tuple(_steps()),
     tables=tables,
-    modules=("hotline_policies.cli", "hotline_policies.result"),
+    modules=("hotline_policies.study", "hotline_policies.generated"),
 )
-STAGES = (POLICIES,)
+
+_PUBLIC = typed("tables", "./hotline policies public-logs runs/public-logs --json")
+_FORMS = {"%": "{:.1f}", "count": "{:,.0f}", "kB": "{:,.1f}"}
+_COUNTS = (
+    "moves", "updates", "updates scored", "keys", "keys in the switch", "mini-batches", "half-life",
+    "half-life, mini-batches", "rows in all slots",
+)  # fmt: skip
+"""Ends of the names of columns whose numbers are counts; others are shares in %, or kB."""
+
+
+def public_tables(folder: Path) -> dict[str, Table]:
+    printed = json_output(folder, _PUBLIC.name)
+    return {name: _of_logs(LogTable.model_validate(table)) for name, table in printed.items()}
+
+
+def _of_logs(table: LogTable) -> Table:
+    """Return a table whose first columns, up to the first with a number, name the rows."""
+    named = next(index for index, cell in enumerate(table.rows[0]) if not isinstance(cell, str))
+    columns = {name: _FORMS[_kind(name)] for name in table.columns[named:]}
+    return make_table(
+        table.title,
+        "one replay each; of the second half of each log",
+        table.columns[:named],
+        columns,
+        {tuple(map(str, row[:named])): [_number(cell) for cell in row[named:]] for row in table.rows},
+    )
+
+
+def _kind(column: str) -> str:
+    if column.endswith("kB") and "," in column:
+        return "kB"
+    return "count" if column.rpartition(", ")[2] in _COUNTS or column in _COUNTS else "%"
+
+
+def _number(cell: LogCell) -> Cell:
+    return float(cell) if isinstance(cell, int) else cell
+
+
+PUBLIC_LOGS = Stage(
+    name="public-logs",
+    minutes=2,
+    results=(
+        "policies-real-logs",
+        "policies-real-logs-facts",
+        "policies-real-logs-by-table",
+        "hit-share-by-memory",
+    ),
+    steps=(_PUBLIC,),
+    tables=public_tables,
+    modules=("hotline_policies.public_logs.tables", "hotline_policies.public_logs.logs"),
+    seeds=(1,),
+    needs="the files that packages/policies/README.md names, in runs/public-logs",
+)
+STAGES = (POLICIES, PUBLIC_LOGS)

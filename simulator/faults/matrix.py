@@ -76,9 +76,10 @@ DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
 
 
 def warm_faults(name: str) -> None:
-    """Compile what schedules of faults of a design run, by playing one."""
-    fault, arm = next(row for row in MATRIX_ROWS if ARMS[row[1]].design == name)
-    play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
+    """Compile what schedules of faults of a design run, by playing one of each fault."""
+    arm = next(arm for _, arm in MATRIX_ROWS if ARMS[arm].design == name)
+    for fault in faults_of(design(name)):
+        play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
 
 
 def play_rows(

@@ -18,9 +18,11 @@ from foundation.protocol.addressing import Endpoint
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from foundation.protocol.rpc import PULL
 from hosts.scapy import is_scapy_server, is_scapy_worker
 from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of, source_of
+from hosts.scapy.rows import split_rows, zeros
 from hosts.scapy.server import ScapyServer
 from hosts.scapy.worker import ScapyWorker
 from simulator.faults.operations import (
@@ -69,7 +71,8 @@ class ScapyServerHost:
     def reset(self) -> None:
         job = self._testbed.arm.job
         own_address, service = _address(_SERVERS[self.p]), _address(_SERVICES[self.p])
-        self.server = ScapyServer(self.p, SERVERS, range(KEYS), {job: EPOCH}, own_address, service)
+        ranges = self._testbed.space.key_ranges
+        self.server = ScapyServer(self.p, SERVERS, range(KEYS), {job: EPOCH}, own_address, service, ranges)
         self._waiting.clear()
         self._outbox: list[Packet] = []
 
@@ -107,8 +110,8 @@ class ScapyServerHost:
 
     def sums(self) -> tuple[Keys, Values]:
         rows = self.server.contents(self._testbed.arm.job, range(KEYS))
-        keys, values = ([row[column] for row in rows] for column in (0, 1))
-        return np.array(keys, np.uint64), np.array(values, np.uint32)
+        values = [value for _, row, *_ in rows for value in row]
+        return np.array([key for key, *_ in rows], np.uint64), np.array(values, np.uint32)
 
 
 class ScapyWorkerHost:
@@ -125,8 +128,9 @@ class ScapyWorkerHost:
         own_address = _address(_WORKERS[self._w], addressing.worker_udp_port(job))
         endpoints = _SERVICES if self._testbed.design.has_services else _SERVERS
         self.worker = ScapyWorker(
-            job, self._w + 1, EPOCH, own_address, [_address(each) for each in endpoints]
-        )
+            job, self._w + 1, EPOCH, own_address, [_address(each) for each in endpoints],
+            ranges=self._testbed.space.key_ranges,
+        )  # fmt: skip
         self.worker.hints = hints
         self._answered: set[int] = set()
         self._client = self._testbed.network.clients[self._w].state
@@ -161,15 +165,20 @@ class ScapyWorkerHost:
         if testbed.operations.history[self._w, k - 1].kind == PULL:
             self._send(self.worker.pull(k, keys, now))
         else:
-            deltas = dict(zip(keys, client.deltas[:n].tolist(), strict=True))
+            dims = testbed.space.dims_at(client.positions[:n])
+            rows = split_rows(client.deltas[: dims.sum()].tolist(), dims.tolist())
+            deltas = dict(zip(keys, rows, strict=True))
             self._send(self.worker.push(k, deltas, self._answered, now))
 
     def _record(self) -> None:
         """Write what is answered into the worker's row, and end an operation that has ended."""
         worker, client, testbed = self.worker, self._client, self._testbed
-        keys = client.positions[: int(client.header.n_keys)].tolist()
-        client.answered[: len(keys)] = [key in self._answered for key in keys]
-        client.values[: len(keys)] = [worker.values.get(key, 0) for key in keys]
+        positions = client.positions[: int(client.header.n_keys)]
+        client.answered[: len(positions)] = [key in self._answered for key in positions.tolist()]
+        start = 0
+        for key, dim in zip(positions.tolist(), testbed.space.dims_at(positions).tolist(), strict=True):
+            client.values[start : start + dim] = worker.values.get(key, zeros(dim))
+            start += dim
         client.header.rows += len(worker.log)
         worker.log.clear()
         if worker.idle and self._progress.state != IDLE:
@@ -182,8 +191,10 @@ class ScapyWorkerHost:
 
 
 class MixedTestbed(SimulatedTestbed):
-    def __init__(self, arm: Arm, compiled: CompiledConfig | None = None) -> None:
-        super().__init__(arm, compiled, is_external=_is_of_scapy)
+    def __init__(
+        self, arm: Arm, compiled: CompiledConfig | None = None, ranges: RowRanges = ONE_VALUE
+    ) -> None:
+        super().__init__(arm, compiled, is_external=_is_of_scapy, ranges=ranges)
         self._scapy_workers = {w: ScapyWorkerHost(self, w) for w in range(WORKERS) if _is_of_scapy(w)}
         self.external_workers = dict(self._scapy_workers)
         for p in filter(lambda p: _is_of_scapy(WORKERS + p), range(SERVERS)):

@@ -9,7 +9,6 @@ from typing import ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from foundation.designs.arms import fault_arms
-from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.interface import Design
 from foundation.designs.registry import NAMES, design
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
@@ -21,14 +20,11 @@ ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm 
 
 
 _MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
-_ROWS_OF_COLLECT = (RowRange(0, 4),)
 
 
 def ranges_of(chosen_design: Design) -> RowRanges:
-    """Return the dims of the rows that schedules are played on: mixed, where a job may mix them."""
-    if not chosen_design.has_rows:
-        return ONE_VALUE
-    return _ROWS_OF_COLLECT if chosen_design.name == COLLECT else _MIXED_ROWS
+    """Return the dims of the rows that schedules are played on: mixed, if the design has rows."""
+    return _MIXED_ROWS if chosen_design.has_rows else ONE_VALUE
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from simulator.world import SimulatedNetwork, row_of
 
 _COSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
-    serve_ns=100, lane_ns=5,
+    serve_ns=100, lane_ns=5, value_ns=0, operation_value_ns=0,
 )  # fmt: skip
 _JOURNAL_BYTES = 1 << 20
 _NS_PER_US = 1_000

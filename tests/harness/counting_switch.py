@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from controller.hotset.migrate import plan
+from controller.hotset.migrate import ANY_SLOT, plan
 from controller.tables import SLOTS, Change, HotParam, JobRow, KeyState, Update
 from foundation.protocol.header import NO_KEY
 from foundation.protocol.rows import ONE_VALUE, RowRanges
@@ -30,7 +30,7 @@ class CountingSwitch:
     def update(self, job: int, key: int, times: int = 1) -> bool:
         """Count updates of a key; return whether it is in the switch."""
         if (param := self.params.get((job, key))) is not None:
-            self._in_switch[param.lane, param.slot] += times
+            self._in_switch[param.bank, param.slot] += times
             return True
         self._at_servers[job][key] += times
         return False
@@ -57,12 +57,15 @@ class CountingSwitch:
         return [(np.array(keys, np.uint64), np.array(counts, np.int64))]
 
     async def pushes(self, entries: Sequence[HotParam]) -> list[int]:
-        return [self._in_switch[entry.lane, entry.slot] for entry in entries]
+        return [self._in_switch[entry.bank, entry.slot] for entry in entries]
 
-    async def load(self, job: int, wanted: Sequence[int]) -> Any:
+    async def load(self, job: int, wanted: Sequence[int], *, slots: Mapping[int, int] = ANY_SLOT) -> Any:
         """Move keys as `plan` says, which raises if a lane lacks slots."""
         ranges = self.ranges.get(job, ONE_VALUE)
-        moves = plan(self.params.values(), job, wanted, offload=True, slots=self._slots, ranges=ranges)
+        moves = plan(
+            self.params.values(), job, wanted, offload=True, slots=self._slots, ranges=ranges,
+            slot_of_key=slots,
+        )  # fmt: skip
         for step in (moves.leaving, moves.arriving):
             self._apply(
                 update for move in step for update in (*move.preparing_updates(), move.final_update())
@@ -77,7 +80,11 @@ class CountingSwitch:
             if update.change is Change.DELETE:
                 del self.params[job_and_key]
             else:
-                taken = {(row.lane, row.slot) for row in self.params.values() if row.job != param.job}
-                assert (param.lane, param.slot) not in taken
+                self.params.pop(job_and_key, None)
+                is_free = all(
+                    row.slot != param.slot or not set(row.banks) & set(param.banks)
+                    for row in self.params.values()
+                )
+                assert is_free
                 self.params[job_and_key] = param
         assert all(param.state in KeyState for param in self.params.values())

@@ -26,6 +26,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.collect import CollectingServer
 from hosts.designs import agents_of
 from hosts.hotset.ps.core import OffloadingServer, ParameterServer
@@ -54,7 +55,7 @@ def _server(design: str, ps: int, space: KeySpace, jobs: Sequence[int]) -> Offlo
 class PsHost:
     """A PS of some jobs, which can stop answering; `row` and `store` are of the first job."""
 
-    def __init__(self, design: str, jobs: Sequence[int], ps: int, keys: int) -> None:
+    def __init__(self, design: str, jobs: Sequence[int], ps: int, space: KeySpace) -> None:
         host, service = addressing.server(ps + 1), addressing.service(ps + 1)
         port = addressing.server_port(WORKERS, ps + 1)
         addresses = (host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT)
@@ -64,7 +65,7 @@ class PsHost:
         """Number of SEEDs and COLLECTs after which this PS ignores commands."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
-        self._core = _server(design, ps, KeySpace(keys), jobs)
+        self._core = _server(design, ps, space, jobs)
         self.stores: Mapping[int, Any] = self._core.stores  # of either design
         self.store: Any = self.stores[jobs[0]]
 
@@ -111,9 +112,12 @@ class PsHost:
 
 
 class _Load:
-    """A worker that pushes to random keys while it runs, mostly to those in `favours`."""
+    """A worker that pushes to random keys while it runs, mostly to those in `favours`.
 
-    def __init__(self, job: int, worker: int, keys: int) -> None:
+    A push adds the same number to all values of a row.
+    """
+
+    def __init__(self, job: int, worker: int, space: KeySpace) -> None:
         host = addressing.worker(worker)
         self.job = job
         row = job * WORKERS + worker
@@ -122,13 +126,13 @@ class _Load:
         """Sums by key."""
         self.updates: Counter[int] = Counter()
         """Numbers of pushes by key."""
-        self.favours: Sequence[int] = range(keys)
+        self.favours: Sequence[int] = range(space.size)
         self.operations = 0
         self.running = True
         self._random = np.random.default_rng(worker)
-        self._keys = keys
+        self._space = space
         caller = Caller(job, worker, EPOCH)
-        self._client = HotsetClient(caller, N_PS, KeySpace(keys), time.monotonic_ns)
+        self._client = HotsetClient(caller, N_PS, space, time.monotonic_ns)
 
     async def run(self, inject: Callable[[int, bytes], None], operations: int | None = None) -> None:
         """Push while `running`, or this many times."""
@@ -151,13 +155,14 @@ class _Load:
 
     def _push(self) -> None:
         favoured = self._random.choice(self.favours, size=_KEYS_AT_A_TIME - 1, replace=False)
-        others = np.setdiff1d(np.arange(self._keys), favoured)
+        others = np.setdiff1d(np.arange(self._space.size), favoured)
         positions = np.append(favoured, self._random.choice(others))
         deltas = self._random.integers(0, 1000, size=_KEYS_AT_A_TIME, dtype=np.uint32)
         self.sent.update(dict(zip(positions.tolist(), deltas.tolist(), strict=True)))
         self.updates.update(positions.tolist())
         self.operations += 1
-        self._client.push(0, positions, deltas, np.zeros(self._keys + 1, dtype=np.bool_))
+        values = deltas.repeat(self._space.dims_at(positions))
+        self._client.push(0, positions, values, np.zeros(self._space.size + 1, dtype=np.bool_))
 
 
 @cache
@@ -180,8 +185,9 @@ class LiveNet:
     """`async with LiveNet(job, keys) as net`: PSs own keys 0..keys-1, the switch has no pipeline yet."""
 
     def __init__(
-        self, job: int, keys: int, *, others: Sequence[int] = (), loss: float = 0.0, design: str = hotset.NAME
-    ) -> None:
+        self, job: int, keys: int, *, others: Sequence[int] = (), loss: float = 0.0,
+        design: str = hotset.NAME, ranges: RowRanges = ONE_VALUE,
+    ) -> None:  # fmt: skip
         compile_agents(design)
         self.design = design
         self.jobs = (job, *others)
@@ -189,13 +195,14 @@ class LiveNet:
         self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.pipeline: Pipeline | None = None
-        self.servers = [PsHost(design, self.jobs, ps, keys) for ps in range(N_PS)]
-        self.loads = [_Load(each, worker, keys) for each in self.jobs for worker in range(1, WORKERS + 1)]
+        space = KeySpace(keys, None, ranges)
+        self._ranges = ranges
+        self.servers = [PsHost(design, self.jobs, ps, space) for ps in range(N_PS)]
+        self.loads = [_Load(each, worker, space) for each in self.jobs for worker in range(1, WORKERS + 1)]
         self._receivers: dict[int, Callable[[bytes], list[bytes]]] = {
             **{server.row.port: server.receive for server in self.servers},
             **{load.row.port: self._receive_at_worker for load in self.loads},
         }
-        self._keys = keys
         self._loss = loss
         self._random = random.Random(0)
         self._p4runtime = P4RuntimeServer[CompiledPipeline](1, self, CompiledPipeline)
@@ -223,7 +230,7 @@ class LiveNet:
         async with Controller(self.address, design=self.design) as controller:
             await controller.commit_pipeline()
             await controller.install(
-                *(JobRow(job, offload, proxy=True) for job in self.jobs),
+                *(JobRow(job, offload, proxy=True, ranges=self._ranges) for job in self.jobs),
                 *rows,
                 *(load.row for load in self.loads),
                 *(Route(load.row.mac, load.row.port) for load in self.loads[:WORKERS]),
@@ -317,6 +324,7 @@ def live(
     offload: bool = True,
     others: Sequence[int] = (),
     favours: Sequence[int] = range(KEYS),
+    ranges: RowRanges = ONE_VALUE,
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
     """Decorate a coroutine that is a test on a net that is set up.
 
@@ -326,7 +334,7 @@ def live(
     def decorate(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         async def run(fixtures: Mapping[str, Any]) -> None:
             loss, design = fixtures.get("loss", 0.0), fixtures.get("design", hotset.NAME)
-            async with LiveNet(JOB, KEYS, others=others, loss=loss, design=design) as net:
+            async with LiveNet(JOB, KEYS, others=others, loss=loss, design=design, ranges=ranges) as net:
                 await net.set_up(offload=offload)
                 net.favour(favours)
                 await scenario(net, **fixtures)

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from random import Random
 
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import FIRST, KEYS, LANES, NO_KEY, RESPONSE, SECOND, SET, VALUES, Op
+from foundation.protocol.header import (
+    FIRST,
+    KEYS,
+    NO_KEY,
+    RESPONSE,
+    SECOND,
+    SET,
+    VALUES,
+    Op,
+    lanes_of_dim,
+)
 from hosts.keys import KeySpace
 from tests.harness.wire import rpc
 
@@ -19,9 +29,13 @@ def random_request(
     Without `with_words` there are no requests that set values, or are about an optimiser's state.
     """
     op = random.choice([Op.PULL, Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
-    own = space.all()[ps_ids_of(space.all(), n_ps) == ps].tolist()
-    count = 0 if op == Op.EMPTY else min(random.randint(1, LANES), len(own))
+    dim = 1 if op == Op.EMPTY else random.choice(space.dims)
+    all_own = space.all()[ps_ids_of(space.all(), n_ps) == ps]
+    own = all_own[space.dims_at(space.positions(all_own)) == dim].tolist()
+    count = 0 if op == Op.EMPTY else min(random.randint(1, lanes_of_dim(dim)), len(own))
     keys = random.sample(own, count)
+    if count and len(space.dims) > 1 and random.random() < 0.1:
+        keys[random.randrange(count)] = random.choice(all_own.tolist())  # perhaps a row of another dim
     if count and random.random() < 0.1:
         keys[random.randrange(count)] = random.choice([space.size, NO_KEY - 1, int(space.all()[0])])
     live = (1 << count) - 1
@@ -29,7 +43,7 @@ def random_request(
         live &= random.getrandbits(count) | 1
         keys = [key if live >> lane & 1 else NO_KEY for lane, key in enumerate(keys)]
     fields = {
-        "job": random.choice([*jobs, 6, *jobs]), "worker": random.randint(1, 3),
+        "dim": dim, "job": random.choice([*jobs, 6, *jobs]), "worker": random.randint(1, 3),
         "epoch": random.choice([1, 1, 2]), "ps": ps if random.random() < 0.95 else 0,
         "seq": 64 * random.randint(0, 4) + random.randrange(3), "iteration": random.getrandbits(32),
         "served": random.getrandbits(32) & live if random.random() < 0.3 else 0, "t0": random.getrandbits(64),
@@ -43,6 +57,6 @@ def random_request(
         fields["served"] = 0
         words = random.choice([0, FIRST, SECOND])
         fields["flags"] = KEYS | VALUES | SET | words if op == Op.PUSH else KEYS | words
-    values = [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)]
+    values = [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count * dim)]
     has_values = op == Op.PUSH or (op == Op.PULL and fields["served"])
     return rpc(op, keys, values if has_values else None, **fields)

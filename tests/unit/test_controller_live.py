@@ -65,15 +65,14 @@ async def check_sums(net: LiveNet) -> None:
     for job in net.jobs:
         sent = sum((load.sent for load in net.loads if load.job == job), Counter[int]())
         async with Controller(net.address) as controller:
-            held = {
-                entry.param.key: entry.values and entry.values[0] for entry in await controller.registers(job)
-            }
+            held = {entry.param.key: entry.values for entry in await controller.registers(job)}
         for key in range(KEYS):
             store = net.servers[ps_of(key, net.n_ps)].stores[job]
             at = store.locate(np.array([key], dtype=np.uint64))
             in_switch = held.get(key)
             assert store.is_owned(at).item() == (in_switch is None)
-            assert (store.values(at).item() + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
+            values = store.values(at).astype(np.int64) + (0 if in_switch is None else in_switch)
+            assert (values % MODULUS == sent[key] % MODULUS).all()
 
 
 def given_away(net: LiveNet) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_rooms import AT_THE_TOP, PACKAGES, ROOT
-from tools.evidence.result import published_table
 
 PROJECTS = ROOT, ROOT / "softswitch", *PACKAGES.values()
 PAGES = sorted(chain(*((*each.glob("*.md"), *(each / "docs").rglob("*.md")) for each in PROJECTS)))
@@ -52,12 +51,3 @@ def test_lines_of_prose_are_narrow(page: Path) -> None:
     lines = enumerate(page.read_text().splitlines(), start=1)
     wide = [number for number, line in lines if len(line) > WIDTH and not line.startswith(("|", "    "))]
     assert wide == []
-
-
-def test_readme_has_the_ratios_of_packet_rates_that_are_published() -> None:
-    table = published_table("performance")
-    row = "Hotline, 32 lanes hit: packets/s"
-    sockets, kernel, bmv2 = (table.cell(row, name) for name in ("sockets, or agent", "kernel", "BMv2"))
-    assert isinstance(sockets, float) and isinstance(kernel, float) and isinstance(bmv2, float)
-    ratios = f"[{kernel / bmv2:.0f} to {sockets / bmv2:.0f} times as many packets](docs/performance.md)"
-    assert ratios in (ROOT / "README.md").read_text()

@@ -17,7 +17,7 @@ from foundation.text import pluralize
 from tools.evidence.pages import pages, with_tables
 from tools.evidence.result import EvidenceError, Result, read_results, write_result
 from tools.evidence.run import run_stage
-from tools.evidence.stage import Stage, home_of, staleness
+from tools.evidence.stage import Stage, stage_of, staleness
 from tools.evidence.stages import STAGES
 
 _OUTPUTS = ROOT / "evidence"
@@ -107,7 +107,7 @@ def _carried_over(results: dict[str, Result], digests: dict[str, str]) -> Iterat
     """Yield what is kept although it may no longer hold, and what no stage can make, by commit."""
     stale, by_recipe = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for name, result in results.items():
-        stage, commit = home_of(name, STAGES), f"{result.origin.commit} ({result.origin.date})"
+        stage, commit = stage_of(name, STAGES), f"{result.origin.commit} ({result.origin.date})"
         if stage is None:
             by_recipe[commit].append(name)
         elif any(staleness(result, stage, digests[stage.name])):

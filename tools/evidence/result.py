@@ -47,7 +47,7 @@ Cell: TypeAlias = float | Measured | tuple[float, ...] | str | None
 
 class Row(Strict):
     names: tuple[str, ...]
-    """What the row is of: a text for each of the table's headings, which together no other row has."""
+    """A text for each of the table's headings; together they identify the row."""
     cells: tuple[Cell, ...]
     form: str | None = None
     """How the row's numbers are written, in the language of `str.format`; None means as the columns say."""
@@ -160,7 +160,7 @@ class Machine(Strict):
 
 
 class Origin(Strict):
-    """Where, when and from what a result was made."""
+    """Commands, code, time and machine that made a result."""
 
     commands: tuple[str, ...]
     commit: str

@@ -25,7 +25,7 @@ class Done(Strict):
     """How a step was run."""
 
     digest: str
-    """That of the stage's code."""
+    """Digest of the stage's code."""
     commit: str
     date: date
     seconds: int

@@ -70,8 +70,8 @@ def modules_of(*designs: str) -> tuple[str, ...]:
 
 
 REAL_RUN = (
-    "hotline.cli.run", "hosts.ps.__main__", "hosts.worker.__main__", "topologies.session",
-    *modules_of("hotset", "none"),
+    "topologies.session", "analysis.claims", "analysis.dedicated_switch", "hosts.ps.__main__",
+    "hosts.worker.__main__", *modules_of("hotset", "none"),
 )  # fmt: skip
 """Modules of a run in real processes."""
 
@@ -91,7 +91,7 @@ class Stage:
     """Patterns of further files that the numbers depend on, such as the switch's program."""
     seeds: tuple[int, ...] = ()
     needs: str = ""
-    """What the machine has to have, beyond root and two cores."""
+    """Requirements on the machine, beyond what `make setup` installs."""
 
     def sources(self) -> list[Path]:
         """Return the files of the code that makes the stage's numbers."""
@@ -113,5 +113,5 @@ def staleness(result: Result, stage: Stage | None, digest: str) -> Iterator[str]
         yield "its code has changed"
 
 
-def home_of(name: str, stages: Sequence[Stage]) -> Stage | None:
+def stage_of(name: str, stages: Sequence[Stage]) -> Stage | None:
     return next((stage for stage in stages if name in stage.results), None)

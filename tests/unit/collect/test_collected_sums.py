@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+import numpy as np
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from foundation.protocol import codec
 from foundation.protocol.control import Command, Status
-from foundation.protocol.header import KEYS, REPLAY, VALUES, Op
+from foundation.protocol.header import DIMS, KEYS, REPLAY, VALUES, Op
+from foundation.protocol.rows import RowRange
+from hosts.collect.schedule import place_of_cell, row_at
+from hosts.collect.state import make_server
+from hosts.keys import KeySpace
+from hosts.ps.share import make_share, rows_at
+from nativekit.plain import plain
 from switch_harness.effort import examples
 from tests.harness.wire import MODULUS
-from tests.unit.collect.switch_model import SwitchModel
-from tests.unit.collect.test_collector import MINE, MS, Bench
+from tests.unit.collect.switch_model import Row, SwitchModel, add
+from tests.unit.collect.test_collector import MINE, MS, SPACE, Bench
 
+MIXED = KeySpace(SPACE.size, None, (RowRange(0, 1), RowRange(MINE[1], 16), RowRange(MINE[3], 64)))
 KEY = st.sampled_from(MINE[:4])
 DELTA = st.sampled_from([1, 2, 7, MODULUS - 1, 2**31])
 
@@ -21,24 +29,28 @@ DELTA = st.sampled_from([1, 2, 7, MODULUS - 1, 2**31])
 class Collections(RuleBasedStateMachine):
     """One server, whose RPCs and answers are delivered, repeated or lost; gradients are added."""
 
+    space = SPACE
+
     @initialize()
     def begin(self) -> None:
-        self.bench = Bench(journal_bytes=1 << 20)
-        self.pushed: dict[int, int] = {}
-        self.acked: dict[int, int] = {}  # by the present switch, as a worker's replay log has it
+        self.bench = Bench(journal_bytes=1 << 20, space=self.space)
+        self.pushed: dict[int, Row] = {}
+        self.acked: dict[int, Row] = {}  # by the present switch, as a worker's replay log has it
         self.wire: list[bytes] = []
         self.answers: list[bytes] = []
         self.epoch = 5
 
-    def _add(self, sums: dict[int, int], key: int, delta: int) -> None:
-        sums[key] = (sums.get(key, 0) + delta) % MODULUS
+    def _add(self, sums: dict[int, Row], key: int, delta: Row) -> None:
+        sums[key] = add(sums.get(key, (0,) * len(delta)), delta)
 
-    @rule(key=KEY, delta=DELTA)
-    def push(self, key: int, delta: int) -> None:
+    @rule(key=KEY, factor=DELTA)
+    def push(self, key: int, factor: int) -> None:
+        dim = int(self.space.dims_at(np.array([key]))[0])
+        delta = tuple(factor * (v + 1) % MODULUS for v in range(dim))  # a part of another row would differ
         if key in self.bench.switch.hot:
-            self.bench.switch.push(key, delta)
+            self.bench.switch.push(key, *delta)
             self._add(self.acked, key, delta)
-        elif self.bench.worker(Op.PUSH, [key], [delta]).header.refused:
+        elif self.bench.worker(Op.PUSH, [key], list(delta), dim=dim).header.refused:
             return
         self._add(self.pushed, key, delta)
 
@@ -93,7 +105,9 @@ class Collections(RuleBasedStateMachine):
         assert self.bench.command(Command.RENEW, [self.epoch]) is Status.OK
         self.wire.clear()
         for key, delta in self.acked.items():
-            answer = self.bench.worker(Op.PUSH, [key], [delta], flags=KEYS | VALUES | REPLAY)
+            answer = self.bench.worker(
+                Op.PUSH, [key], list(delta), flags=KEYS | VALUES | REPLAY, dim=len(delta)
+            )
             assert not answer.header.refused
         self.acked.clear()
         if settles:
@@ -110,23 +124,55 @@ class Collections(RuleBasedStateMachine):
     def nothing_is_lost_or_doubled_at_rest(self) -> None:
         if any(self.bench.ps.server.state.collections.phase):
             return
-        sums = {key: total for key, total in self.bench.sums().items() if total}
-        assert sums == {key: total for key, total in self.pushed.items() if total}
+        sums = {key: total for key, total in self.bench.row_sums().items() if any(total)}
+        assert sums == {key: total for key, total in self.pushed.items() if any(total)}
 
     def teardown(self) -> None:
         if not hasattr(self, "bench"):
             return
         self._drain()
         assert self.bench.command(Command.PUBLISH, []) is Status.OK
-        sums = self.bench.sums()
+        sums = self.bench.row_sums()
         for key, total in self.pushed.items():
             assert sums[key] == total
             if key in self.bench.switch.hot:
-                assert self.bench.switch.pending.get(key, 0) == 0
+                assert not any(self.bench.switch.pending_rows.get(key, ()))
+
+
+class CollectionsOfRows(Collections):
+    """The same with rows of three dims, two of the four keys with rows of 16."""
+
+    space = MIXED
 
 
 TestCollections = Collections.TestCase
-TestCollections.settings = settings(max_examples=examples(240), stateful_step_count=40, deadline=None)
+TestCollections.settings = settings(max_examples=examples(200), stateful_step_count=40, deadline=None)
+TestCollectionsOfRows = CollectionsOfRows.TestCase
+TestCollectionsOfRows.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    dims=st.lists(st.sampled_from(DIMS), min_size=1, max_size=6),
+    ps=st.integers(0, 1),
+    words=st.integers(1, 4),
+    data=st.data(),
+)
+def test_places_and_cells_of_rows_are_found_from_each_other(
+    dims: list[int], ps: int, words: int, data: st.DataObject
+) -> None:
+    """`rows_at`, which finds them for arrays, is the second implementation."""
+    firsts = sorted(data.draw(st.sets(st.integers(1, 63), min_size=len(dims) - 1, max_size=len(dims) - 1)))
+    space = KeySpace(64, None, tuple(map(RowRange, [0, *firsts], dims)))
+    server = make_server(ps, 2, space, [1])._replace(share=make_share(space, ps, 2, words))
+    places = np.arange(server.share.header.places)
+    cells, stride = rows_at(server.share, places)[0].tolist(), server.share.ranges.stride
+    index = np.searchsorted(server.share.ranges.first_place, places, side="right") - 1
+    for place, cell, row_cells in zip(places.tolist(), cells, stride[index].tolist(), strict=True):
+        assert plain(row_at)(server, place) == cell
+        assert {plain(place_of_cell)(server, cell + k) for k in range(row_cells)} == {place}
+    outside = int(server.share.header.places)
+    assert plain(row_at)(server, outside) == server.share.header.outside_cell
 
 
 def test_an_answer_of_another_collection_is_not_taken() -> None:

@@ -14,10 +14,11 @@ from hosts.collect import CollectingServer, schedule
 from hosts.collect.state import AGES, IDLE, Collector
 from hosts.collect.store import CollectStore
 from hosts.keys import KeySpace
+from hosts.scapy.rows import split_rows
 from nativekit.plain import plain
 from nativekit.records import one_record
 from tests.harness.wire import MODULUS, rpc
-from tests.unit.collect.switch_model import SwitchModel
+from tests.unit.collect.switch_model import Row, SwitchModel, add
 
 JOB, EPOCH = 1, 5
 SPACE = KeySpace(64)
@@ -30,9 +31,10 @@ class Bench:
     """PS 0 of 2 with one job, and the switch."""
 
     def __init__(
-        self, optimiser: Optimiser | None = None, journal_bytes: int = 0, as_plain: bool = True
-    ) -> None:
-        self.now = 1
+        self, optimiser: Optimiser | None = None, journal_bytes: int = 0, as_plain: bool = True,
+        space: KeySpace = SPACE,
+    ) -> None:  # fmt: skip
+        self.now, self.space = 1, space
         self.switch = SwitchModel()
         self.epoch, self.seq = EPOCH, 0
         self.tables = [TableOptimiser(first=0, scale=1.0, optimiser=optimiser)] if optimiser else []
@@ -42,7 +44,7 @@ class Bench:
 
     def _made(self) -> CollectingServer[str]:
         return CollectingServer(
-            0, 2, SPACE, {JOB: EPOCH}, lambda: self.now, self.as_plain,
+            0, 2, self.space, {JOB: EPOCH}, lambda: self.now, self.as_plain,
             journal_bytes=self.journal_bytes, has_replay_logs=True, tables=self.tables,
         )  # fmt: skip
 
@@ -116,11 +118,15 @@ class Bench:
         return codec.parse(bytes(out[1]))
 
     def sums(self) -> dict[int, int]:
+        """Return the first value of each row's sum."""
+        return {key: row[0] for key, row in self.row_sums().items()}
+
+    def row_sums(self) -> dict[int, Row]:
         held = self.store.contents()
-        return {
-            int(key): (int(each) + self.switch.pending.get(int(key), 0)) % MODULUS
-            for key, each in zip(held.keys, held.sums, strict=True)
-        }
+        dims = self.space.dims_at(self.space.positions(held.keys)).tolist()
+        rows = dict(zip(held.keys.tolist(), split_rows(held.sums.tolist(), dims), strict=True))
+        pending = self.switch.pending_rows
+        return {key: add(row, pending.get(key, (0,) * len(row))) for key, row in rows.items()}
 
     def restart(self) -> None:
         """Kill the server, and restore it from its journal."""

@@ -15,11 +15,9 @@ from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import DIMS, Op, lanes_of_dim, unpack
 from foundation.protocol.rows import RowRange, RowRanges
-from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, plain_machine
-from switch_harness.wording import mentions
 from tests.harness import fbgemm_adagrad, wire
 
 JOB, N_PS, SIZE, BATCH = 3, 2, 120, 60
@@ -83,7 +81,6 @@ RANGES: dict[str, RowRanges] = {
     "mixed": (RowRange(0, 16), RowRange(7, 1), RowRange(50, 128), RowRange(60, 4), RowRange(100, 16)),
 }
 CASES = [(name, rows) for name in ("none", "hotset", "collect") for rows in RANGES]
-CASES.remove(("collect", "mixed"))
 SPARSE = np.sort(np.random.default_rng(1).integers(0, 2**63, SIZE, np.int64)).astype(np.uint64)
 
 
@@ -135,9 +132,27 @@ def test_places_of_values_are_those_of_a_list_of_rows(data: st.DataObject) -> No
         assert space.restrict(kept).dims_at(np.arange(len(kept))).tolist() == space.dims_at(kept).tolist()
 
 
-def test_servers_that_collect_refuse_rows_of_several_dims() -> None:
-    with pytest.raises(AgentConfigError, match=mentions("collect", 1, 4, 16, 128)):
-        Cluster("collect", space_of("mixed", False))
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("is_plain", [False, True], ids=["compiled", "plain"])
+def test_an_overflow_of_any_value_is_counted_once_for_its_rpc(dim: int, is_plain: bool) -> None:
+    cluster = Cluster("hotset", space_of(f"dim {dim}", False), is_plain)
+    limit = np.uint32(2**31)
+
+    def overflows(delta: np.ndarray) -> int:
+        jobs = [server.server.state.jobs[0] for server in cluster.servers]
+        before = sum(int(job.overflows) for job in jobs)
+        cluster.push([5], delta)
+        return sum(int(job.overflows) for job in jobs) - before
+
+    for v in range(dim):
+        row = np.zeros(dim, np.uint32)
+        row[v] = limit - 1
+        assert overflows(row) == 0
+        row[v] = 1
+        assert overflows(row) == 1
+        row[v] = limit  # the least number and itself
+        assert overflows(row) == 1
+        np.testing.assert_array_equal(cluster.pull([5]), np.zeros(dim, np.uint32))
 
 
 @pytest.mark.parametrize("rows", ["dim 8", "mixed"])

@@ -146,7 +146,6 @@ def test_a_run_with_rows_has_sizes_that_fit(dim: int) -> None:
         (["DIM=0"], "DIM=0: "),
         (["DIM=129"], "DIM=129: "),
         (["DIM=16", "TOP_K=20000"], r"TOP_K|top_k \(20000\) must be at most 14,336 .* of rows of 16 values"),
-        (["DIM=16", "CODEC=scapy"], r"dim \(16\) and codec scapy"),
         (["DIM=4", "SCRIPT=train.py"], r"dim \(4\) and script"),
         (
             ["DIM=4", "DESIGN=switchml"],
@@ -157,6 +156,15 @@ def test_a_run_with_rows_has_sizes_that_fit(dim: int) -> None:
 def test_rows_that_a_run_cannot_have(variables: list[str], reported: str) -> None:
     with pytest.raises(ConfigError, match=reported):
         load_config(variables)
+
+
+@pytest.mark.parametrize("codec", ["scapy", "mixed"])
+@pytest.mark.parametrize("variables", [["DIM=16"], ["DIM=128"], ["TABLES=criteo"]], ids=str)
+def test_agents_of_scapy_take_rows_in_sizes_that_they_carry(codec: str, variables: list[str]) -> None:
+    config, of_ones = load_config([*variables, f"CODEC={codec}"]), load_config([f"CODEC={codec}"])
+    assert config.max_dim > 1 and config.codec == codec
+    assert (config.top_k, config.workload) == (of_ones.top_k, of_ones.workload)
+    assert config.window == of_ones.window and config.has_room_for_profile
 
 
 def test_a_run_of_rows_of_one_is_the_default() -> None:

@@ -31,5 +31,5 @@ def test_the_push_is_shown_as_scapy_shows_it() -> None:
 def test_the_example_adds_what_it_pushes() -> None:
     printed, names = run_example()
     assert names["acknowledged"] == {5, 7} and names["worker"].idle
-    assert dict(names["server"].stores[2].values) == {7: 40, 5: 2**32 - 3}
+    assert dict(names["server"].stores[2].values) == {7: (40,), 5: (2**32 - 3,)}
     assert printed.splitlines()[-1] == f"{names['acknowledged']} {dict(names['server'].stores[2].values)}"

@@ -15,9 +15,18 @@ import pytest
 from foundation.errors import MalformedDatagram
 from foundation.protocol import codec, control
 from foundation.protocol.codec import Message
-from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
+from foundation.protocol.control import (
+    MAX_KEYS,
+    MAX_VALUES_KEYS,
+    Command,
+    Control,
+    Status,
+    max_values_keys,
+)
 from foundation.protocol.header import (
     CONTROL_SHAPES,
+    CONTROLLER_CALLER,
+    DIMS,
     HEADER_BYTES,
     KEYS,
     LANES,
@@ -29,6 +38,7 @@ from foundation.protocol.header import (
     Header,
     Op,
     bits_of_fields,
+    lanes_of_dim,
 )
 from hosts import scapy as agents
 from hosts.scapy import packets
@@ -81,6 +91,36 @@ def test_every_type_of_rpc_has_the_same_bytes(op: int, flags: int) -> None:
     assert checked >= len(BITS)
 
 
+@pytest.mark.parametrize(("op", "flags"), sorted(SHAPES | WORD_SHAPES))
+def test_rows_of_every_dim_have_the_same_bytes(op: int, flags: int) -> None:
+    for dim in DIMS if op != Op.EMPTY else ():
+        for count in {1, lanes_of_dim(dim)}:
+            header = Header(op=op, flags=flags, count=count, dim=dim, live=2**count - 1)
+            keys = np.arange(count, dtype=np.uint64) if flags & KEYS else None
+            values = np.arange(count * dim, dtype=np.uint32) if flags & VALUES else None
+            datagram = codec.build(Message(header, keys, values))
+            found = scapy_messages.parse(datagram)
+            assert found.header == header and scapy_messages.build(found) == datagram
+            assert values is None or (found.values is not None and found.values.tolist() == values.tolist())
+            for each in (header._replace(dim=other) for other in (0, 2, 3, *DIMS, 255)):
+                changed = LAYOUT.pack(*each) + datagram[HEADER_BYTES:]
+                assert accepts(changed) == is_rpc(each, len(changed)), each
+            for changed in (datagram[:-1], datagram + b"!", datagram + bytes(4 * dim)):
+                assert not accepts(changed)
+
+
+def test_a_datagram_that_says_more_than_it_has_is_malformed() -> None:
+    """Whatever its length: a long list of Scapy's would be an error, which ends an agent."""
+    for length in (HEADER_BYTES, 1_400, 65_507):
+        for flags in (KEYS, VALUES, KEYS | VALUES):
+            head = LAYOUT.pack(*Header(op=Op.PUSH, flags=flags, count=255, dim=255, live=1))
+            assert not accepts(head + bytes(length - HEADER_BYTES))
+        for command in Command:
+            head = LAYOUT.pack(*Header(op=Op.CONTROL, worker=CONTROLLER_CALLER, dim=128))
+            body = bytes([command, 0, 0, 0, 255, 255, 255, 255])
+            assert not accepts((head + body + bytes(length))[:length])
+
+
 def test_other_types_are_no_rpcs() -> None:
     known = {*SHAPES, *WORD_SHAPES, *CONTROL_SHAPES}
     for op, flags in set(product(range(6), range(256))) - known:
@@ -94,12 +134,15 @@ def test_other_types_are_no_rpcs() -> None:
 def test_every_command_has_the_same_bytes(command: Command, is_answer: bool, status: Status) -> None:
     """With each number of keys that matters, of which some are refused by both."""
     accepted = 0
-    for n in (0, 1, 2, 3, MAX_VALUES_KEYS, MAX_VALUES_KEYS + 1, MAX_KEYS, MAX_KEYS + 1):
+    for dim, n in (
+        *product([1], (0, 1, 2, 3, MAX_VALUES_KEYS, MAX_VALUES_KEYS + 1, MAX_KEYS, MAX_KEYS + 1)),
+        *((dim, max_values_keys(dim) + more) for dim in DIMS[1:] for more in (0, 1)),
+    ):
         for top in (2**32 - 1, 2**64 - 1):
             keys = np.array([top, *range(1, n)][:n], np.uint64)
             has_values = is_answer and command in control.WITH_VALUES and status is Status.OK
-            values = keys.astype(np.uint32) if has_values else None
-            made = Control(command, 2**16 - 1, 3, 2**32 - 1, 5, keys, is_answer, status, values)
+            values = np.arange(n * dim, dtype=np.uint32) if has_values else None
+            made = Control(command, 2**16 - 1, 3, 2**32 - 1, 5, keys, is_answer, status, values, dim)
             datagram = control.build(made)
             try:
                 control.parse(datagram)

@@ -12,7 +12,11 @@ import polars as pl
 import pytest
 
 from foundation.logs.columns import METRICS
+from foundation.protocol.rows import RowRange, RowRanges
+from hosts.keys import KeySpace
+from hosts.worker.ledger import read as read_ledger
 from hosts.workload.generator import R1, generate
+from hosts.workload.trace import Trace
 from tests.harness import agents
 from tests.harness.agents import Agent, refusal
 
@@ -25,10 +29,13 @@ TABLE = {"first": 0, "scale": 1.0, "optimiser": None}
 WORKER, SERVER = "hosts.scapy.worker_process", "hosts.scapy.server_process"
 
 
+def make_trace() -> Trace:
+    return generate(replace(R1, parameters=SIZE, hot=100, keys_per_step=150), workers=1, steps=10, seed=1)
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
-    generate(shape, workers=1, steps=10, seed=1).save(tmp_path / "trace")
+    make_trace().save(tmp_path / "trace")
     (tmp_path / "logs").mkdir()
     return tmp_path / "logs"
 
@@ -46,24 +53,29 @@ def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
 
 
 def values_after_training(
-    log_dir: Path, worker_module: str, server_modules: tuple[str, str], steps: int
+    log_dir: Path, worker_module: str, server_modules: tuple[str, str], steps: int, dim: int = 1
 ) -> dict[str, object]:
-    """Train in a closed loop; return what the agents say and hold."""
+    """Train in a closed loop on the trace's rows; return what the agents say and hold.
+
+    Rows of one dim may have padding behind `dim` values.
+    """
+    space = Trace.load(log_dir.parent / "trace").space
+    of_rows = {"row_ranges": [list(each) for each in space.ranges]}
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(closing(Agent(module, server_config(log_dir, ps), log_dir)))
+            stack.enter_context(closing(Agent(module, server_config(log_dir, ps, **of_rows), log_dir)))
             for ps, module in enumerate(server_modules)
         ]
-        worker = stack.enter_context(closing(Agent(worker_module, worker_config(log_dir), log_dir)))
+        worker = stack.enter_context(closing(Agent(worker_module, worker_config(log_dir, dim=dim), log_dir)))
         answer = worker.call(cmd="run", job=1, first_step=0, steps=steps, round=2)
         assert answer["ok"] and answer["malformed"] == 0 and answer["steps"] == steps
         assert worker.call(cmd="empty", job=1, count=4)["ok"]
-        values = np.zeros(SIZE, np.uint32)
+        values = np.zeros(space.n_values, np.uint32)
         for ps, server in enumerate(servers):
             file = log_dir / f"dump-{ps}.npz"
             assert server.call(cmd="dump", file=str(file)) == {"ok": True}
             with np.load(file) as dump:
-                values[dump["job1_keys"].astype(np.int64)] += dump["job1_sums"]
+                values[space.value_places(dump["job1_keys"].astype(np.int64))] += dump["job1_sums"]
         stats = [server.call(cmd="stats")["jobs"]["1"] for server in servers]
         assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2
     return {
@@ -86,6 +98,24 @@ def test_agents_of_scapy_train_the_same_model(log_dir: Path, worker: str, server
     expected = values_after_training(log_dir, COMPILED_WORKER, (COMPILED_SERVER,) * 2, steps=5)
     assert found == expected
     assert found["updates"] == found["applied"]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "dim"),
+    [
+        ((RowRange(0, 1), RowRange(700, 16), RowRange(1500, 64), RowRange(2500, 4)), 1),
+        pytest.param((RowRange(0, 16),), 10, marks=pytest.mark.soak),
+        pytest.param((RowRange(0, 128),), 128, marks=pytest.mark.soak),
+    ],
+)
+def test_agents_of_scapy_train_rows(log_dir: Path, ranges: RowRanges, dim: int) -> None:
+    replace(make_trace(), space=KeySpace(SIZE, None, ranges)).save(log_dir.parent / "trace")
+    found = values_after_training(log_dir, WORKER, (SERVER, COMPILED_SERVER), steps=4, dim=dim)
+    [ledger] = log_dir.glob("ledger-worker-1-job-1-*.bin")
+    sent = read_ledger(ledger).sent
+    assert found["values"] == sent.tolist() and sent.any()
+    expected = values_after_training(log_dir, COMPILED_WORKER, (COMPILED_SERVER,) * 2, steps=4, dim=dim)
+    assert found == expected
 
 
 def test_the_logs_of_agents_of_scapy(log_dir: Path) -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scapy.packet import Packet
 
 from foundation.protocol import codec, control
-from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control
+from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, max_values_keys
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
+from foundation.protocol.rows import RowRange
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import JOB_COUNTERS
@@ -28,6 +29,7 @@ from hosts.scapy.packets import (
     packet_of,
     stamp,
 )
+from hosts.scapy.rows import split_rows
 from hosts.scapy.server import ScapyServer
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
@@ -36,7 +38,16 @@ from tests.harness.wire import reply
 
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
 DENSE = KeySpace(SIZE)
-SPARSE = KeySpace(SIZE, np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, SIZE, dtype=np.uint64)))
+_SPARSE_KEYS = np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, SIZE, dtype=np.uint64))
+SPARSE = KeySpace(SIZE, _SPARSE_KEYS)
+_MIXED = (RowRange(0, 4), RowRange(90, 1), RowRange(130, 16), RowRange(170, 64), RowRange(190, 128))
+SPACES = {
+    "dense": DENSE,
+    "sparse": SPARSE,
+    "rows of 16": KeySpace(SIZE, None, (RowRange(0, 16),)),
+    "rows of several dims": KeySpace(SIZE, None, _MIXED),
+    "sparse rows of several dims": KeySpace(SIZE, _SPARSE_KEYS, _MIXED),
+}
 OWN, SERVICE = Address("10.0.2.2", HOTLINE_PORT), Address("10.0.3.2", HOTLINE_PORT)
 WORKER, CONTROLLER = Address("10.0.1.1", 20_004), Address("10.0.4.1", HOTLINE_PORT)
 US, MS = 1_000, 1_000_000
@@ -51,7 +62,7 @@ class Pair:
         epochs = dict.fromkeys(JOBS, 1)
         self.compiled: ParameterServer[Address] = ParameterServer(PS, N_PS, space, epochs, lambda: self.now)
         keys = range(SIZE) if space.sparse is None else frozenset(space.sparse.tolist())
-        self.scapy = ScapyServer(PS, N_PS, keys, epochs, OWN, SERVICE)
+        self.scapy = ScapyServer(PS, N_PS, keys, epochs, OWN, SERVICE, space.key_ranges)
         self.requests: list[bytes] = []  # to the switch, without an answer so far
         self.number = self.refused = 0
 
@@ -86,7 +97,7 @@ class Pair:
         request = self.requests[index] if again else self.requests.pop(index)
         header = codec.parse(request).header
         served = header.live & self.random.choice([2**32 - 1, self.random.getrandbits(32)])
-        values = np.frombuffer(self.random.randbytes(4 * header.count), np.uint32)
+        values = np.frombuffer(self.random.randbytes(4 * header.count * header.dim), np.uint32)
         datagram = reply(header, values, served=served)
         self.now += 30 * US
         self.compiled.receive_rpc_answer(_without_t0(datagram), self.now)
@@ -126,7 +137,13 @@ class Pair:
         ps = PS if random.random() < 0.95 else 0
         seq = 4 * self.number + random.randrange(4)
         epoch = random.choice([9, 9, 9, 9, 10, 2**32 - 1]) if random.random() < 0.05 else 9
-        return Control(code, random.choice(JOBS), ps, epoch, seq, np.array(keys, np.uint64))
+        dim = 1
+        if code == Command.VALUES and random.random() < 0.9:
+            dim = random.choice(self.space.dims)
+            own = np.array(self.own_keys, np.uint64)
+            own = own[self.space.dims_at(self.space.positions(own)) == dim]
+            keys = random.choices(own.tolist(), k=random.randint(1, min(20, max_values_keys(dim))))
+        return Control(code, random.choice(JOBS), ps, epoch, seq, np.array(keys, np.uint64), dim=dim)
 
     def check(self) -> None:
         assert self.scapy.malformed - self.refused == self.compiled.malformed
@@ -137,8 +154,12 @@ class Pair:
             for name in set(JOB_COUNTERS) - {"proc_wall_ns", "proc_cpu_ns"}:
                 assert int(row[name]) == getattr(counters, name), name
             held = self.compiled.stores[job].contents()
-            columns = (held.keys, held.values, held.owned, held.updates)
-            expected = sorted(zip(*(column.tolist() for column in columns), strict=True))
+            dims = self.space.dims_at(self.space.positions(held.keys)).tolist()
+            rows = split_rows(held.values.tolist(), dims)
+            columns = (column.tolist() for column in (held.keys, held.owned, held.updates))
+            expected = sorted(
+                (key, row, owned, updates) for row, key, owned, updates in zip(rows, *columns, strict=True)
+            )
             assert sorted(self.scapy.contents(job, self.space.all().tolist())) == expected
         records = np.concatenate(self.compiled.server.collect_connection_records()).tolist()
         assert [list(record) for record in records] == [list(each) for each in self.scapy.connections]
@@ -158,8 +179,8 @@ def _ranked(datagram: bytes) -> bytes:
     return control.build(replace(answer, keys=answer.keys[order], values=answer.values[order]))
 
 
-@pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
-@settings(max_examples=examples(4), deadline=None)
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@settings(max_examples=examples(3), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_both_servers_give_the_same_answers(space: KeySpace, seed: int) -> None:
     random = Random(seed)

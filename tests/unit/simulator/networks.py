@@ -10,6 +10,7 @@ import numpy as np
 from experiment.designs import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
+from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import HostCosts, Network
@@ -26,8 +27,10 @@ SOUND, QUICK = Network(), HostCosts()
 class Operations:
     """A driver of random pulls and pushes, in a closed loop."""
 
-    def __init__(self, client: VirtualClient, ledger: WorkerLedger, random: Random, count: int) -> None:
-        self._client = client
+    def __init__(
+        self, client: VirtualClient, ledger: WorkerLedger, random: Random, count: int, space: KeySpace
+    ) -> None:
+        self._client, self._space = client, space
         self._ledger = ledger
         self._random = random
         self._script = self._steps(count)
@@ -46,7 +49,8 @@ class Operations:
             size = self._random.randint(1, PARAMETERS)
             positions = np.array(sorted(self._random.sample(range(PARAMETERS), size)))
             if self._random.random() < 0.6:
-                deltas = np.array([self._random.getrandbits(32) for _ in positions], np.uint32)
+                n_values = self._space.count_values(positions)
+                deltas = np.array([self._random.getrandbits(32) for _ in range(n_values)], np.uint32)
                 self._client.push(step, positions, deltas, self._ledger.open(positions, deltas))
                 yield False
                 self._ledger.close()
@@ -60,9 +64,9 @@ class RandomTestbed:
 
     def __init__(
         self, arm: Arm, workers: int = 3, servers: int = 2, network: Network = SOUND,
-        hosts: HostCosts = QUICK, hot: Sequence[int] = (), seed: int = 1,
+        hosts: HostCosts = QUICK, hot: Sequence[int] = (), seed: int = 1, ranges: RowRanges = ONE_VALUE,
     ) -> None:  # fmt: skip
-        self.space = KeySpace(PARAMETERS)
+        self.space = KeySpace(PARAMETERS, None, ranges)
         self.switch = SimulatedSwitch(design(DEFAULT), network.traffic_manager)
         self.switch.install(
             initial_rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm])
@@ -71,8 +75,9 @@ class RandomTestbed:
             design=design(DEFAULT), arm=arm, space=self.space, largest_batch=PARAMETERS, workers=workers,
             servers=servers, network=network, hosts=hosts, seed=seed,
         )  # fmt: skip
+        self._operation_value_ns = hosts.operation_value_ns
         self.network = SimulatedNetwork(system, self.switch)
-        self.ledger = SimulatedPushLedger(KeySpace(PARAMETERS))
+        self.ledger = SimulatedPushLedger(self.space)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
@@ -82,8 +87,11 @@ class RandomTestbed:
 
     def operate(self, count: int) -> None:
         clients = self.network.clients
-        drivers = [Operations(client, self.ledger.for_worker(), self.random, count) for client in clients]
-        drive(self.network, drivers, [WorkerClock() for _ in clients], HostCosts(begin_ns=1_000))
+        drivers = [
+            Operations(client, self.ledger.for_worker(), self.random, count, self.space) for client in clients
+        ]
+        hosts = HostCosts(begin_ns=1_000, operation_value_ns=self._operation_value_ns)
+        drive(self.network, drivers, [WorkerClock() for _ in clients], hosts)
 
     def settle(self) -> None:
         pass_time(self.network, self.network.now + 10_000_000_000)

@@ -47,10 +47,13 @@ def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
 
 def test_given_costs_are_the_same_for_every_rpc() -> None:
     costs = costs_of(
-        HostCosts(receive_ns=7, serve_ns=9, lane_ns=2, take_ns=3, send_ns=4, program_ns=5, hit_ns=6)
+        HostCosts(
+            receive_ns=7, serve_ns=9, lane_ns=2, value_ns=0.5, take_ns=3, send_ns=4, program_ns=5, hit_ns=6
+        )
     )
     assert set(costs.receive_ns) == {7} and set(costs.serve_ns) == {9}
-    assert (costs.lane_ns, costs.take_ns, costs.serve_take_ns) == (2, 3, 3)
+    assert (costs.lane_ns, costs.value_ns, costs.take_ns, costs.serve_take_ns) == (2, 0.5, 3, 3)
+    assert costs_of(HostCosts(value_ns=0.5, server_share=0.25)).value_ns == 2
     assert (costs.send_ns, costs.serve_send_ns) == (4, 4)
     assert (costs.program_runs_at_sender, costs.program_ns, costs.hit_ns) == (1, 5, 6)
     assert costs_of(HostCosts()).program_runs_at_sender == 0
@@ -61,11 +64,11 @@ def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
     times = {"w_proc_us": [*np.linspace(1, 2, 1001), 500.0], "ps_proc_us": [*np.linspace(0, 4, 1001), 500.0]}
     rows = pl.DataFrame({**times, "arm": "baseline", "measured": [True] * 1001 + [False]})
     rows.write_parquet(tmp_path / "rpc.parquet")
-    costs = costs_of(HostCosts(measured=tmp_path, lane_ns=35))
+    costs = costs_of(HostCosts(measured=tmp_path, lane_ns=35, value_ns=1))
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     assert costs.receive_ns == pytest.approx(1000 + 1000 * at, abs=1.5)
     assert costs.serve_ns == pytest.approx(4000 * at, abs=8)
-    assert costs.lane_ns == 0
+    assert (costs.lane_ns, costs.value_ns) == (0, 0)
 
 
 def test_measured_costs_are_those_of_an_arm_that_the_run_has(tmp_path: Path) -> None:

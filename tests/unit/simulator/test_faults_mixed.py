@@ -16,7 +16,7 @@ from hosts.scapy.worker import ScapyWorker
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import KINDS, faults_of, play_schedule
 from simulator.faults.mixed import MixedTestbed
-from simulator.faults.schedule import ARMS, SERVERS, WORKERS
+from simulator.faults.schedule import ARMS, SERVERS, WORKERS, ranges_of
 from tests.harness.faults import some_and_many
 
 ARM_NAMES = ("offload", "offload-proxy", "none")
@@ -31,7 +31,7 @@ SCHEDULES, SOAKED = len(ROWS), 2_000
 
 @cache
 def mixed_testbed(arm: str) -> MixedTestbed:
-    return MixedTestbed(ARMS[arm])
+    return MixedTestbed(ARMS[arm], ranges=ranges_of(design(ARMS[arm].design)))
 
 
 @pytest.mark.no_cover

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
 from foundation.designs.interface import Arm
+from foundation.protocol.rows import RowRange, RowRanges
 from foundation.protocol.rpc import BUFFER_BYTES
 from nativekit.plain import plain
 from nativekit.reference import unwrap_ref
@@ -36,6 +37,7 @@ HALF = range(0, PARAMETERS, 2)
 FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
 MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
 DEVICE = Network(switch_us=3, switch_mpps=0.05)
+MIXED = (RowRange(0, 1), RowRange(100, 64))
 
 
 def check_conservation(testbed: RandomTestbed) -> None:
@@ -244,6 +246,40 @@ def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
     mixed = (served > 0) & (served < lanes)
     assert mixed.sum() > 3
     assert (rows["ps_proc"][mixed] == 1_000 + 100 * (lanes - served)[mixed]).all()
+
+
+@pytest.mark.parametrize("dim", [1, 4, 16, 64, 128])
+def test_each_further_value_of_a_row_costs_a_server(dim: int) -> None:
+    hosts = HostCosts(serve_ns=1_000, lane_ns=100, value_ns=1.5)
+    testbed = RandomTestbed(BASELINE, hosts=hosts, ranges=(RowRange(0, dim),))
+    testbed.operate(2)
+    rows: Any = np.concatenate([client.records for client in testbed.network.clients])
+    lanes = rows["lanes"].astype(np.int64)
+    expected = 1_000 + 100 * lanes + np.floor(1.5 * lanes * (dim - 1)).astype(np.int64)
+    assert len(rows) > 3 and (rows["ps_proc"] == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("ranges", "values_of_row"), [((RowRange(0, 16),), [16] * 300), (MIXED, [1] * 100 + [64] * 200)]
+)
+def test_each_further_value_of_an_operation_costs_its_worker(
+    ranges: RowRanges, values_of_row: list[int]
+) -> None:
+    """The same operations take so much longer before their first RPC."""
+
+    def first_sent_ns(operation_value_ns: float) -> tuple[int, int]:
+        hosts = HostCosts(value_ns=0, operation_value_ns=operation_value_ns)
+        testbed = RandomTestbed(BASELINE, workers=1, hosts=hosts, ranges=ranges)
+        testbed.operate(1)
+        [client] = testbed.network.clients
+        further = sum(
+            values_of_row[each] - 1 for each in client.state.positions[: client.state.header.n_keys]
+        )
+        assert client.further_values == further > 1_000
+        return int(client.records["t0"].min()), further
+
+    without, further = first_sent_ns(0)
+    assert first_sent_ns(2.5)[0] == without + round(2.5 * further)
 
 
 @pytest.mark.parametrize(("arm", "connections"), [(BASELINE, 3), (PROXY, 1)], ids=["baseline", "proxy"])

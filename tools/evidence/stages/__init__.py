@@ -25,4 +25,4 @@ def _of_packages() -> Iterator[Stage]:
 STAGES: tuple[Stage, ...] = tuple(
     sorted((*_CORE, *_of_packages()), key=lambda stage: (bool(stage.needs), stage.minutes))
 )
-"""Those first that need nothing of the machine, and of these the shortest."""
+"""Stages without requirements on the machine come first, and short ones before long ones."""

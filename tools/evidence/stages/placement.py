@@ -127,7 +127,7 @@ def lost_tables(folder: Path) -> dict[str, Table]:
 
 LOST_ANSWERS = Stage(
     name="lost-answers",
-    minutes=8,
+    minutes=10,
     results=("lost-answers", "lost-answers-counts"),
     steps=(_BEFORE, _LOST),
     tables=lost_tables,

@@ -1,4 +1,4 @@
-"""What faults do, and what recovery costs: the tables of docs/reliability.md."""
+"""The tables of docs/reliability.md: schedules of faults, and the cost of recovery."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FAULT_SCHEDULES = Stage(
     results=("faults",),
     steps=(_FAULTS,),
     tables=fault_tables,
-    modules=("hotline.cli.faults", "simulator.faults.matrix", *modules_of("hotset", "none", "collect")),
+    modules=("simulator.faults.matrix", *modules_of("hotset", "none", "collect")),
     files=("p4src/**/*.json",),
     seeds=(0,),
 )

@@ -12,6 +12,7 @@ from analysis.forest import CAPACITY, forest
 from analysis.metrics import PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
 from analysis.statistics import Comparison, comparison_of_ratio
 from analysis.summary import Summary, read_summary
+from foundation.designs.hotset import PROXY
 from tools.evidence.result import Cell, Column, EvidenceError, Measured, Row, Table
 from tools.evidence.stage import REAL_RUN, Stage, Step
 
@@ -35,7 +36,7 @@ _TITLES = {
 _CHANGE = "{:+.1f} %"
 
 Changes = Mapping[str, Comparison]
-"""Of one run: metric -> the change by offload."""
+"""Metric -> the change in one run."""
 
 
 def _steps() -> Iterator[Step]:
@@ -64,6 +65,11 @@ def tables(folder: Path) -> dict[str, Table]:
                 "simulated with a dedicated switch": [*map(simulated_changes, scalars)],
             },
         ),
+        "proxy": as_table(
+            "change by the proxy in a default run",
+            {"measured": [*map(proxy_changes, scalars)]},
+            "change by the proxy",
+        ),
         "offload-by-dim": as_table(
             "change by offload in a run with rows of several values, measured",
             {f"{dim} values": [*map(measured_changes, summaries[dim])] for dim in DIMS[1:]},
@@ -81,6 +87,11 @@ def measured_changes(summary: Summary) -> Changes:
         None
     ]
     return changes if capacity is None else {**changes, CAPACITY.name: capacity}
+
+
+def proxy_changes(summary: Summary) -> Changes:
+    """Return what was measured of the proxy at half load, claimed or not."""
+    return next(iter(summary.loads.values())).differences[PROXY.name]
 
 
 def changes_with_shared_cores(summary: Summary) -> Changes:
@@ -109,21 +120,21 @@ def simulated_changes(summary: Summary) -> Changes:
     )
 
 
-def as_table(quantity: str, runs_by_column: Mapping[str, Sequence[Changes]]) -> Table:
+def as_table(
+    quantity: str, runs_by_column: Mapping[str, Sequence[Changes]], heading: str = "change by offload"
+) -> Table:
+    known = {name for runs in runs_by_column.values() for changes in runs for name in changes}
     rows = [
         Row(
             names=(title,),
             cells=tuple(_cell([run.get(name) for run in runs]) for runs in runs_by_column.values()),
         )
         for name, title in _TITLES.items()
+        if name in known
     ]
     columns = tuple(Column(name=name, form=_CHANGE) for name in runs_by_column)
     return Table(
-        quantity=quantity,
-        statistic=STATISTIC,
-        headings=("change by offload",),
-        columns=columns,
-        rows=tuple(rows),
+        quantity=quantity, statistic=STATISTIC, headings=(heading,), columns=columns, rows=tuple(rows)
     )
 
 
@@ -145,7 +156,7 @@ def _cell(changes: Sequence[Comparison | None]) -> Cell:
 RUNS = Stage(
     name="runs",
     minutes=35,
-    results=("offload", "offload-by-dim", "offload-by-dim-simulated"),
+    results=("offload", "proxy", "offload-by-dim", "offload-by-dim-simulated"),
     steps=tuple(_steps()),
     tables=tables,
     modules=REAL_RUN,

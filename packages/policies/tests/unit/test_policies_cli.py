@@ -65,6 +65,7 @@ def test_all_of_it(log: Path, tmp_path: Path) -> None:
     assert curve["y"].to_list() == pytest.approx([share(report, "lru", size) for size in (5, 10, 50)])
 
 
+@pytest.mark.usefixtures("no_page")
 def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
     result = policies(*asked)
@@ -78,6 +79,7 @@ def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
     assert result.output.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
 
 
+@pytest.mark.usefixtures("no_page")
 def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", 10, "--period-s", 0.04, "--only", "top-k,window")
     drifts = policies(*asked, "--into", tmp_path / "a")
@@ -86,6 +88,7 @@ def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: P
     assert "wrong choice" not in slow.output and "too slow" in slow.output
 
 
+@pytest.mark.usefixtures("no_page")
 def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     """The log has 320 keys, and a set of all from its first half misses those that come later."""
     asked = (log, "--only", "top-k,lru,first-come")
@@ -99,6 +102,7 @@ def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     assert "fit into" not in policies(*asked, "--sizes", keys - 1, "--into", tmp_path / "b").output
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_period_has_two_steps_and_a_shorter_one_is_explained(tmp_path: Path) -> None:
     """In a period of one step, whose keys are distinct, *first come* has no hit by construction."""
     log = tmp_path / "log.csv"
@@ -122,6 +126,7 @@ def test_pulls_have_a_separate_share(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "policies-pulls.csv").exists()
 
 
+@pytest.mark.usefixtures("no_page")
 def test_finished_work_is_not_repeated(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C behind two policies only the others are computed, and all of them when the log changes."""
     done, over = list[str](), Event()

@@ -93,12 +93,12 @@ def rows_of_16(slots: int, callers: int) -> ProgramSize:
 
 
 CALLER_BITS = {1: 10, 2: 9}
-"""By the number of the chip."""
+"""Number of the chip, 1 or 2, -> log2 of the number of callers."""
 _LANES, _SLOTS_OF_LANE, _SLOTS_OF_ROWS = 16, 8_192, 32_768
 
 
 class ProgramCount(NamedTuple):
-    """What is counted of one program."""
+    """Rows and memory of one program."""
 
     program: str
     rows: int
@@ -128,7 +128,7 @@ def _count(program: str, size: ProgramSize) -> ProgramCount:
 
 
 class CallerCount(NamedTuple):
-    """Blocks of SRAM of the exactly-once cells of so many callers, by program."""
+    """Blocks of SRAM of the exactly-once cells for a number of callers, by program."""
 
     callers: int
     bits: int

@@ -174,6 +174,12 @@ class ArenaMemory(Memory):
         ]
         return np.concatenate(parts)
 
+    def read_cells(self, first_byte: int, step: int, count: int, size: int) -> npt.NDArray[np.uint8]:
+        first_word, lead_bytes = divmod(first_byte, WORD_BYTES)
+        end = first_byte + step * (count - 1) + size
+        words = self.read(first_word, -(-end // WORD_BYTES), max(1, step // WORD_BYTES))
+        return strided_cells(words.view(np.uint8), lead_bytes, step, count, size)
+
     def _read_words(self, first: int, count: int) -> Words:
         self._mailbox[_CHANGE_COUNT : _COPY_COUNT + 1] = 0, first, count
         self._run(_FRAME)

@@ -1,8 +1,12 @@
-"""Find arrays whose cells an action accesses at the same index, to interleave them in cache lines."""
+"""Find arrays whose cells a packet accesses at the same index, to interleave them in cache lines.
+
+Arrays that an action accesses at one index are one group. Groups whose indices an action copies from each
+other are neighbours: a packet that executes the action reaches all of them at one index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -54,6 +58,45 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
             for group in groups.values()
         )
     )
+
+
+def neighbouring_groups(
+    program: ir.Program, groups: Sequence[tuple[ArrayRef, ...]]
+) -> list[list[tuple[ArrayRef, ...]]]:
+    """Return `groups` of arrays in lists of those whose cells of one index should lie side by side.
+
+    They have equally many cells, and an action copies the field that is an index of one from that of another.
+    """
+    group_of_array = {array: number for number, group in enumerate(groups) for array in group}
+    groups_of_field: dict[ir.FieldRef, set[int]] = {}
+    for action in program.actions:
+        for array, index_source in cell_accesses(action):
+            for field in fields_of(index_source):
+                groups_of_field.setdefault(field, set()).add(group_of_array[array])
+    joined = {number: {number} for number in range(len(groups))}
+    for target, source in _copies(program):
+        for number in groups_of_field.get(target, ()):
+            for other in groups_of_field.get(source, ()):
+                if _size(program, groups[number]) == _size(program, groups[other]):
+                    merged = joined[number] | joined[other]
+                    joined.update(dict.fromkeys(merged, merged))
+    return [
+        [groups[member] for member in sorted(joined[number])]
+        for number in range(len(groups))
+        if number == min(joined[number])
+    ]
+
+
+def _copies(program: ir.Program) -> Iterator[tuple[ir.FieldRef, ir.FieldRef]]:
+    for action in program.actions:
+        for statement in action.body:
+            match statement:
+                case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as source):
+                    yield target, source
+
+
+def _size(program: ir.Program, group: tuple[ArrayRef, ...]) -> int:
+    return declaration(program, group[0]).size
 
 
 def fields_of(expression: object) -> Iterator[ir.FieldRef]:

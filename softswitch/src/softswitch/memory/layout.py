@@ -29,20 +29,19 @@ group of the action selector.
 A token bucket's last word is the number of tokens that its rate had generated, from start to the last packet.
 
 The words that every packet may need come first, in few cache lines and pages: small arrays, headers and
-default records. Cells that an action accesses with one index are adjacent (`memory.colocation`).
+default records. Cells that a packet accesses with one index are adjacent (`memory.colocation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import NamedTuple
 
 from softswitch import ir
 from softswitch.limits import GROUP_MEMBERS_PER_MEMBER, MAX_REPLICAS
-from softswitch.memory.colocation import ArrayRef, colocated_arrays, declaration
+from softswitch.memory.colocation import ArrayRef, colocated_arrays, declaration, neighbouring_groups
 from softswitch.memory.words import LOW_HALF_MASK, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
@@ -55,6 +54,8 @@ COUNTER_WORDS = 2
 CACHE_LINE_WORDS = 8
 GAP_LINES = 13
 """Cache lines between arrays, so that cells of one index do not all fall into one set of a cache."""
+MAX_STEP_BYTES = 2048
+"""Maximum size of the cells of one index in neighbouring groups: a larger step would waste pages."""
 MAX_SMALL_ARRAY_WORDS = 64
 """Arrays of up to this many words are placed next to each other."""
 SELECTOR_GROUP = 1 << 63  # bit of an action that is a reference to a group of an action selector
@@ -313,27 +314,45 @@ class _Allocator:
 
 
 class _ColocatedArrays:
-    def __init__(self, program: ir.Program, arrays: tuple[ArrayRef, ...]) -> None:
-        self._arrays = sorted(arrays, key=lambda array: -_cell_bytes(program, array))
-        self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))
-        alignment = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
-        self._step = -(-self._offsets[-1] // alignment) * alignment
-        self._words = -(-self._step * declaration(program, arrays[0]).size // WORD_BYTES)
+    """Arrays of neighbouring groups, whose cells of one index lie side by side, group by group."""
+
+    def __init__(self, program: ir.Program, groups: Sequence[tuple[ArrayRef, ...]]) -> None:
+        self._offsets: dict[ArrayRef, int] = {}
+        step = widest = 0
+        for group in groups:
+            arrays = sorted(group, key=lambda array: -_cell_bytes(program, array))
+            alignment = min(_cell_bytes(program, arrays[0]), WORD_BYTES)
+            step, widest = _align(step, alignment), max(widest, alignment)
+            for array in arrays:
+                self._offsets[array] = step
+                step += _cell_bytes(program, array)
+            step = _align(step, alignment)
+        self.step = _align(step, widest)
+        self._words = -(-self.step * declaration(program, groups[0][0]).size // WORD_BYTES)
         self.is_small = self._words <= MAX_SMALL_ARRAY_WORDS
 
     def allocate(self, allocator: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
         first_byte = (allocator.take if self.is_small else allocator.take_lines)(self._words) * WORD_BYTES
-        # The last offset is that of the end.
-        for array, offset in zip(self._arrays, self._offsets, strict=False):
-            yield array, CellArray(first_byte + offset, self._step)
+        for array, offset in self._offsets.items():
+            yield array, CellArray(first_byte + offset, self.step)
 
 
-def _array_groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
+def _align(octets: int, alignment: int) -> int:
+    return -(-octets // alignment) * alignment
+
+
+def _colocate_arrays(program: ir.Program) -> Iterator[_ColocatedArrays]:
     groups = colocated_arrays(program)
     grouped_arrays = {array for group in groups for array in group}
     counters = (ArrayRef(is_counter=True, number=number) for number in range(len(program.counters)))
     registers = (ArrayRef(is_counter=False, number=number) for number in range(len(program.registers)))
-    return [*groups, *((array,) for array in (*counters, *registers) if array not in grouped_arrays)]
+    groups += [(array,) for array in (*counters, *registers) if array not in grouped_arrays]
+    for neighbours in neighbouring_groups(program, groups):
+        arrays = _ColocatedArrays(program, neighbours)
+        if arrays.step <= MAX_STEP_BYTES:
+            yield arrays
+        else:
+            yield from (_ColocatedArrays(program, [group]) for group in neighbours)
 
 
 def _cell_bytes(program: ir.Program, array: ArrayRef) -> int:
@@ -350,7 +369,7 @@ def make_layout(program: ir.Program) -> Layout:
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
-    groups = [_ColocatedArrays(program, group) for group in _array_groups(program)]
+    groups = list(_colocate_arrays(program))
     cells = {
         array: cell_array
         for group in groups

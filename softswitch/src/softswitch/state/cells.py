@@ -92,13 +92,9 @@ class Cells:
         """Return the bytes of cells `start` to `stop` - 1; each cell is read atomically."""
         if start >= stop:
             return []
-        first, end = cells.at(start), cells.at(stop - 1) + size
-        first_word = first // WORD_BYTES
         with self._memory.locked():
-            words = self._memory.read(first_word, -(-end // WORD_BYTES), max(1, cells.step // WORD_BYTES))
-        data = words.tobytes()
-        cell_offsets = range(first - first_word * WORD_BYTES, end - first_word * WORD_BYTES, cells.step)
-        return [data[offset : offset + size] for offset in cell_offsets]
+            octets = self._memory.read_cells(cells.at(start), cells.step, stop - start, size)
+        return [cell.tobytes() for cell in octets]
 
     def write_register(self, name: str, index: int, value: int) -> None:
         register = self._registers[name]

@@ -117,6 +117,14 @@ class Memory:
         """Return a copy of words, under `locked`; the kernel datapath makes only `unit` words consistent."""
         return self.words[first:stop].copy()
 
+    def read_cells(self, first_byte: int, step: int, count: int, size: int) -> npt.NDArray[np.uint8]:
+        """Return a copy of cells [count, size], each `step` bytes after the previous one, under `locked`.
+
+        In the kernel datapath only each cell is consistent.
+        """
+        octets = np.frombuffer(self.byte_view, dtype=np.uint8)
+        return strided_cells(octets, first_byte, step, count, size).copy()
+
     def store(self, first_word: int, values: Sequence[int] | Words) -> None:
         """Change words; the caller holds `locked`."""
         words = self.words[first_word : first_word + len(values)]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from softswitch import ir
 from softswitch.ir import MatchKind
 from softswitch.memory.layout import make_layout
 from softswitch.memory.rows import Row, rows
+from switch_harness.effort import examples
 from switch_harness.state_programs import key_field, program, table
 
 EXACT = table("exact", [key_field(100)], 5)
@@ -85,6 +90,84 @@ def test_large_arrays_begin_with_lines_that_are_not_those_of_others() -> None:
     firsts = [cells.first for cells in make_layout(many).registers]
     assert all(first % 64 == 0 for first in firsts)
     assert len({first // 64 % 64 for first in firsts}) == 32
+
+
+def accesses(first_array: int, index: int, arrays: int = 2) -> ir.Action:
+    """Return an action that reads consecutive registers at the index in a field."""
+    return ir.Action(
+        f"read_{first_array}",
+        (),
+        tuple(
+            ir.RegisterRead(ir.FieldRef(0, 9), first_array + i, ir.FieldRef(0, index)) for i in range(arrays)
+        ),
+    )
+
+
+COPY = ir.Action("copy", (), (ir.Assign(ir.FieldRef(0, 1), ir.FieldRef(0, 0)),))
+
+
+def firsts_of(sizes: tuple[int, ...], *actions: ir.Action, width: int = 32) -> list[tuple[int, int]]:
+    """Return the first cell and the step of registers of 32 bits, relative to the first one's."""
+    registers = tuple(ir.Register(f"r{i}", size, width) for i, size in enumerate(sizes))
+    layout = make_layout(program(registers=registers, actions=actions)).registers
+    return [(cells.first - layout[0].first, cells.step) for cells in layout]
+
+
+def test_arrays_whose_indices_are_copies_of_each_other_lie_side_by_side() -> None:
+    both = accesses(0, 0), accesses(2, 1)
+    assert firsts_of((4096,) * 4, *both, COPY) == [(0, 16), (4, 16), (8, 16), (12, 16)]
+    apart = firsts_of((4096,) * 4, *both)  # without the copy
+    assert [step for _, step in apart] == [8] * 4 and apart[2][0] >= 8 * 4096
+    of_sizes = firsts_of((4096, 4096, 512, 512), *both, COPY)
+    assert [step for _, step in of_sizes] == [8] * 4
+    # An array with an index of its own stays outside, and a chain of copies joins all of it.
+    chain = ir.Action("chain", (), (ir.Assign(ir.FieldRef(0, 2), ir.FieldRef(0, 1)),))
+    three = firsts_of((4096,) * 7, *both, COPY, chain, accesses(4, 2), accesses(6, 3, arrays=1))
+    assert [step for _, step in three] == [24] * 6 + [4]
+
+
+@pytest.mark.parametrize(("groups", "is_joined"), [(64, True), (65, False)])
+def test_a_step_has_a_limit(groups: int, is_joined: bool) -> None:
+    """Each group has 32 bytes; 2,048 are a step."""
+    copies = ir.Action(
+        "copy", (), tuple(ir.Assign(ir.FieldRef(0, k), ir.FieldRef(0, 0)) for k in range(1, groups))
+    )
+    actions = [accesses(8 * k, k, arrays=8) for k in range(groups)]
+    steps = {step for _, step in firsts_of((4096,) * (8 * groups), *actions, copies)}
+    assert steps == {32 * groups if is_joined else 32}
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(data=st.data())
+def test_no_two_cells_overlap(data: st.DataObject) -> None:
+    """Arrays of any widths and sizes, indices and copies."""
+    fields = st.integers(0, 5).map(lambda k: ir.FieldRef(0, k))
+    declared = data.draw(st.lists(st.tuples(st.sampled_from([1, 3]), st.sampled_from([1, 9, 32, 65]))))
+    counters = tuple(
+        ir.Counter(f"c{i}", n) for i, n in enumerate(data.draw(st.lists(st.sampled_from([1, 3]))))
+    )
+    registers = tuple(ir.Register(f"r{i}", size, width) for i, (size, width) in enumerate(declared))
+    statements: list[st.SearchStrategy[ir.Statement]] = [st.builds(ir.Assign, fields, fields)]
+    if registers:
+        number = st.integers(0, len(registers) - 1)
+        statements.append(st.builds(ir.RegisterRead, st.just(ir.FieldRef(0, 9)), number, fields))
+    if counters:
+        statements.append(st.builds(ir.Count, st.integers(0, len(counters) - 1), fields))
+    bodies = data.draw(st.lists(st.lists(st.one_of(statements), max_size=6), max_size=6))
+    actions = tuple(ir.Action(f"a{i}", (), tuple(body)) for i, body in enumerate(bodies))
+    layout = make_layout(program(counters=counters, registers=registers, actions=actions))
+    arrays = [(cells, 16, each.size) for cells, each in zip(layout.counters, counters, strict=True)]
+    for cells, register in zip(layout.registers, registers, strict=True):
+        arrays.append((cells, layout.register_bytes(register.width), register.size))
+    taken = [
+        octet
+        for cells, size, count in arrays
+        for index in range(count)
+        for octet in range(cells.at(index), cells.at(index) + size)
+    ]
+    assert len(set(taken)) == len(taken)
+    for cells, size, _ in arrays:
+        assert cells.first % min(size, 8) == cells.step % min(size, 8) == 0
 
 
 def test_a_million_entries_take_what_index_and_records_need() -> None:

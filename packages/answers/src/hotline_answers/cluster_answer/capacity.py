@@ -66,7 +66,8 @@ class CapacityModel:
         # A simulated part has `share` of the cluster's workers, and all its servers.
         self._workers, self._servers = cores["workers"] / share, cores["servers"]
         self._rpc_us = (int(costs.encode_ns) + int(costs.send_ns) + float(costs.receive_ns.mean())) / 1e3
-        self._lane_us = share * int(costs.lane_ns) / 1e3  # `costs_of` has divided it by the share
+        # `costs_of` has divided these by the share.
+        self._lane_us, self._value_us = share * int(costs.lane_ns) / 1e3, share * float(costs.value_ns) / 1e3
         self._uplinks_mbit = _uplinks_mbit(config)
         baseline_costs = self._derive_costs(baseline, baseline_counts)
         offload_costs = self._derive_costs(offload, offload_counts)
@@ -100,7 +101,7 @@ class CapacityModel:
     def _derive_costs(self, result: ArmResult, counts: PackingCounts) -> _Costs:
         worker_us = 1e6 * result.at_capacity.workers * self._workers / result.capacity
         server_us = 1e6 * result.at_capacity.servers * self._servers / result.capacity
-        packet_us = (server_us - self._lane_us * counts.server_lanes) / max(counts.server_packets, 1.0)
+        packet_us = (server_us - self._lanes_us(counts)) / max(counts.server_packets, 1.0)
         return _Costs(counts.served, worker_us - self._rpc_us * counts.rpcs, max(packet_us, 0.0))
 
     def _worker_us(self, counts: PackingCounts) -> float:
@@ -109,10 +110,12 @@ class CapacityModel:
 
     def _server_us(self, counts: PackingCounts) -> float:
         packet_us = {served: costs.packet_us for served, costs in self._costs.items()}
-        return (
-            _interpolate(packet_us, counts.served) * counts.server_packets
-            + self._lane_us * counts.server_lanes
-        )
+        return _interpolate(packet_us, counts.served) * counts.server_packets + self._lanes_us(counts)
+
+    def _lanes_us(self, counts: PackingCounts) -> float:
+        """Return the time of a step's lanes at servers, with rows as long as the step's on average."""
+        further_values = counts.values / counts.keys - 1 if counts.keys else 0.0
+        return (self._lane_us + self._value_us * further_values) * counts.server_lanes
 
     def _uncalibrated_capacity(self, counts: PackingCounts, uplink_factor: float = 1.0) -> float:
         times_us = [self._worker_us(counts) / self._workers, self._server_us(counts) / self._servers]

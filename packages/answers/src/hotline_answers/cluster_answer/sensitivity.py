@@ -111,7 +111,7 @@ def _variants(cluster: Cluster, log: ReadLog | None, keys_per_step: float) -> It
         yield _Variant("keys a step", keys, f"up to {2 * keys_per_step:,.0f}", cluster, _merge_pairs)
     costs = cluster.hosts or HostCosts()
     cheaper = {
-        name: value // _COST_FACTOR
+        name: type(value)(value / _COST_FACTOR)
         for name, value in costs.model_dump().items()
         if name.endswith("_ns") and name != "slice_ns" and value
     }

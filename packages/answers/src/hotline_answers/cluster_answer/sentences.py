@@ -96,7 +96,7 @@ def sentences(
         yield _racks(cluster, config)
     if uplinks:
         yield _uplinks(uplinks)
-    yield _costs(cluster.hosts)
+    yield _costs(cluster.hosts, cluster.max_dim)
 
 
 def _rate(cluster: Cluster, comparison: OffloadComparison) -> str:
@@ -221,6 +221,9 @@ def _rows(cluster: Cluster, size: Size) -> str:
     memory = MemoryOfRows(size.top_k, size.register_bytes, size.entry_bytes)
     by_table = ", ".join(cluster.dims)
     dims = f"the dims {by_table}" if by_table else pluralize(cluster.dim or 1, "value")
+    if of_log := cluster.dims_of_log:
+        values = "value" if of_log == (1,) else "values"
+        dims = f"{' and '.join(map(str, of_log))} {values}, as a column of the log has them"
     if by_table and cluster.dim is not None:
         dims += f", or else {pluralize(cluster.dim, 'value')}"
     padded = (
@@ -293,13 +296,14 @@ def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     return f"{part_text}; checked: {check_text} {error_text}. Latencies are not given."
 
 
-def _costs(hosts: HostCosts | None) -> str:
+def _costs(hosts: HostCosts | None, max_dim: int) -> str:
     if hosts is not None:
         return "Costs of workers and servers are those of --hosts."
     defaults = HostCosts()
     serve_us, lane_ns, send_us = defaults.serve_ns / 1000, defaults.lane_ns, defaults.send_ns / 1000
+    of_values = f", {defaults.value_ns:g} ns for each further value of a row" if max_dim > 1 else ""
     return (
         f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "
-        f"RPC, {lane_ns} ns for each of its lanes and {send_us:g} µs to send an answer. Give the costs of "
-        "yours with --hosts; hotline probe measures them."
+        f"RPC, {lane_ns} ns for each of its lanes{of_values} and {send_us:g} µs to send an answer. "
+        "Give the costs of yours with --hosts; hotline probe measures them."
     )
