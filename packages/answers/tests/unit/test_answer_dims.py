@@ -23,7 +23,7 @@ from hotline_answers.cluster_answer.cluster import Cluster, config_for
 from hotline_answers.cluster_answer.dims import OTHER_DIMS
 from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten, simulated_part
 from hotline_answers.cluster_answer.sentences import rows_sentence
-from hotline_answers.result import answer
+from hotline_answers.result import Answer, answer
 from packages.answers.tests.harness.capacities import capacities_of, capacities_with
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
@@ -125,7 +125,7 @@ def test_every_size_is_what_a_simulation_says(tmp_path: Path, rows: str) -> None
 
 
 @cache
-def answer_without_dim() -> ClusterAnswer:
+def answer_without_dim() -> Answer:
     """Return the answer of tests that use `short`."""
     return answer(**CLUSTER)
 
