@@ -10,7 +10,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench repeat fresh-root lock newest p4 shell clean
+.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench evidence repeat fresh-root lock newest p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -54,7 +54,7 @@ allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side,
 	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
 
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
-	@./hotline faults --page docs/reliability.md $(ARGS)
+	@./hotline faults $(ARGS)
 
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@scripts/setup test
@@ -75,6 +75,9 @@ check: ## style and types
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
 	@$(AS_ROOT) env PYTHONPATH=$(CURDIR)/softswitch/bench:$(CURDIR)/softswitch/tests $(PYTHON) -m tools.bench $(ARGS)
+
+evidence: setup ## make the results that the pages show and that are missing: many hours (ARGS="--list", or names of stages)
+	@$(AS_ROOT) $(PYTHON) -m tools.evidence $(ARGS)
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)

@@ -384,7 +384,6 @@ class Config(RunSettings):
     def _check_machines(self, machines: str) -> None:
         refused = {
             "target": (self.target != "softswitch", "the switch is softswitch there"),
-            "script": (self.script is not None, "scripts run on one machine"),
             "codec": (self.codec != "fast", "agents are compiled there"),
             "cli": (self.cli, "Mininet's command line is for its own network"),
             "pcap": (self.pcap, "packets are captured on one machine"),

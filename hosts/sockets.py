@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 _SO_NO_CHECK = 11
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
-_SO_TIMESTAMPNS = 35
+SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _DATAGRAM_BYTES = 2048
@@ -53,7 +53,7 @@ def open_udp(address: Address, shared: bool = False, source_port: int | None = N
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         # Frames of local senders have partial checksums, which become invalid when a switch edits the frame.
         sock.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
         try:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Caller
+from foundation.protocol.rpc import rpcs
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
+from hosts.model import LogisticRegression
+from hosts.ps.machine import COMPILED
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.server import RpcServer
 from hosts.ps.service import make_service
@@ -17,6 +22,7 @@ from hosts.worker.client import NO_ITERATION
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.replay import UNDO_WORDS, ReplayLog
+from hosts.workload.trace import MiniBatch
 
 _NO_FILE = -1
 _N_PS = 2
@@ -61,6 +67,25 @@ def warm_ps(name: str = DEFAULT) -> None:
     if run_design.is_durable:
         RpcServer(state, clock=lambda: 0).replay_journal(np.zeros(0, np.uint8), offset=0)
     serve(state, make_service(), make_udp(clock_offset_ns=0), make_sources(_NO_FILE), _PAST_NS)
+
+
+def warm_driven_ps(name: str = DEFAULT) -> None:
+    """Warm up what Python calls of a PS whose loop it is, as in tests."""
+    state = agents_of(design(name)).server(0, _N_PS, KeySpace(1), [0])
+    RpcServer(state, clock=lambda: 0).handle(b"", arrival=0, read=0)
+    answer: Any = rpcs(1)  # the machine takes the first datagram of an array
+    COMPILED.stamp(state, answer, 0, 0)
+    COMPILED.wake(state, 0)
+    COMPILED.transmit(state, 0)
+    if len(getattr(state, "requests", ())):  # of a PS that calls the switch
+        COMPILED.octets(state, 0)
+
+
+def warm_model() -> None:
+    """Train on a mini-batch of one sample with one feature."""
+    at, column = np.zeros(1, np.int64), np.zeros(1, np.uint32)
+    batch = MiniBatch(positions=at, label=np.zeros(1, np.uint8), sample=at, column=column)
+    LogisticRegression().step(batch, np.zeros(1, np.uint32))
 
 
 def warm(name: str = DEFAULT) -> None:

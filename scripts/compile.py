@@ -2,7 +2,8 @@
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
 run needs (packages, designs other than the default) are compiled when they are first used; `compile.py test`
-compiles those that the tests use, which otherwise each of their processes might compile.
+compiles those that the tests use, which otherwise each of their processes might compile. A package's part is
+its module `warm`, if it has one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -32,7 +35,7 @@ class Part:
 PARTS = (
     Part("simulator", "from simulator.warm import warm; warm()", 27),
     Part("switch", "from softswitch.warm import warm_all; warm_all()", 16),
-    Part("workers", "from hosts.warm import warm_worker; warm_worker()", 11),
+    Part("workers", "from hosts.warm import warm_model, warm_worker; warm_worker(); warm_model()", 12),
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
 )
 """The longest part first, which keeps two cores busy to the end."""
@@ -42,12 +45,13 @@ class CompileError(Exception): ...
 
 
 def parts_of_tests() -> list[Part]:
-    """Return parts for schedules of faults, and for other designs than the default one."""
+    """Return parts for schedules of faults, for other designs than the default one, and for packages."""
     from foundation.designs.registry import DEFAULT, NAMES
     from simulator.faults.matrix import DESIGNS
 
     faults = "; from simulator.faults.matrix import warm_faults; warm_faults({0!r})"
     simulated = "from simulator.warm import warm; warm({0!r})"
+    driven = "from hosts.warm import warm_driven_ps; warm_driven_ps({0!r})"
     others = [name for name in NAMES if name != DEFAULT]
     return [
         Part(f"simulator {DEFAULT}", (simulated + faults).format(DEFAULT), 20),
@@ -56,7 +60,16 @@ def parts_of_tests() -> list[Part]:
             for name in others
         ),
         *(Part(f"hosts {name}", f"from hosts.warm import warm; warm({name!r})", 12) for name in others),
+        *(Part(name, f"from {name}.warm import warm; warm()", 12) for name in packages_to_compile()),
+        *(Part(f"driven PS {name}", driven.format(name), 8) for name in DESIGNS),
     ]
+
+
+def packages_to_compile() -> list[str]:
+    """Return the installed packages that have a module `warm`, which compiles what they run."""
+    groups = ("hotline.api", "hotline.commands")
+    names = {each.module.partition(".")[0] for group in groups for each in entry_points(group=group)}
+    return sorted(name for name in names if find_spec(f"{name}.warm") is not None)
 
 
 def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:

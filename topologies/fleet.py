@@ -20,6 +20,7 @@ from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design, no_optimiser_message
+from foundation.logs.collector import COLLECTOR
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
@@ -33,9 +34,6 @@ from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
 from topologies.rendezvous import Terms
 from topologies.testbed import TestbedNetwork
-
-COLLECTOR = Path("/run/hotline-collector")
-"""Socket of the log collector. It is not in the run folder, whose file system may not support sockets."""
 
 
 class RunContext(NamedTuple):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from topologies.lines import Message, send_line
+from topologies.lines import LineWriter, Message, send_line
 
 
 @dataclass(eq=False, slots=True)
@@ -12,7 +12,7 @@ class JoinedWorker:
     """A worker of a session. Only a run sends it commands, which it executes in their order."""
 
     rank: int
-    writer: asyncio.StreamWriter
+    writer: LineWriter
     reports: int = 0  # number of reports received
     steps: int = 0  # number of steps done, as last reported
     final_report: Message = field(default_factory=dict)

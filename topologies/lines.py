@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 from foundation.errors import HotlineError
 from foundation.text import show
@@ -20,6 +20,22 @@ MAX_LINE_BYTES = 1 << 24
 """Largest line that the rendezvous reads, more than a declaration of 100,000 tables."""
 _READ_BYTES = 1 << 16
 _CREDENTIALS = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
+
+
+class LineWriter(Protocol):
+    """The part of `asyncio.StreamWriter` that a connection to a worker needs."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+    async def wait_closed(self) -> None: ...
+
+    def get_extra_info(self, name: str) -> Any:
+        """Return information about the transport, which has no type."""
+        ...
 
 
 class MessageTooLong(HotlineError):
@@ -52,7 +68,8 @@ async def read_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes | None
                 line.clear()
 
 
-def send_line(writer: asyncio.StreamWriter, message: Message) -> None:
+def send_line(writer: LineWriter, message: Message) -> None:
+    """Write a message by one call of `write`, which a writer may translate."""
     if not writer.is_closing():
         writer.write(json.dumps(message).encode() + b"\n")
 
@@ -61,7 +78,13 @@ class RequestRefused(HotlineError):
     """A request that is refused; the worker may send other requests."""
 
 
-def check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
+def check_rank(
+    rank: int | None, taken_ranks: set[int], size: int, machine_ranks: frozenset[int] | None = None
+) -> None:
+    """Raise `RequestRefused` if the rank, or any rank if it is None, is not free.
+
+    `machine_ranks` are those whose addresses the worker's machine has; None means all.
+    """
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < size):
         raise RequestRefused(
             f"rank = {show(rank)}: expected one of 0..{size - 1} in this session; `workers` sets how many"
@@ -70,10 +93,24 @@ def check_rank(rank: int | None, taken_ranks: set[int], size: int) -> None:
         raise RequestRefused(
             f"rank = {rank}: another worker has it, or had it; ranks are given once in a session"
         )
+    if rank is not None and machine_ranks is not None and rank not in machine_ranks:
+        raise RequestRefused(
+            f"rank = {rank}: expected one of those of this machine, {list_ranks(machine_ranks)}"
+        )
     if len(taken_ranks) == size:
         raise RequestRefused(
             f"all {size} ranks of this session are given; wait until its workers have left, or set `workers`"
         )
+
+    if rank is None and machine_ranks is not None and machine_ranks <= taken_ranks:
+        raise RequestRefused(
+            f"the ranks of this machine, {list_ranks(machine_ranks)}, are given; start the other workers on "
+            "the other machines, or set `workers`"
+        )
+
+
+def list_ranks(ranks: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(ranks))) or "none"
 
 
 def check_metrics(metrics: object) -> Message:
@@ -85,9 +122,13 @@ def check_metrics(metrics: object) -> Message:
     return metrics
 
 
-def check_owner(writer: asyncio.StreamWriter) -> None:
+def check_owner(writer: LineWriter) -> None:
     """Raise `RequestRefused` unless the client is root or the user that started this process."""
     sock = writer.get_extra_info("socket")
+    if sock.family != socket.AF_UNIX:
+        raise RequestRefused(
+            "`hotline up` was started on several machines: run `./hotline down MACHINES=ADDRESS`"
+        )
     _, user, _ = _CREDENTIALS.unpack(
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from analysis.record import RunRecord
 from experiment.config import Config
 from experiment.machine import describe_machine
 from experiment.progress import Reporter
-from foundation.logs.collector import run_collector
+from experiment.requirements import RunKind
+from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
-from topologies import preflight
+from topologies import preflight, routes
+from topologies.agent_launcher import AGENTS_LOG, agent_launcher
 from topologies.capture import capture
-from topologies.fleet import COLLECTOR
 from topologies.machine import describe_versions
 from topologies.placement import Placement, place
 from topologies.run_lock import RunLock, hold_run_lock, remove_killed_run
-from topologies.testbed import Testbed, TestbedKind
+from topologies.testbed import Testbed, TestbedKind, UpTestbed
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +63,39 @@ class MininetTestbed(TestbedKind):
         from topologies.network import network
 
         placement = _place(config)
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             with reporter.phase("network"):
-                testbed_network = stack.enter_context(network(config, placement, run / "logs"))
+                logs = run / "logs"
+                launcher = await stack.enter_async_context(agent_launcher(config.design, logs / AGENTS_LOG))
+                testbed_network = stack.enter_context(network(config, placement, logs, launcher=launcher))
                 if config.pcap:
                     stack.enter_context(capture(_interfaces(config), run / "pcap"))
             async with run_collector(run / "parts", COLLECTOR) as collector:
                 yield Testbed(testbed_network, placement, collector, lambda: CLI(testbed_network.mininet))
+
+    def check_up(self, config: Config) -> None:
+        preflight.check(config, RunKind.UP)
+
+    @contextmanager
+    def reserve_up(self, config: Config, ended_by: str) -> Iterator[RunLock]:
+        with hold_run_lock(_interfaces(config), ended_by=ended_by) as run_lock:
+            preflight.check_conflicts(config)
+            routes.remove()  # the rules of a killed process
+            yield run_lock
+
+    @asynccontextmanager
+    async def open_up(self, config: Config, folder: Path) -> AsyncIterator[UpTestbed]:
+        from topologies.network import ScriptHost, network
+
+        placement, logs = _place(config), folder / "logs"
+        async with AsyncExitStack() as stack:
+            launcher = await stack.enter_async_context(agent_launcher(config.design, logs / AGENTS_LOG))
+            testbed_network = stack.enter_context(network(config, placement, logs, ScriptHost, launcher))
+            yield UpTestbed(testbed_network, placement, {}, _wait_for_ever)
+
+
+async def _wait_for_ever() -> None:
+    await asyncio.Event().wait()
 
 
 def _place(config: Config) -> Placement:

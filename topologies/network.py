@@ -15,10 +15,12 @@ from experiment.config import Config
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from topologies import routes
+from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agents import Agent, Message, namespace_command
 from topologies.mininet_api import Host, Mininet, Switch, lg, setLogLevel
 from topologies.neighbours import list_endpoints, neighbour_commands
 from topologies.placement import Placement
+from topologies.scripts.command import LocalScript, ScriptCommand, start_script_here
 from topologies.signals import STOP
 from topologies.switches import TargetSwitch, switch_of
 from topologies.testbed import SingleMachine
@@ -26,6 +28,12 @@ from topologies.testbed import SingleMachine
 
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
     """A host with a static neighbour entry for every endpoint, since the switch answers no ARP."""
+
+    def __init__(
+        self, name: str, launcher: AgentLauncher | None = None, **params: Any
+    ) -> None:  # Mininet's parameters
+        super().__init__(name, **params)
+        self._launcher = launcher
 
     @property
     def interface_without_ipv6(self) -> str:
@@ -44,7 +52,19 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
 
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent in this host's namespaces; `options` are those of `Agent`."""
-        return Agent(name, namespace_command(self.pid, module), settings, log_dir, **options)
+        launcher = self._launcher
+        if launcher is None:
+            return Agent(name, namespace_command(self.pid, module), settings, log_dir, **options)
+
+        async def launch(arguments: Sequence[str], log_file: Path) -> ForkedProcess:
+            with log_file.open("ab") as stderr:
+                namespace = Path(f"/proc/{self.pid}/ns/net")
+                return await launcher.launch(module, arguments, namespace, stderr.fileno())
+
+        return Agent(name, [], settings, log_dir, launch=launch, **options)
+
+    async def start_script(self, command: ScriptCommand, log: Path) -> LocalScript:
+        return await start_script_here(command, ["mnexec", "-a", str(self.pid)], log)
 
 
 class ScriptHost(TestbedHost):
@@ -108,14 +128,19 @@ class RunningNetwork(SingleMachine):
 
 @contextmanager
 def network(
-    config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost] = TestbedHost
+    config: Config,
+    placement: Placement,
+    log_dir: Path,
+    worker_class: type[TestbedHost] = TestbedHost,
+    launcher: AgentLauncher | None = None,
 ) -> Iterator[RunningNetwork]:
+    """Build a network and start its switch; without a launcher, each agent imports its modules itself."""
     # Show the command line's output, and not Mininet's own log.
     setLogLevel("output")
     lg.propagate = False
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
     try:
-        built_network = _add_nodes(mininet, config, placement, log_dir, worker_class)
+        built_network = _add_nodes(mininet, config, placement, log_dir, worker_class, launcher)
         mininet.build()
         mininet.start()
         yield built_network
@@ -124,7 +149,12 @@ def network(
 
 
 def _add_nodes(
-    mininet: Mininet, config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost]
+    mininet: Mininet,
+    config: Config,
+    placement: Placement,
+    log_dir: Path,
+    worker_class: type[TestbedHost],
+    launcher: AgentLauncher | None,
 ) -> RunningNetwork:
     workers = [addressing.worker(number) for number in range(1, config.workers + 1)]
     servers = [addressing.server(number) for number in range(1, config.servers + 1)]
@@ -139,6 +169,7 @@ def _add_nodes(
             ip=f"{endpoint.address}/{addressing.PREFIX_LENGTH}",
             mac=endpoint.mac,
             neighbours=list_endpoints(config.workers, config.servers),
+            launcher=launcher,
         )
         mininet.addLink(host, switch, port2=port)
         hosts.append(host)

@@ -47,7 +47,7 @@ def check(config: Config, kind: RunKind | None = None) -> None:
     _check_mininet()
     _check_target(config)
     _check_cpus(config)
-    _check_script(config)
+    check_script(config)
     check_inputs(config)
 
 
@@ -152,7 +152,8 @@ def _check_data(config: Config) -> None:
         raise PreflightError(f"DATA={error}") from None
 
 
-def _check_script(config: Config) -> None:
+def check_script(config: Config) -> None:
+    """Raise `PreflightError` for a script that this machine does not have."""
     if config.script is None:
         return
     path = Path(config.script_command[0])

@@ -27,6 +27,7 @@ from topologies.embedding_tables import EmbeddingTables, parse_declaration
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import (
     MAX_LINE_BYTES,
+    LineWriter,
     Message,
     RequestRefused,
     check_metrics,
@@ -50,6 +51,15 @@ _MAX_SHOWN_BYTES = 80  # of a request that is not understood
 def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
     """Return the path of a rendezvous's socket: `connect`, or HOTLINE_CONNECT, or that of `hotline up`."""
     return Path(connect or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
+
+
+def down_command(machines: str | None) -> str:
+    """Return the command that ends `hotline up` on this machine, or on those of a dask scheduler."""
+    if machines is not None:
+        return f"./hotline down MACHINES={machines}"
+    path = socket_path()
+    variable = "" if path == DEFAULT_SOCKET else f"{SOCKET_VARIABLE}={path} "
+    return f"sudo {variable}./hotline down"
 
 
 class SessionOver(HotlineError):
@@ -139,19 +149,24 @@ class Rendezvous:
     @asynccontextmanager
     async def listen(self, path: Path) -> AsyncIterator[None]:
         """Serve at a Unix socket that all users of this machine may use; remove it at the end."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._handle_connection, path)
+        server = await asyncio.start_unix_server(self.serve_connection, path)
         try:
             path.chmod(0o666)
             yield
         finally:
             server.close()
             path.unlink(missing_ok=True)
-            for connection in self._connections:
-                connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
-            if self._end_task is not None:
-                await self._end_task
+            await self.close_connections()
+
+    async def close_connections(self) -> None:
+        """End all connections, and wait until the session that ends with them is over."""
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._end_task is not None:
+            await self._end_task
 
     def mark_broken(self, reason: str) -> None:
         session = self._session
@@ -163,11 +178,14 @@ class Rendezvous:
         for worker in session.joined_workers.values():
             send_line(worker.writer, {"gone": session.failure})
 
-    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_connection(
+        self, reader: asyncio.StreamReader, writer: LineWriter, machine_ranks: frozenset[int] | None = None
+    ) -> None:
+        """Serve a worker until its connection ends; `machine_ranks` are those that it may have, or None."""
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
-        handler = _ConnectionHandler(self, reader, writer)
+        handler = _ConnectionHandler(self, reader, writer, machine_ranks)
         try:
             await handler.run()
         except (ConnectionError, asyncio.CancelledError):
@@ -180,14 +198,18 @@ class Rendezvous:
                 await writer.wait_closed()
 
     async def join(
-        self, tables: EmbeddingTables, rank: int | None, writer: asyncio.StreamWriter
+        self,
+        tables: EmbeddingTables,
+        rank: int | None,
+        writer: LineWriter,
+        machine_ranks: frozenset[int] | None = None,
     ) -> JoinedWorker:
         async with self._start_lock:
             if self._end_task is not None:
                 await asyncio.shield(self._end_task)
             session = self._session
             if session is None:
-                check_rank(rank, taken_ranks=set(), size=self._backend.size)
+                check_rank(rank, set(), self._backend.size, machine_ranks)
                 session = _Session(tables, await self._backend.begin(tables))
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
@@ -199,9 +221,10 @@ class Rendezvous:
                     f"a session is under way that cannot go on ({reason}): end all of its workers first"
                 )
             else:
-                check_rank(rank, session.taken_ranks, self._backend.size)
+                check_rank(rank, session.taken_ranks, self._backend.size, machine_ranks)
             if rank is None:
-                rank = min(set(range(self._backend.size)) - session.taken_ranks)
+                ranks = range(self._backend.size) if machine_ranks is None else machine_ranks
+                rank = min(set(ranks) - session.taken_ranks)
             session.taken_ranks.add(rank)
             worker = session.joined_workers[rank] = JoinedWorker(rank, writer)
             log.info("worker %d has joined", rank)
@@ -341,9 +364,14 @@ class Rendezvous:
 
 class _ConnectionHandler:
     def __init__(
-        self, rendezvous: Rendezvous, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        rendezvous: Rendezvous,
+        reader: asyncio.StreamReader,
+        writer: LineWriter,
+        machine_ranks: frozenset[int] | None,
     ) -> None:
         self._rendezvous, self._reader, self._writer = rendezvous, reader, writer
+        self._machine_ranks = machine_ranks
         self.worker: JoinedWorker | None = None
         self._answer_tasks: set[asyncio.Task[None]] = set()
 
@@ -397,7 +425,7 @@ class _ConnectionHandler:
             if self.worker is not None:
                 raise RequestRefused(f"this connection has already joined as worker {self.worker.rank}")
             self.worker = await rendezvous.join(
-                parse_declaration(values["tables"]), values.get("rank"), self._writer
+                parse_declaration(values["tables"]), values.get("rank"), self._writer, self._machine_ranks
             )
             return rendezvous.terms_for(self.worker)
         if self.worker is None:

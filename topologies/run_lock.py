@@ -111,6 +111,18 @@ def hold_run_lock(
                 file.truncate(0)
 
 
+def find_holder(lock: Path = LOCK) -> LockRecord | None:
+    """Return who holds the lock now; None if it is free."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return _read_record(lock)
+    return None
+
+
 def _read_record(lock: Path) -> LockRecord | None:
     try:
         record, _length = json.JSONDecoder().raw_decode(lock.read_text())

@@ -76,6 +76,14 @@ class TargetSwitch:
             raise self._failure_error(error) from None
         self.is_listening = True
 
+    @property
+    def is_running(self) -> bool:
+        return self.switch_process is not None and self.switch_process.exit_error() is None
+
+    async def end(self) -> None:
+        if self.switch_process is not None:
+            await in_thread(self.switch_process.end, _STOP_TIMEOUT_S)
+
     async def restart(self) -> None:
         """Start a new process after the previous one has ended; then await `wait_until_listening`."""
         if self.switch_process is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -16,23 +17,37 @@ from experiment.session import MachineCounters
 from topologies.agents import Agent, Message
 from topologies.disturbance import read_contention
 from topologies.placement import Placement, PortCounters, program_use_of
+from topologies.rendezvous import Rendezvous
+from topologies.scripts.command import ScriptCommand
 from topologies.switches import Counters
 
 T = TypeVar("T")
 
 
+class ScriptProcess(Protocol):
+    """A process of a user's script, which may be on another machine."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    async def wait(self) -> int: ...
+
+    def signal_group(self, signal_number: signal.Signals) -> None:
+        """Send a signal to the process and to all that it has started; do nothing if none is left."""
+
+
 class AgentHost(Protocol):
-    """A host of the network, in which agents run."""
+    """A host of the network, in which agents and scripts run."""
 
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent, which has not been started; `options` are those of `Agent`."""
         ...
 
-
-class LocalHost(AgentHost, Protocol):
-    @property
-    def pid(self) -> int:
-        """Process of this machine whose namespaces are the host's."""
+    async def start_script(self, command: ScriptCommand, log: Path) -> ScriptProcess:
+        """Start a script, whose output goes to the file `log`."""
         ...
 
 
@@ -47,6 +62,12 @@ class ControlledSwitch(Protocol):
 
     @property
     def restarts(self) -> int: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    async def end(self) -> None:
+        """End the process in order, if it is running; `restart` starts another one."""
 
     async def restart(self) -> None:
         """Start a new process after the previous one has ended; then await `wait_until_listening`."""
@@ -82,6 +103,13 @@ class TestbedNetwork(Protocol):
     async def fetch_files(self, pattern: str) -> None:
         """Make the files that agents have written into parts/ available to this process."""
 
+    async def remove_fetched_files(self) -> None:
+        """Remove the files in parts/ of other machines than this one."""
+
+    def serve_workers(self, rendezvous: Rendezvous, path: Path) -> AbstractAsyncContextManager[None]:
+        """Serve a rendezvous at a Unix socket of each machine with workers, for all of its users."""
+        ...
+
     async def worker_clocks_ns(self) -> Sequence[int]:
         """Return how far each worker's monotonic clock is ahead of this process's, in ns."""
         ...
@@ -110,6 +138,12 @@ class SingleMachine:
 
     async def fetch_files(self, pattern: str) -> None:
         """Do nothing: the runner sees the agents' files."""
+
+    async def remove_fetched_files(self) -> None:
+        """Do nothing: the files are the runner's."""
+
+    def serve_workers(self, rendezvous: Rendezvous, path: Path) -> AbstractAsyncContextManager[None]:
+        return rendezvous.listen(path)
 
     async def worker_clocks_ns(self) -> Sequence[int]:
         return [0] * len(self.workers)
@@ -140,6 +174,18 @@ class Testbed:
     """Opens the command line of CLI=1, and returns when its user has left it."""
     watches: Sequence[Callable[[], Coroutine[object, None, None]]] = ()
     """Each waits for a failure that no process of the run explains, and raises its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpTestbed:
+    """The testbed of `hotline up`, whose workers are scripts outside of the network's hosts."""
+
+    network: TestbedNetwork
+    placement: Placement
+    ranks: Mapping[str, Sequence[int]]
+    """Machine -> ranks of the workers that join there; empty if all join on this machine."""
+    wait_for_end: Callable[[], Coroutine[object, None, None]]
+    """Waits until another process requests the end; raises `HotlineError` when the testbed has failed."""
 
 
 class Reservation(Protocol):
@@ -174,3 +220,15 @@ class TestbedKind(ABC):
         self, config: Config, run: Path, record: RunRecord, reporter: Reporter
     ) -> AbstractAsyncContextManager[Testbed]:
         """Build the network, start the switch and the log collector, and remove all at the end."""
+
+    @abstractmethod
+    def check_up(self, config: Config) -> None:
+        """Raise `HotlineError` for what `hotline up` lacks, before anything is changed."""
+
+    @abstractmethod
+    def reserve_up(self, config: Config, ended_by: str) -> AbstractContextManager[Reservation]:
+        """Like `reserve`, for `hotline up`, which the command `ended_by` ends."""
+
+    @abstractmethod
+    def open_up(self, config: Config, folder: Path) -> AbstractAsyncContextManager[UpTestbed]:
+        """Build the network and start the switch; workers have their addresses outside of namespaces."""

@@ -7,22 +7,22 @@ error.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import logging
+import os
 import shutil
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
-from experiment.requirements import RunKind
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
@@ -30,9 +30,7 @@ from foundation.errors import HotlineError
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
-from foundation.protocol import addressing
 from hosts.warm import warm
-from topologies import preflight, routes
 from topologies.agents import Agent
 from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import (
@@ -44,25 +42,21 @@ from topologies.fleet import (
     tables_of_design,
 )
 from topologies.lines import Message
-from topologies.placement import Placement, place
+from topologies.placement import Placement
 from topologies.rendezvous import (
-    DEFAULT_SOCKET,
     REPORTS,
-    SOCKET_VARIABLE,
     Rendezvous,
     Terms,
     append_report,
+    down_command,
     socket_path,
 )
-from topologies.run_lock import hold_run_lock
-
-if TYPE_CHECKING:
-    from topologies.network import RunningNetwork
+from topologies.testbed import TestbedKind, TestbedNetwork, UpTestbed
+from topologies.testbed_kinds import testbed_kind
 
 log = logging.getLogger(__name__)
 
 UPDATES_FILE = "updates.parquet"
-_STOP_TIMEOUT_S = 5.0
 
 
 def folder_of(config: Config) -> Path:
@@ -74,23 +68,19 @@ def arm_for_scripts(config: Config) -> Arm:
     return lead_arm(config.design) or measured_arms(config.design)[0]
 
 
-def check(config: Config) -> None:
+def check(config: Config, kind: TestbedKind) -> None:
     if config.recovery.journal_sync is not None or config.recovery.replay_log:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
-    if config.machines is not None:
-        raise PreflightError(
-            f"machines ({config.machines}): `hotline up` is for scripts on this machine; leave machines out"
-        )
     if config.is_lockstep:
         raise PreflightError(
             f"design {config.design}: its workers push together, and scripts do not; "
             "use design `hotset` or `none`"
         )
-    preflight.check(config, RunKind.UP)
+    kind.check_up(config)
 
 
 class UpBackend:
-    def __init__(self, config: Config, placement: Placement, network: RunningNetwork) -> None:
+    def __init__(self, config: Config, placement: Placement, network: TestbedNetwork) -> None:
         self._config, self._placement, self._network = config, placement, network
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
@@ -115,8 +105,7 @@ class UpBackend:
     async def begin(self, tables: EmbeddingTables) -> Terms:
         tables = tables_of_design(self._config, tables)
         self._has_reports = False
-        switch_process = self._network.switch.switch_process
-        if switch_process is None or switch_process.exit_error() is not None:
+        if not self._network.switch.is_running:
             await self._restart_switch()
         try:
             await self._start_servers(tables)
@@ -137,7 +126,9 @@ class UpBackend:
             failure_task.cancel()
         await asyncio.gather(*self._failure_tasks, return_exceptions=True)
         await self._quit_servers()
+        await self._network.fetch_files("updates-*")
         self._save_updates()
+        await self._network.remove_fetched_files()
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
 
@@ -173,8 +164,7 @@ class UpBackend:
 
     async def _restart_switch(self) -> None:
         switch = self._network.switch
-        if switch.switch_process is not None:
-            await in_thread(switch.switch_process.end, _STOP_TIMEOUT_S)
+        await switch.end()
         await switch.restart()
         await switch.wait_until_listening()
         await self.prepare()
@@ -197,34 +187,57 @@ def _earlier_files(file: Path) -> list[Path]:
     return list(file.parent.glob(f"{file.stem}-*{file.suffix}"))
 
 
-async def serve(config: Config, socket: Path) -> None:
-    # These import Mininet.
-    from topologies.network import ScriptHost, network
-
-    placement, folder = place(config.placement, config.servers, config.workers), folder_of(config)
-    with network(config, placement, folder / "logs", ScriptHost) as testbed_network:
-        backend = UpBackend(config, placement, testbed_network)
+async def serve(config: Config, kind: TestbedKind, socket: Path) -> None:
+    async with kind.open_up(config, folder_of(config)) as testbed:
+        network = testbed.network
+        backend = UpBackend(config, testbed.placement, network)
         await backend.prepare()
         await in_thread(warm, config.design)
         rendezvous = backend.rendezvous = Rendezvous(backend, backend.report)
         for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(signal_number, rendezvous.end_requested.set)
-        socket.parent.mkdir(parents=True, exist_ok=True)
-        async with rendezvous.listen(socket):
+        async with network.serve_workers(rendezvous, socket):
             _print_json(
                 connect=str(socket),
                 workers=config.workers,
                 job=arm_for_scripts(config).job,
-                switch=testbed_network.address,
+                switch=network.address,
+                machines=testbed.ranks,
             )
-            await rendezvous.end_requested.wait()
+            end_task = asyncio.ensure_future(_request_end(testbed, rendezvous))
+            try:
+                await rendezvous.end_requested.wait()
+            finally:
+                end_task.cancel()
+                await asyncio.gather(end_task, return_exceptions=True)
             log.info("shutting down")
 
 
-def _down_command() -> str:
-    path = socket_path()
-    variable = "" if path == DEFAULT_SOCKET else f"{SOCKET_VARIABLE}={path} "
-    return f"sudo {variable}./hotline down"
+async def _request_end(testbed: UpTestbed, rendezvous: Rendezvous) -> None:
+    """Request the end of the rendezvous when the testbed fails, or when its own end is requested."""
+    try:
+        await testbed.wait_for_end()
+    except HotlineError as error:
+        log.error("%s", error)
+        rendezvous.mark_broken(str(error))
+    rendezvous.end_requested.set()
+
+
+@contextmanager
+def hold_folder(config: Config) -> Iterator[Path]:
+    """Hold the folder, and yield it; raise `PreflightError` if another `hotline up` has its files there."""
+    folder = folder_of(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            command = down_command(config.machines)
+            raise PreflightError(f"`hotline up` is running in {folder}; `{command}` ends it") from None
+        yield folder
+    finally:
+        os.close(descriptor)
 
 
 def main(settings: Sequence[str]) -> int:
@@ -234,20 +247,20 @@ def main(settings: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
         config = load_config(settings)
-        check(config)
-        interfaces = addressing.switch_interfaces(config.workers, config.servers)
-        with hold_run_lock(interfaces, ended_by=_down_command()) as run_lock:
-            preflight.check_conflicts(config)
-            routes.remove()  # the rules of a killed process
-            folder = folder_of(config)
-            run_lock.set_folder(folder)
+        kind = testbed_kind(config)
+        check(config, kind)
+        with (
+            hold_folder(config) as folder,
+            kind.reserve_up(config, down_command(config.machines)) as reservation,
+        ):
+            reservation.set_folder(folder)
             for name in ("logs", "parts"):
                 shutil.rmtree(folder / name, ignore_errors=True)
                 (folder / name).mkdir(parents=True)
             for name in (REPORTS, UPDATES_FILE):
                 for file in (folder / name, *_earlier_files(folder / name)):
                     file.unlink(missing_ok=True)
-            asyncio.run(serve(config, socket_path()))
+            asyncio.run(serve(config, kind, socket_path()))
             chown_to_sudo_user(folder)
     except (HotlineError, OSError) as error:
         log.error("%s", error)

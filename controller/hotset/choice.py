@@ -22,7 +22,14 @@ from controller.errors import HotSetError, RuleError
 from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RuleName, RunningRule, start_rule
 from controller.tables import SLOTS
 from foundation.errors import DataError
-from foundation.logs.access.dims import RowDim, as_parts, parse_dims
+from foundation.logs.access.columns import AccessColumns, parse_columns
+from foundation.logs.access.dims import (
+    RowDim,
+    as_parts,
+    check_one_source_of_dims,
+    padded_dims,
+    parse_dims,
+)
 from foundation.logs.counts import PART_ROWS, Counts
 from foundation.logs.parts import atomic_path
 from foundation.logs.update_log import PARQUET_MAGIC, read_head, reading
@@ -55,6 +62,12 @@ KeyDims: TypeAlias = Annotated[
     ),
 ]
 
+DimColumn: TypeAlias = Annotated[
+    tuple[str, ...],
+    BeforeValidator(as_parts),
+    Field(description="Column of the logs with the values of the row that a key names, such as dim=COLUMN."),
+]
+
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
@@ -64,10 +77,25 @@ class ChoiceSettings(Strict):
     """Number of keys."""
     dim: RowDim = None
     dims: KeyDims = ()
+    columns: DimColumn = ()
     job: JobId | None = None
     """Only the rows of this job."""
     rule: RuleName = TOP_K
     scheduler: CountingCluster = None
+
+    @property
+    def dim_column(self) -> str | None:
+        """The column of the logs that has the dims of rows, or None; raises `DataError`."""
+        if not self.columns:
+            return None
+        columns = parse_columns(",".join(self.columns))
+        if columns.dim is None or columns != AccessColumns(dim=columns.dim):
+            raise DataError(
+                f"--columns {','.join(self.columns)}: expected dim=COLUMN, as the other columns of an update "
+                "log have fixed names"
+            )
+        check_one_source_of_dims(columns.dim, self.dim, self.dims)
+        return columns.dim
 
     @property
     def ranges(self) -> RowRanges:
@@ -91,27 +119,24 @@ def build(
     scheduler: str | None = None,
     part_rows: int = PART_ROWS,
     ranges: RowRanges = ONE_VALUE,
+    dim_column: str | None = None,
 ) -> pl.DataFrame:
     """Return at most `top_k` keys that a rule chooses by the updates in all `logs`, or of one `job` in them.
 
-    Columns are in `SCHEMA`, and `ranges` has the dims of the keys' rows. The rule `top-k` returns the
-    most updated keys, the smaller of equal ones first, and counts in parts of bounded memory or on a cluster
-    at the address `scheduler` (`reduce_parts`). Raises `DataError` for an unreadable log (`Counts.of_logs`),
-    `HotSetError` if no switch can hold the hot set, and `RuleError`.
+    Columns are in `SCHEMA`. `ranges` has the dims of the keys' rows, unless `dim_column`, a column of the
+    logs, has them. The rule `top-k` returns the most updated keys, the smaller of equal ones first, and
+    counts in parts of bounded memory or on a cluster at the address `scheduler` (`reduce_parts`). Raises
+    `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and
+    `RuleError`.
     """
-    dim = min(each.dim for each in ranges)
-    if top_k > (max_keys := MAX_KEYS // banks_of_row(dim)):
-        rows = "keys" if dim == 1 else f"rows of {dim} values"
-        raise HotSetError(
-            f"top-k {top_k} is too large: the switch has {LANES} banks of {SLOTS} slots, "
-            f"so at most {max_keys} {rows} fit"
-        )
+    _check_size(top_k, 1 if dim_column is not None else min(each.dim for each in ranges))
     if rule != TOP_K:
         if scheduler is not None:
             raise RuleError(f"rule {rule}: a cluster counts for rule {TOP_K} only; leave out --scheduler")
         running_rule = start_rule(rule, top_k)
-        return _choose_by_rule(running_rule, Counts.of_logs(logs, job, part_rows=part_rows), ranges)
-    counts = Counts.of_logs(logs, job, part_rows=part_rows)
+        counts = Counts.of_logs(logs, job, dim_column, part_rows=part_rows)
+        return _choose_by_rule(running_rule, counts, ranges)
+    counts = Counts.of_logs(logs, job, dim_column, part_rows=part_rows)
     top_keys_by_part = reduce_parts(
         counts, partial(select_top_keys, top_k=top_k), scheduler, lambda done, total: None
     )
@@ -119,8 +144,21 @@ def build(
     return _make_hot_set(top_keys, top_k, counts.total, counts.names, ranges)
 
 
+def _check_size(rows: int, dim: int) -> None:
+    """Raise `HotSetError` if the switch has no slots for as many rows of at least this dim."""
+    if rows > (max_keys := MAX_KEYS // banks_of_row(dim)):
+        of_dim = "keys" if dim == 1 else f"rows of {dim} values"
+        raise HotSetError(
+            f"top-k {rows} is too large: the switch has {LANES} banks of {SLOTS} slots, "
+            f"so at most {max_keys} {of_dim} fit"
+        )
+
+
 def choose(updates: pl.DataFrame, top_k: int, origin: str, ranges: RowRanges = ONE_VALUE) -> pl.DataFrame:
-    """Return the hot set of counted updates, with the columns key and updates, as `build` does."""
+    """Return the hot set of counted updates, with the columns key and updates, as `build` does.
+
+    A column dim has the dims of the keys' rows, instead of `ranges`.
+    """
     return _make_hot_set(updates, top_k, int(updates["updates"].sum()), origin, ranges)
 
 
@@ -152,7 +190,11 @@ def _choose_by_rule(rule: RunningRule, counts: Counts, ranges: RowRanges) -> pl.
 
 def _with_ranks(hot_set: pl.DataFrame, total: int, origin: str, ranges: RowRanges) -> pl.DataFrame:
     keys = hot_set["key"].to_numpy()
-    dims = dims_in(ranges, keys)
+    if "dim" in hot_set.columns:
+        dims = padded_dims(hot_set["dim"].to_numpy())
+        _check_size(hot_set.height, int(dims.min()))
+    else:
+        dims = dims_in(ranges, keys)
     return _check_hot_set(
         hot_set.select(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from controller.hotset.choice import MAX_KEYS, Progress, reduce_parts, select_top_keys
 from controller.tables import SLOTS
+from foundation.logs.access.dims import padded_dims
 from foundation.logs.access.steps import Steps
 from foundation.logs.counts import Counts
 from foundation.logs.training import SplitUpdates
@@ -38,6 +39,8 @@ class Coverage:
     """Scored updates of all keys, also of those that cannot be chosen."""
     limit: int
     """Maximum top-k that fits into the tables: beyond it, a key's row finds one of its banks full."""
+    dims: NDArray[np.int64]
+    """Dims of the rows of the most updated keys, as RPCs carry them, of at most `MAX_KEYS`."""
 
     @property
     def keys(self) -> int:
@@ -73,7 +76,7 @@ def coverage(
 ) -> Coverage:
     """Return the coverage of logs if `jobs` jobs share the tables; raises the errors of `reduce_parts`.
 
-    All rows have `dim` values, as RPCs carry them.
+    All rows have `dim` values, as RPCs carry them, unless a column of the logs has the dims of rows.
     """
     keys_by_updates: Counter[int] = Counter()
     top_keys_by_part = []
@@ -81,16 +84,18 @@ def coverage(
         keys_by_updates.update(part_keys)
         top_keys_by_part.append(part_top_keys)
     update_counts, key_counts = np.array(sorted(keys_by_updates.items(), reverse=True), dtype=np.int64).T
-    top_keys = select_top_keys(pl.concat(top_keys_by_part), MAX_KEYS)["key"].to_numpy()
-    limit = table_limit(top_keys, np.full(len(top_keys), dim), jobs)
+    top_keys = select_top_keys(pl.concat(top_keys_by_part), MAX_KEYS)
+    has_dims = "dim" in top_keys.columns
+    dims = padded_dims(top_keys["dim"].to_numpy()) if has_dims else np.full(top_keys.height, dim)
+    limit = table_limit(top_keys["key"].to_numpy(), dims, jobs)
     cumulative_updates = np.append(0, np.cumsum(key_counts * update_counts))
     return Coverage(
-        np.append(0, np.cumsum(key_counts)), cumulative_updates, int(cumulative_updates[-1]), limit
+        np.append(0, np.cumsum(key_counts)), cumulative_updates, int(cumulative_updates[-1]), limit, dims
     )
 
 
 def coverage_of_split(
-    keys: NDArray[np.uint64], dims: NDArray[np.integer], updates: SplitUpdates, jobs: int = 1
+    keys: NDArray[np.uint64], dims: NDArray[np.int64], updates: SplitUpdates, jobs: int = 1
 ) -> Coverage:
     """Return the coverage of the scored updates by the keys that have most training updates.
 
@@ -101,7 +106,7 @@ def coverage_of_split(
     cumulative_updates = np.append(0, np.cumsum(updates.scored[order]))
     top = order[:MAX_KEYS]
     total, limit = int(updates.scored.sum()), table_limit(keys[top], dims[top], jobs)
-    return Coverage(np.arange(len(order) + 1), cumulative_updates, total, limit)
+    return Coverage(np.arange(len(order) + 1), cumulative_updates, total, limit, dims[top])
 
 
 def _count_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:

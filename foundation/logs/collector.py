@@ -23,6 +23,8 @@ from foundation.logs.columns import UPDATES
 from foundation.logs.parts import Parts
 from foundation.text import pluralize
 
+COLLECTOR = Path("/run/hotline-collector")
+"""Socket of a run's collector. It is not in the run folder, whose file system may not support sockets."""
 COUNT = struct.Struct("<Q")
 ROW = np.dtype([("job", "<u2"), ("ps", "<u2"), ("key", "<u8"), ("updates", "<u8")])
 """Row of the log `updates`: the number of updates that one PS has counted for one parameter of one job."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
@@ -68,6 +69,16 @@ class UpdateLog:
         except UNREADABLE:
             return None
         return first_fault and f"{self.path}, {first_fault}"
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, numbered from 1: its line, or the row of a file that has no lines."""
+        if self.is_parquet or read_head(self.path).startswith(_COMPRESSED):
+            return f"row {row}"
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            rows = csv.reader(file)
+            for _ in islice(filter(None, rows), row + 1):  # the header, too
+                pass
+            return f"line {rows.line_num}"
 
     def _parquet_faults(self, columns: Sequence[str]) -> Iterator[str]:
         is_bad = pl.any_horizontal(pl.col(name).is_null() | (pl.col(name) < 0) for name in columns)

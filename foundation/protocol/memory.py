@@ -47,6 +47,12 @@ def memory_of_rows(dims: NDArray[np.integer]) -> MemoryOfRows:
     )
 
 
+def rows_within(size: int, dims: NDArray[np.integer]) -> int:
+    """Return how many of the rows with these dims of RPCs [n], in this order, `size` bytes hold."""
+    sizes = np.maximum(dims, QUAD).astype(np.int64) * REGISTER_BYTES + ENTRY_BYTES
+    return int(np.searchsorted(np.cumsum(sizes), size, side="right"))
+
+
 def size_text(size: int) -> str:
     """Return a number of bytes with a decimal unit, in three digits."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

@@ -38,9 +38,19 @@ ONE_VALUE_ROWS = RowSettings()
 
 
 def load(
-    path: Path, workers: int, options: ReadOptions, note: Note = log.info, rows: RowSettings = ONE_VALUE_ROWS
+    path: Path, workers: int, options: ReadOptions, note: Note = log.info, rows: RowSettings | None = None
 ) -> Trace:
-    """Return the trace of a training set or log, whose keys name rows of the dims that `rows` says."""
+    """Return the trace of a training set or log, whose keys name rows of the dims that `rows` says.
+
+    Without `rows` they have one value, and a column of dims is refused. Raises `DataError`.
+    """
+    if rows is None:
+        if options.columns.dim is not None:
+            raise DataError(
+                f"{path}: expected no column of dims here, got dim={options.columns.dim}: "
+                "all rows of a log have one dim in a run, and one value in a map"
+            )
+        rows = ONE_VALUE_ROWS
     files = expand([path])
     if len(files) == 1 and isinstance(open_log(path, options), LibsvmLog):
         [dim] = rows.dims_of_tables(())
@@ -114,7 +124,7 @@ def _trace_of(steps: Steps, rows: RowSettings) -> Trace:
         # The accesses without their operations: a key is once in a step that pulls and pushes it.
         batches = [np.unique(accesses[start:end] & KEY) for start, end in pairwise(key_start.tolist())]
         accesses, key_start = np.concatenate(batches), prefix_sums([len(batch) for batch in batches])
-    dims = rows.dims_of_keys(steps.tables, steps.table_of)
+    dims = rows.dims_of_keys(steps)
     if len(distinct_dims := np.unique(dims)) <= 1:
         space = KeySpace(len(steps.keys), steps.keys, (RowRange(0, int(distinct_dims[0])),))
     else:

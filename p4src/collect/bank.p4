@@ -5,7 +5,7 @@
 // A worker pulls the copy, and pushes to the sum. A server (a privileged caller) pulls the sum, pushes what it has
 // collected, negated, and sets the copy. The first bank of a row counts what happened to the row.
 control Bank(inout metadata_t meta, inout word_t word, inout quad_t quad, in bit<16> slot, in Op op)
-            (bit<8> bank) {
+            (bitmap_t bank) {
     register<bit<32>>(SLOTS) published_a;
     register<bit<32>>(SLOTS) published_b;
     register<bit<32>>(SLOTS) published_c;
@@ -79,7 +79,7 @@ control Bank(inout metadata_t meta, inout word_t word, inout quad_t quad, in bit
     }
 
     apply {
-        bool is_counted = meta.is_counted && bank & meta.bank_in_row == 0;
+        bool is_counted = meta.counting & bank != 0;
         if (slot == MISS && is_counted) {
             miss();
         }

@@ -1,6 +1,14 @@
 #ifndef BANKS_OF_ROWS_P4
 #define BANKS_OF_ROWS_P4
 
+// Bitmaps of the banks that are the first ones of their rows.
+const bit<64> EVERY_BANK           = 0xffffffffffffffff;
+const bit<64> EVERY_SECOND_BANK    = 0x5555555555555555;
+const bit<64> EVERY_FOURTH_BANK    = 0x1111111111111111;
+const bit<64> EVERY_EIGHTH_BANK    = 0x0101010101010101;
+const bit<64> EVERY_SIXTEENTH_BANK = 0x0001000100010001;
+const bit<64> EVERY_32ND_BANK      = 0x0000000100000001;
+
 // The banks of rows that are twice as long: EACH_BANK_AND_HALF(X) is ... X(03, 01) X(02, 01) X(01, 00), the highest
 // number first.
 #define HALVES_OF_3_TO_1(X) X(03, 01) X(02, 01) X(01, 00)

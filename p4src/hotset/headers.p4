@@ -24,8 +24,7 @@ struct metadata_t {
     endpoint_t service;
     bitmap_t   hits;            // lanes whose key is in the switch, for this caller
     bitmap_t   served;          // lanes that the answer marks as served
-    bool       is_counted;      // `row_stats` counts the lanes: those of a worker's fresh RPC
-    bit<8>     bank_in_row;     // mask of the bits of a bank's number that tell the banks of a row apart
+    bitmap_t   counting;        // banks whose `row_stats` count: the first ones of the rows of a worker's fresh RPC
     bit<16>    no_privilege;    // 0 if the caller reaches entries that are moving, else MISS
 }
 

@@ -7,7 +7,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
-#define DECLARE_LANE(nn, i) LaneLookup(1 << (i)) lookup_##nn; Bank(i) bank_##nn; \
+#define DECLARE_LANE(nn, i) LaneLookup(1 << (i)) lookup_##nn; Bank(1 << (i)) bank_##nn; \
     bit<16> slot_##nn = ABSENT;
     REPEAT(DECLARE_LANE)
 #undef DECLARE_LANE
@@ -49,20 +49,26 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #undef APPLY_LOOKUP
             }
             exactly_once.apply(hdr, meta);
-            meta.is_counted = !meta.is_duplicate && !meta.is_privileged;
+            if (!meta.is_duplicate && !meta.is_privileged) {
+                meta.counting = (bitmap_t)EVERY_BANK;
+            }
             // A duplicate push adds nothing.
             if (meta.kind == PacketKind.REQUEST && uses_lanes && !(hdr.rpc.op == Op.PUSH && meta.is_duplicate)) {
                 if (hdr.rpc.dim >= 2 * QUAD) {
-                    meta.bank_in_row = (hdr.rpc.dim >> 2) - 1;
                     use_twice_the_banks();
+                    meta.counting = meta.counting & (bitmap_t)EVERY_SECOND_BANK;
                     if (hdr.rpc.dim >= 4 * QUAD) {
                         use_twice_the_banks();
+                        meta.counting = meta.counting & (bitmap_t)EVERY_FOURTH_BANK;
                         if (hdr.rpc.dim >= 8 * QUAD) {
                             use_twice_the_banks();
+                            meta.counting = meta.counting & (bitmap_t)EVERY_EIGHTH_BANK;
                             if (hdr.rpc.dim >= 16 * QUAD) {
                                 use_twice_the_banks();
+                                meta.counting = meta.counting & (bitmap_t)EVERY_SIXTEENTH_BANK;
                                 if (hdr.rpc.dim >= 32 * QUAD) {
                                     use_twice_the_banks();
+                                    meta.counting = meta.counting & (bitmap_t)EVERY_32ND_BANK;
                                 }
                             }
                         }

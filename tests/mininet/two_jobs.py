@@ -26,7 +26,7 @@ from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
-from foundation.logs.collector import run_collector
+from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
@@ -35,7 +35,7 @@ from hosts.workload.trace import Trace
 from tests.mininet.test_quotas import KEYS_A_STEP, QUOTA, SLOTS, STEPS
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
-from topologies.fleet import COLLECTOR, RunContext, provision
+from topologies.fleet import RunContext, provision
 from topologies.mininet_testbed import MininetTestbed
 from topologies.network import network
 from topologies.placement import place

@@ -32,7 +32,8 @@ def test_links_lead_somewhere(page: Path) -> None:
         target, _, anchor = link.partition("#")
         there = (page.parent / target).resolve() if target else page
         assert there.exists(), f"{page.name}: {link}"
-        assert not anchor or anchor in anchors(there), f"{page.name}: {link}"
+        if there.suffix == ".md":  # test_evidence.py has the cells that links to results name
+            assert not anchor or anchor in anchors(there), f"{page.name}: {link}"
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - set(OLD)), ids=lambda page: str(page.relative_to(ROOT)))
@@ -50,13 +51,3 @@ def test_lines_of_prose_are_narrow(page: Path) -> None:
     lines = enumerate(page.read_text().splitlines(), start=1)
     wide = [number for number, line in lines if len(line) > WIDTH and not line.startswith(("|", "    "))]
     assert wide == []
-
-
-def test_readme_has_the_ratios_of_packet_rates_that_performance_has() -> None:
-    row = re.search(
-        r"^\| Hotline's program, 32 lanes hit, .*$", (ROOT / "docs/performance.md").read_text(), re.M
-    )
-    assert row is not None
-    sockets, kernel, bmv2 = (int(cell.replace(",", "")) for cell in row[0].split("|")[3:6])
-    ratios = f"[{kernel / bmv2:.0f} to {sockets / bmv2:.0f} times as many packets](docs/performance.md)"
-    assert ratios in (ROOT / "README.md").read_text()

@@ -56,6 +56,37 @@ def test_hotline_takes_the_arguments(page: Path, words: list[str]) -> None:
 
 FILE = re.compile(r"[\w./-]+\.(csv|gz|inter|ipynb|parquet|py|svm|toml|txt)")
 FIRST = [(page, shown[0]) for page in SHOWN if (shown := commands(page, "./hotline"))]
+CHECKOUT = [page for page in SHOWN if "softswitch" not in page.relative_to(ROOT).parts]
+"""Pages whose commands are typed in the checkout; softswitch is a project of its own."""
+NEEDS_ANOTHER_BUILD = {"packages/tofino/README.md"}  # of open-p4studio, which its first command names
+PROGRAMS = {"./hotline", "make", "git"}
+_BLOCK = re.compile(r"(?:\A|\n)\n    (?! )(.*)")  # the first line of an indented block
+_SUDO = re.compile(r"^sudo ")
+
+
+def first_command(page: Path) -> list[str] | None:
+    """Return the words of a page's first command, or None if it shows none."""
+    for line in _BLOCK.findall(page.read_text()):
+        words = shlex.split(_SUDO.sub("", line.partition(" # ")[0]), comments=True)
+        if words and (
+            words[0] in PROGRAMS or "/bin/" in words[0] or words[0] in ("python", "hotline", "pip")
+        ):
+            return words
+    return None
+
+
+def test_the_first_command_of_a_page_names_a_program_of_the_checkout() -> None:
+    """`python` and `hotline` alone would be other ones than those that `make setup` installs."""
+    first = {str(page.relative_to(ROOT)): first_command(page) for page in CHECKOUT}
+    shown = {page: words for page, words in first.items() if words is not None}
+    assert len(shown) > 20
+    for page, words in shown.items():
+        assert words[0] in PROGRAMS or words[0].startswith(".venv/bin/"), page
+        unknown = {word for word in words[1:] if re.fullmatch(r"[A-Z]{3,}(\.\.\.)?", word)}
+        assert page in NEEDS_ANOTHER_BUILD or unknown <= PLACEHOLDERS | {"REPOSITORY"}, page
+        for word in words[1:]:
+            if FILE.fullmatch(word) and not word.startswith("runs/"):
+                assert (ROOT / word).is_file(), f"{page}: {word}"
 
 
 @pytest.mark.parametrize(("page", "words"), FIRST, ids=label)

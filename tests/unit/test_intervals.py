@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,12 @@ from click.testing import CliRunner
 
 from foundation.logs.columns import OPERATIONS
 from tools.bench.intervals import (
+    EFFECTS,
     METHODS,
     NULLS,
+    ROUNDS,
     SYNTHETIC,
+    Claimed,
     claim_rates,
     cover,
     cover_until_narrow,
@@ -102,3 +106,17 @@ def test_the_table_has_synthetic_and_recorded_nulls(tmp_path: Path) -> None:
     output = CliRunner().invoke(main, [str(run), "--trials", "2"])
     assert output.exit_code == 0, output.output
     assert all(null in output.output for null in (*NULLS, "run, 0.5, push_p99", "until ±20%"))
+
+
+def test_claims_are_printed_as_json() -> None:
+    ran = CliRunner().invoke(main, ["--claims", "--json", "--trials", "20"], catch_exceptions=False)
+    found = [Claimed(**row) for row in json.loads(ran.stdout)]
+    kinds = [(name, rounds, effect) for name in SYNTHETIC for rounds in ROUNDS[:-1] for effect in EFFECTS]
+    assert [(each.blocks, each.rounds, each.effect) for each in found] == kinds
+    quiet = found[kinds.index(("quiet", 10, 0.5))]
+    assert (quiet.by_interval, quiet.by_rule) == claim_rates(SYNTHETIC["quiet"], 10, 20, 0.5)
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--claims", "."]])
+def test_options_that_contradict_each_other_are_refused(words: list[str]) -> None:
+    assert CliRunner().invoke(main, words).exit_code == 2

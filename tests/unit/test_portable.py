@@ -85,7 +85,7 @@ for found in (
     hotline.curve("log.csv"),
     hotline.miss_ratio("log.csv", sample=0.9),
     hotline.study("log.csv", policies=("lru", "lirs"), sizes=(10,), into=Path("study")),
-    hotline.answer(workers=4, servers=1, racks=2, data="log.csv", top_k=10),
+    hotline.answer(workers=4, servers=1, racks=2, data="log.csv", top_k=10, dim=1),
 ):
     assert found.plot() and found._repr_html_()
 

@@ -205,6 +205,10 @@ def test_every_package_is_on_the_paths_of_all_tools() -> None:
         f"packages.{name}.tests" for name, folder in PACKAGES.items() if (folder / "tests").is_dir()
     }
     assert checked == {import_name(name) for name in PACKAGES} | with_tests
+    stages = {
+        f"packages.{name}.evidence" for name, folder in PACKAGES.items() if (folder / "evidence.py").is_file()
+    }
+    assert set(tools["mypy"]["modules"]) == stages
     assert {
         str(folder.relative_to(ROOT)) for folder in source_folders() if "packages" in folder.parts
     } == sources

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from foundation.checkout import ROOT
 from foundation.designs.registry import DEFAULT, NAMES
-from scripts.compile import PARTS, CompileError, Part, compile_all, parts_of_tests
+from scripts.compile import PARTS, CompileError, Part, compile_all, packages_to_compile, parts_of_tests
 from scripts.pip_install import Output, install
 from simulator.faults.matrix import DESIGNS
 
@@ -46,12 +48,36 @@ def test_all_designs_are_compiled_before_the_tests() -> None:
     """The default design has its parts before a first run."""
     parts = parts_of_tests()
     names = {f"simulator {name}" for name in NAMES} | {f"hosts {name}" for name in NAMES if name != DEFAULT}
-    assert {each.name for each in parts} == names
+    names |= {f"driven PS {name}" for name in DESIGNS}
+    assert {each.name for each in parts} == names | set(packages_to_compile())
     with_faults = {each.name for each in parts if "warm_faults" in each.statement}
     assert with_faults == {f"simulator {name}" for name in DESIGNS}
     assert {"simulator", "workers", "servers"} <= {each.name for each in PARTS}
     for part in (*PARTS, *parts):
         compile(part.statement, part.name, "exec")
+
+
+ENTRY_POINTS = """
+import importlib, pkgutil
+from numba.core.caching import FunctionCache
+from scripts.compile import packages_to_compile
+for name in packages_to_compile():
+    importlib.import_module(f"{name}.warm").warm()
+    for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
+        if not module.name.endswith("__main__"):
+            for function in vars(importlib.import_module(module.name)).values():
+                if isinstance(getattr(function, "_cache", None), FunctionCache):
+                    function_name = f"{function.py_func.__module__}.{function.py_func.__qualname__}"
+                    print(function_name, len(function.signatures))
+"""
+
+
+def test_packages_compile_all_their_entry_points() -> None:
+    """A process of its own has no machine code of other tests."""
+    command = [sys.executable, "-c", ENTRY_POINTS]
+    ended = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    compiled = dict(line.split() for line in ended.stdout.splitlines())
+    assert len(compiled) > 25 and "0" not in compiled.values(), compiled
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.harness.testbed import Testbed
 from tests.harness.testnet import INGRESS
 from tests.unit.test_exactly_once import play
 from tests.unit.test_rooms import ROOT
+from tools.evidence.lost_answers import patch_of
 
 PAGE = (ROOT / "docs" / "ten-minutes.md").read_text()
 LOST_ANSWER = 13
@@ -32,10 +33,8 @@ LOST_ANSWER = 13
 @pytest.fixture
 def changed(tmp_path: Path) -> Path:
     """Apply the page's change to a copy of the programs."""
-    found = re.search(r"^```diff\n(.*?)^```$", PAGE, re.M | re.S)
-    assert found is not None
     shutil.copytree(ROOT / "p4src", tmp_path / "p4src", ignore=shutil.ignore_patterns("compiled"))
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=found[1], text=True, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=patch_of(PAGE), text=True, check=True)
     return tmp_path / "p4src"
 
 

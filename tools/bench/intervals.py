@@ -5,13 +5,15 @@ and *repeat* of run folders. Each method gets the block estimates of both arms, 
 of 1 in 5 % of cases. A round's blocks run in random order, so the labels of a round may be swapped, and one
 recording yields many nulls.
 
-A second table says how often the report claims a difference if one arm takes longer than the baseline by 0 or
-more, and a third arm, *repeat*, does not differ from it.
+A second table, the only one with `--claims`, says how often the report claims a difference if one arm takes
+longer than the baseline by 0 or more, and a third arm, *repeat*, does not differ from it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +43,8 @@ SyntheticArms = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
 """Called with a generator, rounds and arms; yields the estimates of arms that do not differ."""
 
 RESAMPLES = 2000
+TRIALS = 1_000
+"""Default number of nulls of each kind."""
 _LOW_TAIL, _HIGH_TAIL = 0.025, 0.975  # quantiles that bound a 95 % interval
 BLOCK = 3
 """Number of consecutive rounds in a block of the block bootstrap."""
@@ -231,6 +235,23 @@ def claim_rates(arms: SyntheticArms, rounds: int, trials: int, effect: float) ->
     return ClaimRates(*np.array(is_claimed).mean(axis=0).tolist())
 
 
+class Claimed(NamedTuple):
+    """How often a difference is claimed in one kind of blocks."""
+
+    blocks: str
+    rounds: int
+    effect: float  # the true difference, as a share of the baseline
+    by_interval: float
+    by_rule: float
+
+
+def claims(trials: int) -> Iterator[Claimed]:
+    for name, synthetic in SYNTHETIC.items():
+        for rounds in ROUNDS[:-1]:
+            for effect in EFFECTS:
+                yield Claimed(name, rounds, effect, *claim_rates(synthetic, rounds, trials, effect))
+
+
 def _generator() -> np.random.Generator:
     return np.random.default_rng(0)
 
@@ -262,9 +283,25 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
 
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--trials", default=1000, show_default=True, help="Number of nulls of each kind.")
-def main(runs: tuple[Path, ...], trials: int) -> None:
+@click.option("--trials", default=TRIALS, show_default=True, help="Number of nulls of each kind.")
+@click.option("--claims", "only_claims", is_flag=True, help="Only count how often a difference is claimed.")
+@click.option("--json", "as_json", is_flag=True, help="With --claims: print JSON.")
+def main(runs: tuple[Path, ...], trials: int, only_claims: bool, as_json: bool) -> None:
     """Print how often each method's interval contains the true ratio, for synthetic nulls and RUNS."""
+    if as_json and not only_claims:
+        raise click.UsageError("--json needs --claims")
+    if runs and only_claims:
+        raise click.UsageError(f"--claims generates its nulls: leave out {runs[0]}")
+    if not only_claims:
+        _print_coverage(runs, trials)
+    claimed = list(claims(trials))
+    if as_json:
+        print(json.dumps([each._asdict() for each in claimed], indent=2))
+    else:
+        _print_claims(claimed)
+
+
+def _print_coverage(runs: tuple[Path, ...], trials: int) -> None:
     table = Table("null", "rounds", *METHODS)
     nulls = [*NULLS.items(), *(null for run in runs for null in nulls_of(run))]
     for name, null in nulls:
@@ -277,13 +314,13 @@ def main(runs: tuple[Path, ...], trials: int) -> None:
             coverages = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
             table.add_row(name, f"until ±{goal:.0%}", *map(_cell, coverages))
     Console(width=_WIDTH).print(table)
-    claims_table = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
-    for name, synthetic in SYNTHETIC.items():
-        for rounds in ROUNDS[:-1]:
-            shares = [claim_rates(synthetic, rounds, trials, effect) for effect in EFFECTS]
-            cells = [f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in shares]
-            claims_table.add_row(name, str(rounds), *cells)
-    Console(width=_WIDTH).print(claims_table)
+
+
+def _print_claims(claimed: list[Claimed]) -> None:
+    table = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
+    for (name, rounds), group in groupby(claimed, key=lambda each: (each.blocks, each.rounds)):
+        table.add_row(name, str(rounds), *(f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in group))
+    Console(width=_WIDTH).print(table)
 
 
 def _cell(coverage: Coverage) -> str:

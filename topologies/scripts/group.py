@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
@@ -21,9 +20,8 @@ from topologies.fleet import RunContext, publish, set_ranges, start_servers, tab
 from topologies.placement import cpu_of
 from topologies.rendezvous import REPORTS, append_report
 from topologies.scripts.arm import ScriptArm
-from topologies.scripts.process import command_of, environment_of
+from topologies.scripts.command import ScriptCommand
 from topologies.scripts.worker import ScriptWorker
-from topologies.testbed import LocalHost
 
 log = logging.getLogger(__name__)
 
@@ -85,19 +83,20 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     async with AsyncExitStack() as stack:
         stack.push_async_callback(servers.quit)
         stack.enter_context(_mute_rendezvous_log())
-        _SOCKETS.mkdir(parents=True, exist_ok=True)
         for script_arm in arms:
-            socket_path = _socket_path(script_arm.arm)
-            await stack.enter_async_context(script_arm.rendezvous.listen(socket_path))
+            await stack.enter_async_context(
+                testbed_network.serve_workers(script_arm.rendezvous, _socket_path(script_arm.arm))
+            )
         stack.push_async_callback(_end_scripts, arms)
-        # Scripts run on this machine only (`Config`).
-        hosts = cast(Sequence[LocalHost], testbed_network.workers)
         for script_arm in arms:
-            for script, host in zip(script_arm.scripts, hosts, strict=True):
-                command = command_of(
-                    config.script_command, host.pid, cpu_of(script.worker, context.placement.workers)
+            for script, host in zip(script_arm.scripts, testbed_network.workers, strict=True):
+                command = ScriptCommand(
+                    tuple(config.script_command),
+                    _socket_path(script_arm.arm),
+                    script.rank,
+                    cpu_of(script.worker, context.placement.workers),
                 )
-                await script.start(command, environment_of(_socket_path(script_arm.arm), script.rank))
+                await script.start(host, command)
         workers = [ScriptWorker(number, arms) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))

@@ -1,19 +1,16 @@
-"""The processes of a script, one per worker and arm, with rendezvous and rank in their environment."""
+"""The processes of a script, one per worker and arm, and their failures."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 import signal
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiment.errors import AgentFailed
 from topologies.joined_worker import JoinedWorker
-from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
+from topologies.scripts.command import ScriptCommand
+from topologies.testbed import AgentHost, ScriptProcess
 
 _MAX_OUTPUT_LINES = 12  # of a failed script's output in the error
 _GRACE_S = 0.5  # time from a failure until it is reported, in which other scripts may fail because of it
@@ -26,19 +23,11 @@ class Script:
         self.joined_worker: JoinedWorker | None = None
         self.end_s: float | None = None
         """Time at which the process ended or its worker left, if that was first, on the loop's clock in s."""
-        self._process: asyncio.subprocess.Process
+        self._process: ScriptProcess
         self._exit_task: asyncio.Task[int] | None = None
 
-    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        with self.log.open("wb") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                env=dict(environment),
-                start_new_session=True,
-            )
+    async def start(self, host: AgentHost, command: ScriptCommand) -> None:
+        self._process = await host.start_script(command, self.log)
         self._exit_task = asyncio.ensure_future(self._process.wait())
 
     @property
@@ -99,39 +88,12 @@ class Script:
         ):
             if self._exit_task.done():
                 break
-            self._signal_group(signal_number)
+            self._process.signal_group(signal_number)
             await asyncio.wait([self._exit_task], timeout=timeout_s)
-        self._signal_group(signal.SIGKILL)  # child processes that the script has left running
-
-    def _signal_group(self, signal_number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal_number)
+        self._process.signal_group(signal.SIGKILL)  # child processes that the script has left running
 
 
 def first_failure(scripts: Sequence[Script]) -> AgentFailed:
     """Return the failure of the script that ended first: the other failures follow from it."""
     failed_scripts = [script for script in scripts if script.has_failed]
     return min(failed_scripts, key=lambda script: script.end_s or 0.0).failure()
-
-
-def command_of(script: Sequence[str], pid: int, cpu: int | None) -> list[str]:
-    """Return the command line of a script in the namespaces of a process, as the user that called sudo."""
-    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    setpriv_command = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"]
-    taskset_command = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
-    return ["mnexec", "-a", str(pid), *taskset_command, *setpriv_command, sys.executable, *script]
-
-
-def environment_of(rendezvous: Path, rank: int) -> dict[str, str]:
-    """Return the environment of a script: rendezvous, rank, and by default one thread for libraries."""
-    environment = {
-        "OMP_NUM_THREADS": "1",
-        **os.environ,
-        SOCKET_VARIABLE: str(rendezvous),
-        RANK_VARIABLE: str(rank),
-    }
-    environment["PYTHONUNBUFFERED"] = "1"
-    if uid := os.environ.get("SUDO_UID"):
-        account = pwd.getpwuid(int(uid))
-        environment |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
-    return environment

@@ -42,15 +42,17 @@ class ScriptSession(RealSession):
         total_steps = planned.steps * arm.size
         for worker in arm.joined_workers:
             worker.steps = 0
+        clocks_ns = await self.network.worker_clocks_ns()
+        start_ns = self.clock_ns() + START_AHEAD_NS
+        starts = {rank: {"start_ns": start_ns + clock_ns} for rank, clock_ns in enumerate(clocks_ns)}
         block = {
-            "start_ns": self.clock_ns() + START_AHEAD_NS,
             "round": planned.round,
             "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
             "discard_steps": planned.max_discarded_steps,
         }
         connected_workers = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
-        await command_workers(connected_workers, "begin_block", COMMAND_TIMEOUT_S, **block)
+        await command_workers(connected_workers, "begin_block", COMMAND_TIMEOUT_S, starts, **block)
         await self._wait_until_done(arm, total_steps, on_progress)
         answers = await command_workers(connected_workers, "end_block", COMMAND_TIMEOUT_S)
         # A worker that left during the block reported its result as it left, and answers no command.

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from experiment.errors import AgentFailed
 from experiment.session import OnProgress
@@ -68,10 +68,18 @@ class ScriptWorker:
 
 
 async def command_workers(
-    joined_workers: Iterable[JoinedWorker], command: str, timeout_s: float, **values: object
+    joined_workers: Iterable[JoinedWorker],
+    command: str,
+    timeout_s: float,
+    values_by_rank: Mapping[int, Message] = {},
+    **values: object,
 ) -> list[Message]:
+    """Send a command with `values` and those of a worker's rank; return the answers of workers that stay."""
     joined_workers = list(joined_workers)
-    answer_futures = [worker.send_command(command, **values) for worker in joined_workers]
+    answer_futures = [
+        worker.send_command(command, **values, **values_by_rank.get(worker.rank, {}))
+        for worker in joined_workers
+    ]
     if not answer_futures:
         return []
     await asyncio.wait(answer_futures, timeout=timeout_s)

@@ -62,10 +62,24 @@ class BadRows:
         self._bad_rows.clear()
 
 
-class AccessTables:
-    """Names and indices of a log's tables, in the order of their first access."""
+Dims = NDArray[np.uint8]
 
-    def __init__(self) -> None:
+
+class KnownDims(Protocol):
+    """The dims of rows, as a column of the log has them: each key names a row of one dim."""
+
+    def expected(self, keys: Keys, dims: Dims) -> Dims:
+        """Return the dim that each key [n] has in earlier accesses, or in the first of these accesses."""
+
+    def add(self, keys: Keys, dims: Dims) -> None:
+        """Record the dims of keys that have the expected ones."""
+
+
+class AccessTables:
+    """Names and indices of a log's tables, in the order of their first access, and the dims of its rows."""
+
+    def __init__(self, dims: KnownDims) -> None:
+        self.dims = dims
         self.names: list[str] = []
         self._index: dict[str, int] = {}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from foundation.errors import DataError
 from foundation.text import one_line, shortened
 
-ROLES = ("key", "time", "table", "iteration", "worker", "op", "weight")
+ROLES = ("key", "time", "table", "iteration", "worker", "op", "weight", "dim")
 TREATMENTS = ("text", "ignore")
 """What `--columns` may say of a column besides its role; `--text` and `--ignore` are short for them."""
 LISTED = ("key", *TREATMENTS)  # of which there may be several columns
@@ -27,6 +27,8 @@ class AccessColumns:
     op: str | None = None
     weight: str | None = None
     """Column with a number of equal rows that a row stands for."""
+    dim: str | None = None
+    """Column with the number of values of the rows that a row's keys name."""
     text: tuple[str, ...] = ()
     """Columns whose cells are one text each: neither integers nor lists."""
     ignore: tuple[str, ...] = ()

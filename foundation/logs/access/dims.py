@@ -1,20 +1,24 @@
-"""The dims of the rows that a log's keys name: one for all, or one for each table."""
+"""The dims of the rows that a log's keys name: one for all, one for each table, or those of a column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from typing_extensions import Self
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import join_names
+from foundation.logs.access.columns import join_names, parse_columns
+from foundation.logs.access.settings import LogFormatSettings
 from foundation.protocol.header import DIMS, padded_dim
 from foundation.settings import Strict
 
 MAX_DIM = DIMS[-1]
+_PADDED = np.array([0, *(padded_dim(dim) for dim in range(1, MAX_DIM + 1))], np.int64)
+"""Dim of RPCs for a row of each number of values."""
 
 
 def as_parts(value: object) -> object:
@@ -39,6 +43,19 @@ def parse_dims(parts: Sequence[str], what: str) -> dict[str, int]:
     return dims
 
 
+def padded_dims(dims: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return these dims as RPCs carry them."""
+    padded: NDArray[np.int64] = _PADDED[dims]
+    return padded
+
+
+def check_one_source_of_dims(column: str | None, dim: int | None, dims: Sequence[str]) -> None:
+    """Raise `DataError` if both a column of the log and options say the dims of rows."""
+    if column is not None and (dim is not None or dims):
+        options = f"--dims {','.join(dims)}" if dims else f"--dim {dim}"
+        raise DataError(f"{options}: expected the dims of the column {column} alone (--columns dim={column})")
+
+
 RowDim: TypeAlias = Annotated[
     int | None,
     Field(ge=1, le=MAX_DIM, description="Values of a row, such as those of an embedding; None means 1."),
@@ -53,13 +70,28 @@ TableDims: TypeAlias = Annotated[
 ]
 
 
+class KeysOfLog(Protocol):
+    """The distinct keys of a log that was read (`steps.Steps`)."""
+
+    @property
+    def tables(self) -> tuple[str, ...]: ...
+
+    @property
+    def table_of(self) -> NDArray[np.uint16]: ...
+
+    @property
+    def dim_of(self) -> NDArray[np.uint8] | None: ...
+
+
 class RowSettings(Strict):
     dim: RowDim = None
     dims: TableDims = ()
+    _dims_of_log: tuple[int, ...] = PrivateAttr(())
+    """Distinct dims that a column of the log has, after it was read."""
 
     @property
     def has_dims(self) -> bool:
-        return self.dim is not None or bool(self.dims)
+        return self.dim is not None or bool(self.dims or self._dims_of_log)
 
     @property
     def padded_dim(self) -> int:
@@ -69,15 +101,26 @@ class RowSettings(Strict):
     @property
     def min_dim(self) -> int:
         """The smallest dim that a row may have: that of a table, or of those that `dims` does not name."""
-        return min((self.dim or 1, *self._named))
+        return min(self._dims_of_log or (self.dim or 1, *self._named))
 
     @property
     def max_dim(self) -> int:
-        return max((self.dim or 1, *self._named))
+        return max(self._dims_of_log or (self.dim or 1, *self._named))
+
+    @property
+    def dims_of_log(self) -> tuple[int, ...]:
+        """Distinct dims that a column of the log has; () if none has them, or before the log was read."""
+        return self._dims_of_log
 
     @property
     def _named(self) -> tuple[int, ...]:
         return tuple(parse_dims(self.dims, "TABLE").values())
+
+    def with_dims_of_log(self, dims: Sequence[int]) -> Self:
+        """Return the settings for a log of which a column has these dims."""
+        settings = self.model_copy()
+        settings._dims_of_log = tuple(dims)
+        return settings
 
     def unpadded_dims(self, tables: Sequence[str]) -> tuple[int, ...]:
         """Return the dim of the rows of each table, or of a log without tables; raise `DataError`."""
@@ -92,10 +135,26 @@ class RowSettings(Strict):
         """Return `unpadded_dims` as RPCs carry them."""
         return tuple(map(padded_dim, self.unpadded_dims(tables)))
 
-    def dims_of_keys(self, tables: Sequence[str], table_of: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the dim of RPCs for each key of a log, given the keys' tables; raise `DataError`."""
-        of_tables = np.array(self.dims_of_tables(tables), np.int64)
+    def unpadded_dims_of_keys(self, log: KeysOfLog) -> NDArray[np.int64]:
+        """Return the values of the row of each key of a log; raise `DataError`."""
+        if log.dim_of is not None:
+            return log.dim_of.astype(np.int64)
+        of_tables = np.array(self.unpadded_dims(log.tables), np.int64)
         if len(of_tables) == 1:
-            return np.full(len(table_of), of_tables[0])
-        dims: NDArray[np.int64] = of_tables[table_of]
+            return np.full(len(log.table_of), of_tables[0])
+        dims: NDArray[np.int64] = of_tables[log.table_of]
         return dims
+
+    def dims_of_keys(self, log: KeysOfLog) -> NDArray[np.int64]:
+        """Return `unpadded_dims_of_keys` as RPCs carry them."""
+        return padded_dims(self.unpadded_dims_of_keys(log))
+
+
+class RowLogSettings(LogFormatSettings, RowSettings):
+    """How a log is read whose keys name rows: their dims are options, or in a column of the log."""
+
+    @model_validator(mode="after")
+    def _check_dims(self) -> Self:
+        column = None if self.all_columns is None else parse_columns(self.all_columns).dim
+        check_one_source_of_dims(column, self.dim, self.dims)
+        return self

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import polars as pl
 
 from foundation.logs.access.block import INTEGER_EXPECTED, KEY_EXPECTED
+from foundation.logs.access.dims import MAX_DIM
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import NO_KEY
 
@@ -92,6 +93,11 @@ def _to_weights(values: pl.Series) -> pl.Series:
     return weights.set(weights > MAX_WEIGHT, None)
 
 
+def _to_dims(values: pl.Series) -> pl.Series:
+    dims = _to_integers(values)
+    return dims.set((dims < 1) | (dims > MAX_DIM), None)
+
+
 def _to_microseconds(values: pl.Series) -> pl.Series:
     if values.dtype == pl.String:
         values = _parse_dates(values)
@@ -141,6 +147,7 @@ OPERATION = Kind(
     "--ignore",
 )
 WEIGHT = Kind(f"an integer from 0 to {MAX_WEIGHT:,}", _to_weights, "--ignore")
+DIM = Kind(f"an integer from 1 to {MAX_DIM}", _to_dims)
 
 
 def kind_of_keys(sample: pl.Series) -> Kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, Keys, key_in_table
 from foundation.logs.access.columns import AccessColumns, join_names
 from foundation.logs.access.kinds import (
+    DIM,
     INTEGER,
     OPERATION,
     TEXT,
@@ -77,7 +78,9 @@ def layout_of(
                 separators[name] = separator
         values = _split(values, separators[name]) if name in separators else values
         kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flatten(values))
-    of_role = {"iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT, "weight": WEIGHT}
+    of_role = {
+        "iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT, "weight": WEIGHT, "dim": DIM,
+    }  # fmt: skip
     for role, name in columns.others.items():
         kinds[name] = of_role.get(role) or kind_of_times(sample[name])
     left_out = tuple(name for name in sample.columns if name not in columns.names)
@@ -142,17 +145,49 @@ class RowConverter:
             if report is None:
                 return None
             cells = _without_bad_rows(cells, frame.height, layout, report)
-        return self._assemble(cells, frame.height)
+        if layout.columns.dim is not None:
+            consistent = self._with_one_dim_per_key(cells, frame.height, report)
+            if consistent is None:
+                return None
+            cells = consistent
+        return self._repeated(self._assemble(cells, frame.height).block, cells, frame.height)
 
-    def _assemble(self, cells: Mapping[str, _ColumnCells], height: int) -> Iterator[AccessBlock]:
-        block = _assemble_block(cells, height, self._row, self._layout, self._tables)
+    def _with_one_dim_per_key(
+        self, cells: dict[str, _ColumnCells], height: int, report: ReportBadRow | None
+    ) -> dict[str, _ColumnCells] | None:
+        """Return the cells without rows that give a key another dim than an earlier row, and record dims."""
+        columns, known = self._layout.columns, self._tables.dims
+        while True:
+            found = self._assemble(cells, height)
+            dims = _values_of(cells[str(columns.dim)], height).astype(np.uint8)[found.row_of_access]
+            expected = known.expected(found.block.keys, dims)
+            other = np.flatnonzero(dims != expected)
+            if not len(other):
+                known.add(found.block.keys, dims)
+                return cells
+            if report is None:
+                return None
+            rows, first = np.unique(found.row_of_access[other], return_index=True)
+            for row, access in zip(rows.tolist(), other[first].tolist(), strict=True):
+                key = found.describe_key(cells, columns.key, access)
+                problem = f"column {columns.dim} is {dims[access]}"
+                report(row, problem, f"{expected[access]}, the dim of {key} in an earlier row")
+            is_bad = np.zeros(height, np.bool_)
+            is_bad[rows] = True
+            cells = {name: _drop_bad_rows(cells_of_column, is_bad) for name, cells_of_column in cells.items()}
+
+    def _assemble(self, cells: Mapping[str, _ColumnCells], height: int) -> _Assembled:
+        return _assemble_block(cells, height, self._row, self._layout, self._tables)
+
+    def _repeated(
+        self, block: AccessBlock, cells: Mapping[str, _ColumnCells], height: int
+    ) -> Iterator[AccessBlock]:
+        """Yield a block's rows, each as often as its weight."""
         if self._layout.columns.weight is None:
             self._row += height
             yield block
             return
-        weights = np.zeros(height, np.int64)
-        column = cells[self._layout.columns.weight]
-        weights[column.rows] = column.values.to_numpy()
+        weights = _values_of(cells[self._layout.columns.weight], height).astype(np.int64)
         yield from _repeat_rows(block, weights, self._row)
         self._row += int(weights.sum())
 
@@ -234,12 +269,28 @@ def _split(values: pl.Series, separator: str) -> pl.Series:
 
 def _drop_bad_rows(cells: _ColumnCells, is_bad: NDArray[np.bool_]) -> _ColumnCells:
     is_good = ~is_bad[cells.rows]
-    return _ColumnCells(cells.rows[is_good], cells.raw, cells.values.filter(pl.Series(is_good)))
+    mask = pl.Series(is_good)
+    return _ColumnCells(cells.rows[is_good], cells.raw.filter(mask), cells.values.filter(mask))
+
+
+class _Assembled(NamedTuple):
+    block: AccessBlock
+    row_of_access: NDArray[np.int64]
+    order: NDArray[np.int64] | slice  # of the cells of all key columns, one column after the other
+
+    def describe_key(self, cells: Mapping[str, _ColumnCells], columns: Sequence[str], access: int) -> str:
+        """Return the column of an access's key, and the key as the log has it."""
+        index = access if isinstance(self.order, slice) else int(self.order[access])
+        for name in columns:
+            if index < len(cells[name].rows):
+                return f"{name} {_format_value(cells[name].raw[index])}"
+            index -= len(cells[name].rows)
+        raise AssertionError("an access without a cell")
 
 
 def _assemble_block(
     cells: Mapping[str, _ColumnCells], height: int, first_row: int, layout: Layout, tables: AccessTables
-) -> AccessBlock:
+) -> _Assembled:
     columns = layout.columns
     keys_by_column = [_keys_of(cells[name], name, layout) for name in columns.key]
     has_several_columns = len(keys_by_column) > 1  # a table each
@@ -252,9 +303,7 @@ def _assemble_block(
         table_of_access = np.repeat(table_indices, [len(keys) for keys in keys_by_column])[order]
 
     def per_access(name: str) -> NDArray[np.generic]:
-        values = np.zeros(height, cells[name].values.to_numpy().dtype)
-        values[cells[name].rows] = cells[name].values.to_numpy()
-        access_values: NDArray[np.generic] = values[row_of_access]
+        access_values: NDArray[np.generic] = _values_of(cells[name], height)[row_of_access]
         return access_values
 
     if columns.table is not None:
@@ -266,13 +315,21 @@ def _assemble_block(
         group = (
             np.zeros_like(group) if columns.worker is None else per_access(columns.worker).astype(np.uint64)
         )
-    return AccessBlock(
+    block = AccessBlock(
         keys=access_keys,
         tables=table_of_access,
         order=None if ordered_by is None else sortable(per_access(ordered_by)),
         group=group,
         pulls=None if columns.op is None else per_access(columns.op).astype(np.bool_),
     )
+    return _Assembled(block, row_of_access, order)
+
+
+def _values_of(cells: _ColumnCells, height: int) -> NDArray[np.generic]:
+    """Return the value of each row of a column without lists; 0 for a row that has none."""
+    values = np.zeros(height, cells.values.to_numpy().dtype)
+    values[cells.rows] = cells.values.to_numpy()
+    return values
 
 
 def _keys_of(cells: _ColumnCells, name: str, layout: Layout) -> Keys:

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError, reason_of
-from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, BadRows, Keys, ReadOptions
+from foundation.logs.access.block import (
+    AccessBlock,
+    AccessLog,
+    AccessTables,
+    BadRows,
+    Dims,
+    Keys,
+    ReadOptions,
+)
 from foundation.logs.access.dictionary import SOURCES, Dictionary
+from foundation.logs.access.dims_by_key import DimsByKey
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.rows import text_columns_of
 from foundation.logs.access.source import expand
@@ -58,6 +67,8 @@ class Steps:
     table_of: NDArray[np.uint16]
     """[distinct]: table of each key."""
     notes: tuple[str, ...]
+    dim_of: Dims | None = field(default=None, kw_only=True)
+    """[distinct]: values of the row that each key names; None if no column of the log has them."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -134,6 +145,7 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         tables=tuple(reader.tables.names),
         table_of=table_of,
         notes=tuple(notes),
+        dim_of=None if options.columns.dim is None else reader.dims.of(keys),
     )
 
 
@@ -167,7 +179,8 @@ class _LogReader:
     ) -> None:
         self.bad = BadRows(options.skip_bad)
         self.dictionary = Dictionary()
-        self.tables = AccessTables()
+        self.dims = DimsByKey()
+        self.tables = AccessTables(self.dims)
         self.has_pulls = False
         self.table_accesses = np.zeros(1, np.int64)
         """Accesses of each table so far, before repeated keys of a mini-batch are dropped."""

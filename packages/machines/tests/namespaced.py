@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import trustme
 
+from foundation.checkout import source_folders
 from switch_harness.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +36,28 @@ for folder in $2; do mount -t tmpfs none "$folder"; done
 shift 2
 exec "$@"
 """
-_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "info", "PYTHONWARNINGS": "ignore"}
+# Arguments: a root, two folders that are at the same paths in it, and the command.
+_IN_ROOT = """
+set -eu
+root=$1
+shift
+for folder in "$1" "$2"; do
+    mkdir -p "$root$folder"
+    mount --rbind "$folder" "$root$folder"
+done
+shift 2
+mount -t proc none "$root/proc"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs none "$root/run"
+exec chroot "$root" "$@"
+"""
+_ENVIRONMENT = {
+    "DASK_LOGGING__DISTRIBUTED": "info",
+    # Idle workers wake less often (README).
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "PYTHONWARNINGS": "ignore",
+}
 SMALL: dict[str, object] = {
     "workers": 1, "servers": 1, "top_k": 200, "rounds": 1, "loads": [0.5], "block_ms": 200, "discard_ms": 50,
     "block_steps": 10, "trace_steps": 400, "profile_lanes": 10_000, "calibration_s": 0.2, "empty_rpcs": 5,
@@ -73,11 +95,11 @@ class NamespacedMachine:
         return {line.split(" -m ")[1].split()[0] for line in lines if " -m " in line}
 
     def run(self, *command: str) -> str:
-        pid = self._first_child()
-        done = subprocess.run(
-            ["nsenter", "-t", str(pid), "-m", "-p", "-n", "--", *command], capture_output=True, text=True
-        )
-        return done.stdout
+        return subprocess.run(self.command(*command), capture_output=True, text=True).stdout
+
+    def command(self, *command: str) -> list[str]:
+        """Return a command line that runs a command on the machine."""
+        return ["nsenter", "-t", str(self._first_child()), "-m", "-p", "-n", "--", *command]
 
     def cut_off(self) -> None:
         _ip("link", "set", f"{self.name}-cable", "down")
@@ -88,6 +110,14 @@ class NamespacedMachine:
     def _first_child(self) -> int:
         children = Path(f"/proc/{self.init.pid}/task/{self.init.pid}/children").read_text().split()
         return int(children[0])
+
+
+class OtherRoot(NamedTuple):
+    """The root folder of a machine that is not this one's, with Python and what dask's worker needs."""
+
+    folder: Path
+    python: str  # path in it
+    packages: str  # folder in it
 
 
 class Cable(NamedTuple):
@@ -136,10 +166,13 @@ class NamespacedCluster:
     machines: dict[str, NamespacedMachine] = field(default_factory=dict)
 
     def config(self, *, tables: str = "", **settings: object) -> Path:
-        """Write the configuration of a small run on these machines, with other settings and tables."""
+        """Write the configuration of a small run on these machines, with other settings and tables.
+
+        A setting that is None is left out.
+        """
         runs = self.folder / "runs"
         values = {**SMALL, "runs": str(runs), "machines": self.scheduler, **settings}
-        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
         lines += ["[workload]", *(f"{name} = {value}" for name, value in SMALL_WORKLOAD.items()), tables]
         file = self.folder / "run.toml"
         file.write_text("\n".join(lines) + "\n")
@@ -192,11 +225,13 @@ def cluster(
     cpus: Mapping[str, str] | None = None,
     cables: Iterable[Cable] = (),
     tls: Mapping[str, str] | None = None,
+    roots: Mapping[str, OtherRoot] = {},
 ) -> Iterator[NamespacedCluster]:
     """Start a scheduler, and a machine with a worker of dask for each name in `resources`.
 
     The machines do not see the folders `unshared` of this process, but empty ones. `tls` is dask's
-    configuration of certificates (`make_certificates`), without which nothing is encrypted.
+    configuration of certificates (`make_certificates`), without which nothing is encrypted. Machines in
+    `roots` have another root, with this checkout and `folder`.
     """
     environment = {**os.environ, **_ENVIRONMENT, **environment_of(tls or {})}
     with ExitStack() as stack:
@@ -207,9 +242,11 @@ def cluster(
         scheduler, process = _start_scheduler(folder, environment, "tls" if tls else "tcp", stack)
         found = NamespacedCluster(folder, scheduler, process, environment)
         for number, (name, offered) in enumerate(resources.items(), start=1):
+            root = roots.get(name)
             command = [
                 *(["taskset", "--cpu-list", cpus[name]] if cpus else []),
-                sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--no-dashboard",
+                *([sys.executable] if root is None else _python_in(root, folder)),
+                "-m", "distributed.cli.dask_worker", scheduler, "--no-dashboard",
                 "--resources", offered, "--nthreads", "1", "--local-directory", str(folder / f"dask-{name}"),
                 "--host", f"192.0.2.{number}",
             ]  # fmt: skip
@@ -224,6 +261,13 @@ def cluster(
             _ip("-netns", cable.other_machine, "link", "set", cable.other_interface, "up")
         wait_for(lambda: _count_workers(folder) == len(resources))
         yield found
+
+
+def _python_in(root: OtherRoot, folder: Path) -> list[str]:
+    path = ":".join([*map(str, source_folders()), root.packages])
+    environment = [f"PYTHONPATH={path}", "PYTHONDONTWRITEBYTECODE=1", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
+    enter = ["sh", "-c", _IN_ROOT, "sh", str(root.folder), str(ROOT), str(folder)]
+    return [*enter, "env", *environment, root.python]
 
 
 def _start_scheduler(

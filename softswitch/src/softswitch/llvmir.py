@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-I1, I8, I32, I64 = (llvm.IntType(width) for width in (1, 8, 32, 64))
+I1, I8, I16, I32, I64 = (llvm.IntType(width) for width in (1, 8, 16, 32, 64))
 POINTER = llvm.PointerType()
 
 

@@ -109,8 +109,15 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     sys.settrace(tracer)
 
 
-def pytest_collection_finish() -> None:
-    """Exempt the collected tests from garbage collection: a pass takes 0.3 s, and some tests force many."""
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without collecting garbage, which would take a sixth of the time.
+
+    Afterwards exempt the tests from it: a pass takes 0.3 s, and some tests force many.
+    """
+    gc.disable()
+    yield
+    gc.enable()
     gc.collect()
     gc.freeze()
 

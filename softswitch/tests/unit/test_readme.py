@@ -1,4 +1,4 @@
-"""The README's example reads a register, as a PTF test does; a page explains each counter of lost frames."""
+"""The README's examples forward a frame and read a register; a page explains each counter of lost frames."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from finsy.proto import p4r
 
 from softswitch.p4runtime.messages import adopt
@@ -30,6 +31,13 @@ def probe() -> bytes:
     for field in header.fields:
         number = number << field.width | given.get(field.name, 0)
     return number.to_bytes(sum(field.width for field in header.fields) // 8, "big")
+
+
+def test_a_pipeline_is_a_function_of_a_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PROJECT)
+    (example,) = re.findall(r"```python\n(from pathlib.*?)```", README.read_text(), re.S)
+    assert "assert pipeline.process(" in example
+    exec(example, {})
 
 
 def test_a_ptf_test_reads_a_register() -> None:

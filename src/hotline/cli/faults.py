@@ -44,11 +44,10 @@ class FaultsSettings(Strict):
     default=Path("runs/faults.json"),
     help="File of the results; schedules that fail are written to files beside it.",
 )
-@click.option("--page", type=FILE, help="Page whose table is updated, for example docs/reliability.md.")
 @click.option("--replay", type=FILE, help="Play only the schedule in this file again, and print its history.")
 @simulation_options
 def faults(
-    names: tuple[str, ...], settings: FaultsSettings, into: Path, page: Path | None, replay: Path | None,
+    names: tuple[str, ...], settings: FaultsSettings, into: Path, replay: Path | None,
     parallelism: Parallelism, as_json: bool,
 ) -> None:  # fmt: skip
     """Inject faults, and check that no update is lost or doubled.
@@ -58,15 +57,13 @@ def faults(
     --replay.
     """
     from foundation.logs.parts import write_into_folder
-    from simulator.faults.matrix import as_rows, play_rows, renew_table, split_at_table
+    from simulator.faults.matrix import as_rows, play_rows
 
     with one_line_errors():
         if replay is not None:
             _replay(replay, as_json)
             return
         rows = _select_rows(names, settings.arms)
-        if page is not None:
-            split_at_table(page)  # fail early: the schedules take minutes
         start_s = time.monotonic()
         with progress_bar("playing") as progress:
             tallies = play_rows(
@@ -80,8 +77,6 @@ def faults(
         duration_s = time.monotonic() - start_s
         results = as_rows(tallies)
         write_into_folder(into, json.dumps(results, indent=2) + "\n")
-        if page is not None:
-            renew_table(page, results, duration_s)
         first_failure = _describe_first_failure(tallies, into.parent)
     if as_json:
         print_json(results)

@@ -48,7 +48,14 @@ def hotset() -> None:
 @hotset.command()
 @click.argument("logs", nargs=-1, required=True, type=FILE, metavar="LOG...")
 @click.option("-o", "--output", type=FILE, required=True, help="File to write, Parquet.")
-@fills(hotsets.ChoiceSettings, "settings", rule=RULE, scheduler=CLUSTER, dims={"metavar": "KEY=DIM,..."})
+@fills(
+    hotsets.ChoiceSettings,
+    "settings",
+    rule=RULE,
+    scheduler=CLUSTER,
+    dims={"metavar": "KEY=DIM,..."},
+    columns={"metavar": "dim=COLUMN"},
+)
 @json_option
 def build(logs: tuple[Path, ...], output: Path, settings: hotsets.ChoiceSettings, as_json: bool) -> None:
     """Write the TOP_K most updated keys of all logs added up.
@@ -58,8 +65,9 @@ def build(logs: tuple[Path, ...], output: Path, settings: hotsets.ChoiceSettings
     """
     with one_line_errors():
         check_output(output, logs)
-        chosen, ranges = settings.model_dump(exclude={"dim", "dims"}), settings.ranges
-        hot_set = run_interruptibly(lambda: hotsets.build(logs, **chosen, ranges=ranges))
+        chosen = settings.model_dump(exclude={"dim", "dims", "columns"})
+        chosen |= {"ranges": settings.ranges, "dim_column": settings.dim_column}
+        hot_set = run_interruptibly(lambda: hotsets.build(logs, **chosen))
         hotsets.write(hot_set, output)
     if as_json:
         print_json({"file": str(output), "rule": settings.rule, **_summarise(hot_set)})

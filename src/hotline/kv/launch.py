@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,8 @@ from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from topologies import routes
 from topologies.rendezvous import socket_path
 from topologies.run_lock import hold_run_lock, is_alive
-from topologies.up import check, folder_of
+from topologies.testbed_kinds import testbed_kind
+from topologies.up import check, hold_folder
 
 _DOWN_TIMEOUT_S = 60.0
 _POLL_S = 0.05
@@ -37,30 +39,34 @@ class UpInfo:
     switch: str
     """HOST:PORT of the P4Runtime server."""
     folder: Path
+    machines: Mapping[str, Sequence[int]]
+    """Machine -> ranks of the workers that join there; empty if all join on this machine."""
+    scheduler: str | None
+    """Address of the machines' dask scheduler; None if all is on this machine."""
 
 
-def up(file: Path | None = None) -> UpInfo:
-    """Start switch and servers as a TOML file says, by default the checkout's run.toml; needs root.
+def up(file: Path | None = None, variables: Sequence[str] = ()) -> UpInfo:
+    """Start switch and servers as a TOML file says, by default the checkout's run.toml.
 
-    Returns when workers may join.
-
-    Leaves nothing running if it raises `HotlineError`.
+    `variables` are `NAME=value`, such as MACHINES=ADDRESS. Needs root, unless the machines are others.
+    Returns when workers may join. Leaves nothing running if it raises `HotlineError`.
     """
-    settings = [] if file is None else [f"CONFIG={file.absolute()}"]
+    settings = [*([] if file is None else [f"CONFIG={file.absolute()}"]), *variables]
     config = load_config(settings)
-    if (status := _ask_status()) is not None:
+    # On several machines, their supervisors find that it runs already.
+    if config.machines is None and (status := _ask_status()) is not None:
         raise HotlineError(
             f"`hotline up` runs already: process {status['pid']}, with "
             f"{pluralize(status['workers'], 'worker')}, at {socket_path()}; `./hotline down` ends it"
         )
-    check(config)
+    check(config, testbed_kind(config))
     warm(config.design)  # here, because the user sees what this process compiles
-    folder = folder_of(config)
-    folder.mkdir(parents=True, exist_ok=True)
+    with hold_folder(config) as folder:
+        pass  # before its log is replaced
     reply = _start(settings, folder / "up.log", config)
     if "error" in reply:
         raise HotlineError(reply["error"])
-    return UpInfo(reply["connect"], reply["workers"], reply["job"], reply["switch"], folder)
+    return UpInfo(folder=folder, scheduler=config.machines, **reply)
 
 
 def down() -> str:

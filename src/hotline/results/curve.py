@@ -28,7 +28,8 @@ from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.dims import RowSettings
+from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.dims import RowLogSettings
 from foundation.logs.access.settings import LogSettings
 from foundation.logs.access.source import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
@@ -39,7 +40,7 @@ from foundation.logs.counts import (
     has_columns_of_updates,
 )
 from foundation.logs.training import SplitUpdates, split_updates
-from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of, memory_of_rows
+from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows
 from foundation.settings import JobId
 from foundation.text import pluralize
 
@@ -72,6 +73,8 @@ class ShareCurve:
     """Mini-batches that the keys are chosen from; if 0, keys are scored on what they are chosen from."""
     dims: tuple[int, ...] = (1,)
     """Distinct dims of the keys' rows, as RPCs carry them, ascending."""
+    dim_column: str | None = None
+    """Column of the log that has the dims of the keys' rows."""
     memory: MemoryOfRows = NO_MEMORY
     """Memory of the switch that the chosen keys' rows take."""
 
@@ -101,6 +104,8 @@ class ShareCurve:
             per_job = "" if self.jobs == 1 else f" for each of {self.jobs} jobs"
             return f"{share}, but the tables hold {self.coverage.limit:,}{per_job}"
         dim = "" if self.dims == (1,) else f" --dim {self.dims[0]}"
+        if self.dim_column is not None:
+            dim = f" --columns dim={self.dim_column}"
         return (
             f"{share}: `hotline hotset build --top-k {self.chosen_top_k}{dim}`"
             if self.is_buildable
@@ -113,7 +118,8 @@ class ShareCurve:
         dims = " and ".join(map(str, self.dims))
         values = "value" if dims == "1" else "values"
         keys = pluralize(self.memory.rows, "key takes", "keys take")
-        return f"in the switch {keys}, with rows of {dims} {values} (--dim), {self.memory}"
+        source = "--dim" if self.dim_column is None else f"column {self.dim_column}"
+        return f"in the switch {keys}, with rows of {dims} {values} ({source}), {self.memory}"
 
     @property
     def marks(self) -> dict[int, str]:
@@ -157,7 +163,7 @@ def table_of(shares: tuple[TableShare, ...]) -> ReportTable:
     return ReportTable("By table", ("table", "updates", "keys", "chosen", "share"), rows)
 
 
-class CurveSettings(LogSettings, RowSettings):
+class CurveSettings(LogSettings, RowLogSettings):
     job: JobId | None = None
     """Only the rows of this job."""
     top_k: int | None = Field(default=None, ge=1)
@@ -176,14 +182,16 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
     job, top_k, jobs, scheduler = chosen.job, chosen.top_k, chosen.jobs, chosen.scheduler
     paths, options = paths_of(files), chosen.read_options
     name, log_files = ", ".join(map(str, paths)), expand(paths)
-    # Files are read as an access log if an option of access logs is given.
-    has_default_options = options == ReadOptions(batch=chosen.batch)
+    # Files are read as an access log if an option of access logs is given; update logs may have dims, too.
+    dim_column = options.columns.dim
+    default_options = ReadOptions(AccessColumns(dim=dim_column), batch=chosen.batch)
+    has_default_options = options == default_options
     has_counts, has_updates = (
         list(map(has_columns, log_files)) for has_columns in (has_columns_of_counts, has_columns_of_updates)
     )
     is_update_log = has_default_options and all(map(or_, has_counts, has_updates))
     if job is not None or (is_update_log and (any(has_counts) or scheduler is not None)):
-        counts = run_interruptibly(lambda: Counts.of_logs(log_files, job))
+        counts = run_interruptibly(lambda: Counts.of_logs(log_files, job, dim_column))
         [dim] = chosen.dims_of_tables(())
         with progress_bar("parts of the keys") as progress:
             counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler, dim))
@@ -191,7 +199,8 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
         notes = tuple(f"{file}: {counts_description(file)}" for file in log_files)
         return ShareCurve(
             name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), notes, is_buildable=True,
-            dims=(dim,), memory=memory_of(min(chosen_top_k, counted.keys), dim),
+            dims=tuple(np.unique(counted.dims).tolist()), dim_column=dim_column,
+            memory=memory_of_rows(counted.dims[:chosen_top_k]),
         )  # fmt: skip
 
     def read() -> tuple[Steps, SplitUpdates]:
@@ -202,7 +211,7 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
     steps, updates = run_interruptibly(read)
     if not (updates.training.any() and updates.scored.any()):
         raise DataError(f"{name}: expected updates in both halves of the log, got {_halves(updates)}")
-    dims = chosen.dims_of_keys(steps.tables, steps.table_of)
+    dims = chosen.dims_of_keys(steps)
     scored = coverage_of_split(steps.keys, dims, updates, jobs)
     chosen_top_k = top_k or scored.recommended_top_k
     is_chosen = find_hottest(updates.training, chosen_top_k) & (updates.training > 0)
@@ -211,7 +220,7 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
         name, int(log_updates.sum()), int(np.count_nonzero(log_updates)), scored, chosen_top_k, jobs,
         tuple(shares_by_table(steps, updates, chosen_top_k)), steps.notes, is_buildable=is_update_log,
         steps=len(steps), training_steps=updates.training_steps, dims=tuple(np.unique(dims).tolist()),
-        memory=memory_of_rows(dims[is_chosen]),
+        dim_column=dim_column, memory=memory_of_rows(dims[is_chosen]),
     )  # fmt: skip
 
 

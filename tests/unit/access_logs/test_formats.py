@@ -16,6 +16,7 @@ import zstandard
 from foundation.errors import DataError
 from foundation.logs.access import source, steps
 from foundation.logs.access.block import AccessTables, BadRows, read_options
+from foundation.logs.access.dims_by_key import DimsByKey
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.steps import Steps
 from switch_harness.wording import mentions, says
@@ -187,7 +188,7 @@ def test_bad_rows(
     assert str(refused.value).startswith(f"{path}, {messages[0]}")
     options = read_options(columns, skip_bad=True)
     found = BadRows(skip=True)
-    for _ in open_log(path, options).blocks(AccessTables(), found, 0):
+    for _ in open_log(path, options).blocks(AccessTables(DimsByKey()), found, 0):
         pass
     assert len(found.problems) == len(messages)
     for text, message in zip(found.problems, messages, strict=True):

@@ -205,7 +205,7 @@ def test_up_is_refused_before_anything_is_made(mine: Mine, monkeypatch: pytest.M
     monkeypatch.setattr(preflight, "_check_privileges", _must_not_be_called)
     mine.remove(Removal("control", "rows"))
     with pytest.raises(DesignError, match=mentions("hotline", "lacks")):
-        up.check(load_config([f"DESIGN={NAME}"]))
+        up.check(load_config([f"DESIGN={NAME}"]), mininet_testbed.MininetTestbed())
 
 
 def test_a_simulation_is_refused_before_its_folder_is_made(

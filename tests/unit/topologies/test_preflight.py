@@ -17,6 +17,7 @@ from experiment.requirements import RunKind
 from softswitch.processes import reserved_port
 from switch_harness.wording import mentions
 from topologies import preflight, up
+from topologies.mininet_testbed import MininetTestbed
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
 
@@ -144,4 +145,4 @@ def test_a_taken_port() -> None:
 @pytest.mark.parametrize("design", ["switchml", "psdense", "ring"])
 def test_scripts_have_no_design_whose_workers_push_together(design: str) -> None:
     with pytest.raises(PreflightError, match=mentions("hotset", "none", design)):
-        up.check(Config(design=design))
+        up.check(Config(design=design), MininetTestbed())

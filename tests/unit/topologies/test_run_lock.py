@@ -21,7 +21,7 @@ from switch_harness.waiting import wait_for
 from switch_harness.wording import says
 from tests.harness.children import child
 from topologies import run_lock
-from topologies.run_lock import LockRecord, find_marked_processes, hold_run_lock, is_alive
+from topologies.run_lock import LockRecord, find_holder, find_marked_processes, hold_run_lock, is_alive
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -39,6 +39,11 @@ def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_second_run_is_refused_with_the_name_of_the_first(lock: Path, tmp_path: Path) -> None:
+    assert find_holder(lock) is None
+    with hold_run_lock([], lock, ended_by="this command") as locked:
+        holder = find_holder(lock)
+        assert holder is not None and (holder.pid, holder.ended_by) == (os.getpid(), "this command")
+    assert find_holder(lock) is None
     with hold_run_lock([], lock) as locked:
         locked.set_folder(tmp_path / "first")
         reported = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"

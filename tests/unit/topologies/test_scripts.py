@@ -19,11 +19,11 @@ import pytest
 
 from experiment.config import Config
 from experiment.errors import AgentFailed, RunFailed
-from experiment.session import PlannedBlock
+from experiment.session import START_AHEAD_NS, PlannedBlock
 from foundation.designs.arms import arms_of
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions
-from tests.harness.sessions import real_session
+from tests.harness.sessions import FakeNetwork, real_session
 from topologies.embedding_tables import make_tables
 from topologies.joined_worker import JoinedWorker
 from topologies.run_lock import is_alive
@@ -31,7 +31,8 @@ from topologies.scripts import arm as arm_module
 from topologies.scripts import group
 from topologies.scripts import session as session_module
 from topologies.scripts.arm import ScriptArm
-from topologies.scripts.process import Script, command_of, environment_of, first_failure
+from topologies.scripts.command import ScriptCommand, start_script_here
+from topologies.scripts.process import Script, first_failure
 from topologies.scripts.session import MAX_PROFILED_STEPS, ScriptSession
 from topologies.scripts.worker import ScriptWorker, command_workers
 
@@ -81,10 +82,19 @@ class Played:
                 joined.mark_left()
 
 
+class NetworkOfMachines(FakeNetwork):
+    """A network whose workers are on machines with clocks of their own."""
+
+    clocks_ns = (5_000_000_000, -7_000_000_000)
+
+    async def worker_clocks_ns(self) -> Sequence[int]:
+        return self.clocks_ns
+
+
 def session_of(played: Played, tmp_path: Path) -> ScriptSession:
     of = real_session()
     return ScriptSession(
-        config=CONFIG, run=tmp_path, record=of.record, reporter=of.reporter, network=of.network,
+        config=CONFIG, run=tmp_path, record=of.record, reporter=of.reporter, network=NetworkOfMachines(),
         workers=[], servers=[], arms=[played.arm],
     )  # fmt: skip
 
@@ -92,7 +102,7 @@ def session_of(played: Played, tmp_path: Path) -> ScriptSession:
 async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Path) -> None:
     """The second has done more than its part, as the first waits for it."""
     played, reported = Played(tmp_path, each_tells=(2, 8)), []
-    session = session_of(played, tmp_path)
+    session, begun_ns = session_of(played, tmp_path), time.monotonic_ns()
     ran = await session.run_steps(
         PlannedBlock(OFFLOAD, 0, 5, round=2, load=0.0, max_discarded_steps=3),
         lambda name, steps: reported.append((name, steps)),
@@ -102,6 +112,10 @@ async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_pa
     opening = played.lines[0].sent[0]
     assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
     assert opening["discard_steps"] == 3
+    # A block begins at one time, which each worker has by the clock of its machine.
+    starts_ns = [line.sent[0]["start_ns"] for line in played.lines]
+    begins_ns = {start - clock for start, clock in zip(starts_ns, NetworkOfMachines.clocks_ns, strict=True)}
+    assert len(begins_ns) == 1 and 0 <= begins_ns.pop() - begun_ns - START_AHEAD_NS < 5_000_000_000
     again = await session.run_steps(PlannedBlock(OFFLOAD, 0, 1))
     assert [each.steps for each in again] == [2, 8]  # counted anew
 
@@ -178,8 +192,16 @@ async def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Pa
     await worker.settle()
 
 
+class HereHost:
+    """A host without namespaces."""
+
+    async def start_script(self, command: ScriptCommand, log: Path) -> Any:
+        return await start_script_here(command, [], log)
+
+
 async def started(script: Script, code: str) -> Script:
-    await script.start([sys.executable, "-c", code], environment_of(Path("none"), 0))
+    host: Any = HereHost()
+    await script.start(host, ScriptCommand(("-c", code), Path("none"), rank=0, cpu=None))
     return script
 
 
@@ -253,15 +275,20 @@ async def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: 
 def test_a_script_runs_as_the_user_of_sudo_with_its_folder_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SUDO_UID", "SUDO_GID", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    assert command_of(["a.py", "-x"], 7, None) == ["mnexec", "-a", "7", sys.executable, "a.py", "-x"]
-    found = environment_of(Path("/run/x.sock"), 2)
+    enter = ["mnexec", "-a", "7"]
+    command = ScriptCommand(("a.py", "-x"), Path("/run/x.sock"), rank=2, cpu=None)
+    assert command.arguments(enter) == [*enter, sys.executable, "a.py", "-x"]
+    found = command.environment()
     assert (found["HOTLINE_CONNECT"], found["HOTLINE_RANK"]) == ("/run/x.sock", "2")
     assert found["OMP_NUM_THREADS"] == "1"
     for name, value in (("SUDO_UID", "0"), ("SUDO_GID", "5"), ("OMP_NUM_THREADS", "4")):
         monkeypatch.setenv(name, value)
-    command = command_of(["a.py"], 7, 1)
-    assert command[3:9] == ["taskset", "--cpu-list", "1", "setpriv", "--reuid=0", "--regid=5"]
-    found = environment_of(Path("/run/x.sock"), 2)
+    # What the kernel undoes at a change of the user comes after it.
+    assert command._replace(cpu=1).arguments(enter, ["last"]) == [
+        *enter, "taskset", "--cpu-list", "1", "setpriv", "--reuid=0", "--regid=5", "--init-groups", "last",
+        sys.executable, "a.py", "-x",
+    ]  # fmt: skip
+    found = command.environment()
     assert (found["USER"], found["OMP_NUM_THREADS"]) == ("root", "4")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -46,6 +47,8 @@ def test_without_the_package_machines_are_refused(
         testbed_kinds.testbed_kind(SEVERAL)
 
 
-def test_up_is_for_this_machine() -> None:
-    with pytest.raises(PreflightError, match=r"^machines \(tls://head:8786\): `hotline up` is for scripts"):
-        up.check(SEVERAL)
+def test_what_up_needs_is_checked_by_its_testbed() -> None:
+    kind = Mock(check_up=Mock(side_effect=PreflightError("too few CPUs")))
+    with pytest.raises(PreflightError, match="too few CPUs"):
+        up.check(SEVERAL, kind)
+    kind.check_up.assert_called_once_with(SEVERAL)

@@ -12,6 +12,7 @@ import pytest
 
 from experiment.config import Config
 from foundation.logs.columns import UPDATES
+from tests.harness.sessions import FakeNetwork
 from topologies.placement import place
 from topologies.up import UpBackend, folder_of
 
@@ -23,7 +24,7 @@ async def test_the_files_of_earlier_sessions_are_kept(
     config = Config(runs=tmp_path)
     folder = folder_of(config)
     (folder / "parts").mkdir(parents=True)
-    network: Any = None
+    network: Any = FakeNetwork()
     backend = UpBackend(config, place(config.placement, config.servers, config.workers), network)
 
     for name in ("_start_servers", "_restart_switch"):

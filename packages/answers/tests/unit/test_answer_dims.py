@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from hotline_answers.cluster_answer.dims import OTHER_DIMS
 from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten, simulated_part
 from hotline_answers.cluster_answer.sentences import rows_sentence
 from hotline_answers.result import answer
-from packages.answers.tests.harness.capacities import capacities_with
+from packages.answers.tests.harness.capacities import capacities_of, capacities_with
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
 from tests.harness.cli import invoke
@@ -34,6 +35,7 @@ ROWS: dict[str, dict[str, Any]] = {
     **{f"rows of {dim}": {"dim": dim} for dim in (8, 16, 32, 64, 128)},
     "users of 16, items of 64": {"dims": ("user=16", "item=64")},
 }
+WITHIN = [f"rows of {dim}" for dim in (16, 32, 64)]
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def write_log(folder: Path, steps: int, draws: int) -> Path:
 
 def of_log(log: Path, **rows: Any) -> dict[str, Any]:
     columns = "key=user,item,iteration=iteration,worker=worker"
-    return {"workers": 4, "servers": 2, "data": log, "columns": columns, **rows}
+    return {"workers": 4, "servers": 2, "data": log, **{"columns": columns, **rows}}
 
 
 @pytest.fixture
@@ -75,11 +77,31 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(
+    "rows",
+    # Of rows of one dim, the narrowest and the widest; `test_every_size_is_what_a_simulation_says` has all.
+    [pytest.param(rows, marks=[pytest.mark.soak] * (rows in WITHIN)) for rows in ROWS],
+)
 def test_an_answer_is_what_a_simulation_says(log: Path, rows: str) -> None:
     found = answer(**of_log(log, **ROWS[rows]))
     assert found.rows == "" and found.other_dims == ()
     assert_alike(found)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_column_of_dims_says_what_dims_of_tables_say(log: Path) -> None:
+    tables = [
+        pl.read_parquet(log).select("iteration", "worker", key=name).with_columns(table=pl.lit(name), d=dim)
+        for name, dim in (("user", 10), ("item", 64))
+    ]
+    file = log.with_name("by_table.parquet")
+    pl.concat(tables).sort("iteration", "worker", maintain_order=True).write_parquet(file)
+    columns = "key=key,table=table,iteration=iteration,worker=worker"
+    by_options = answer(**of_log(file, columns=columns, dims=("user=10", "item=64")))
+    by_column = answer(**of_log(file, columns=f"{columns},dim=d"))
+    assert (by_column.sizes, by_column.sides) == (by_options.sizes, by_options.sides)
+    assert (by_column.rows, by_column.other_dims) == ("", ())
+    assert any("16 and 64 values, as a column" in sentence for sentence in by_column.sentences)
 
 
 def assert_alike(found: ClusterAnswer) -> None:
@@ -102,15 +124,20 @@ def test_every_size_is_what_a_simulation_says(tmp_path: Path, rows: str) -> None
     assert calculated == pytest.approx(simulated, rel=MAX_ERROR)
 
 
+@cache
+def answer_without_dim() -> ClusterAnswer:
+    """Return the answer of tests that use `short`."""
+    return answer(**CLUSTER)
+
+
 @pytest.mark.usefixtures("short")
 def test_without_a_dim_an_answer_says_what_others_would_make_of_it() -> None:
-    found = answer(**CLUSTER)
+    found = answer_without_dim()
     assert [each.dim for each in found.other_dims] == list(OTHER_DIMS)
     for each in found.other_dims:
-        sides = answer(**CLUSTER | {"top_k": each.top_k}, dim=each.dim).sides
+        whole = capacities_of(Cluster(**CLUSTER | {"top_k": each.top_k}, dim=each.dim))
         assert each.top_k == min(2_000, DEVICES["ideal"].hot_rows(each.dim))
-        assert each.baseline == pytest.approx(sides.baseline.capacity, rel=0.1)
-        assert each.offload == pytest.approx(sides.offload.capacity, rel=0.1)
+        assert (each.baseline, each.offload) == pytest.approx(whole, rel=0.1)
     capacities = [each.baseline for each in found.other_dims]
     assert capacities == sorted(capacities, reverse=True)
     assert found.sides.baseline.capacity > 1.5 * capacities[0]
@@ -118,8 +145,7 @@ def test_without_a_dim_an_answer_says_what_others_would_make_of_it() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_the_first_lines_say_that_no_dim_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = answer(**CLUSTER, dim=1)
-    assert found.rows == ""
+    found = answer_without_dim().model_copy(update={"rows": "", "other_dims": ()})
     others = tuple(
         dims.DimEffect(dim=dim, top_k=1_000, baseline=10 / dim, offload=15 / dim) for dim in OTHER_DIMS
     )
@@ -156,7 +182,7 @@ def test_the_default_hot_set_fits(dim: int) -> None:
 @pytest.mark.usefixtures("short")
 def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     """Of 4,500 users of 64 values and as many items of 1, fewer fit than of items alone."""
-    batches, keys = 20, 900
+    batches, keys = 120, 150
     rows = {"iteration": np.arange(batches * keys) // keys, "user": np.arange(batches * keys) % 4_500}
     log = tmp_path / "log.parquet"
     pl.DataFrame(rows).with_columns(item="user").write_parquet(log)
@@ -173,6 +199,8 @@ def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     assert largest.entry_bytes == memory_of_rows(np.ones(largest.top_k, np.int64)).entries
     refused = invoke("answer", "--workers", 1, "--servers", 1, "--dims", "user=16")
     assert refused.exit_code == 1 and "expected --data with such tables" in refused.stderr
+    without = invoke("answer", "--workers", 4, "--servers", 2, "--columns", "dim=n")
+    assert without.exit_code == 1 and "--columns dim=n: expected --data" in without.stderr
 
 
 @pytest.mark.parametrize("dim", [16, 128])

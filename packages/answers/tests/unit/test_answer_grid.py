@@ -45,16 +45,17 @@ def _assert_checked(found: ClusterAnswer) -> None:
     [(40, 2, 14_000, 1.0), (40, 4, 14_000, 0.0), (8, 4, 14_000, 0.0), (40, 1, 9_000, 1.0)],
     ids=["all hot", "all hot, no skew", "workers are the bottleneck", "one server"],
 )
-def test_every_size_is_within_ten_per_cent(
+def test_sizes_are_within_ten_per_cent(
     tmp_path: Path, workers: int, servers: int, keys: int, skew: float
 ) -> None:
-    """Each size is calculated from a large hot set, and simulated."""
+    """Sizes are calculated from a large hot set, and simulated."""
     data = _log(tmp_path, workers, keys, skew)
     large = answer(workers=workers, servers=servers, data=data, top_k=MAX_TOP_K, dim=1)
     _assert_checked(large)
     # All keys of the first half of the steps are hot, and serve what of the second half they know.
     assert 0.9 < large.sizes[-1].served <= 1 and len(large.sizes) >= 5
-    smaller = {size.top_k: size.capacity for size in large.sizes[1:-1]}
+    # Half of them do: a size between two others is calculated as they are.
+    smaller = {size.top_k: size.capacity for size in large.sizes[1:-1:2]}
     cluster = Cluster(workers=workers, servers=servers, data=data)
     assert smaller == pytest.approx(capacities_with(cluster, smaller), rel=MAX_ERROR)
 

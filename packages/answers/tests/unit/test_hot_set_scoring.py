@@ -22,6 +22,8 @@ from simulator.experiment import quiet_reporter
 from switch_harness.wording import says
 from tests.harness.cli import invoke
 
+pytestmark = pytest.mark.usefixtures("no_input_effects")
+
 Log = list[list[int]]  # the distinct keys of each mini-batch
 
 KEYS, KEYS_PER_STEP = 400, 30

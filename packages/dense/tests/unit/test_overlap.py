@@ -19,9 +19,9 @@ from hotline_dense.catalogue import open_model
 from hotline_dense.gaps import gaps, gaps_of, random_models
 from hotline_dense.layers import Layers
 from hotline_dense.schedulers import SCHEDULERS, asc_wfbp, beam, best, fixed_buffers, mg_wfbp, optimum, wfbp
-from packages.dense.tests.unit.docs_tables import rows
 from switch_harness.effort import examples
 from switch_harness.wording import mentions
+from tools.evidence.result import published_table
 
 NET = AlphaBetaModel(alpha_us=100, beta_ns=1000, sharing=0.5)
 """A byte takes 1 µs."""
@@ -200,19 +200,13 @@ def test_gaps_over_a_hundred_models() -> None:
 
 @pytest.mark.soak
 def test_gaps_over_a_thousand_models() -> None:
-    """The figures are those of packages/dense/README.md."""
-    each = gaps_of_random(1000)
-    expected = [
-        [
-            f"{np.mean(all_of):.{2 if name == 'best' else 1}%}",
-            f"{np.quantile(all_of, 0.99):.{2 if name == 'best' else 0}%}",
-            f"{np.max(all_of):.{2 if name == 'best' else 0}%}",
-            f"{np.mean(np.array(all_of) < 1e-9):.1%}",
-        ]
-        for name, all_of in each.items()
+    """The figures are those that are published."""
+    found = [
+        [np.mean(of), np.quantile(of, 0.99), np.max(of), np.mean(np.array(of) < 1e-9)]
+        for of in gaps_of_random(1000).values()
     ]
-    docs = [[cell.replace(" %", "%") for cell in cells] for cells in rows("scheduler", "mean").values()]
-    assert docs == expected
+    published = [row.cells for row in published_table("dense-gaps").rows]
+    assert 100 * np.array(found) == pytest.approx(np.array(published))
 
 
 def test_gaps_are_added_up() -> None:
@@ -253,24 +247,14 @@ def times(name: str, step_ms: float | None = None, tensors: bool = False) -> Ste
     [pytest.param(at, id=name, marks=[pytest.mark.soak] * (name in SLOW)) for at, name in enumerate(NAMES)],
 )
 def test_steps_of_the_papers_models(at: int) -> None:
-    """The figures are those of packages/dense/README.md."""
-    expected = rows("model (all estimates)", "WFBP")
-    title, cells = list(expected.items())[at]
+    """The figures are those that are published."""
+    expected = published_table("dense-schedulers").rows
     found = times(NAMES[at])
-    assert found.model == f"{title} (estimate)" and len(expected) == len(NAMES)
-    assert cells[:5] == [f"{ms:,.0f}" for ms in found.step_ms.values()]
-    assert cells[5] == f"{found.speedup('ASC-WFBP', 'WFBP'):.2f}"
-    assert cells[7] == f"{found.speedup('ASC-WFBP', 'MG-WFBP'):.2f}"
+    assert found.model == f"{expected[at].name} (estimate)" and len(expected) == len(NAMES)
+    speedups = [found.speedup("ASC-WFBP", other) for other in ("WFBP", "MG-WFBP")]
+    *step_ms, over_wfbp, _, over_mg_wfbp = expected[at].cells
+    assert [*step_ms, over_wfbp, over_mg_wfbp] == pytest.approx([*found.step_ms.values(), *speedups])
     assert found.step_ms["best"] == min(found.step_ms.values()) > found.compute_ms
-
-
-def test_published_speedups() -> None:
-    expected = rows("model (all estimates)", "WFBP")
-    published = {title: cells[6] for title, cells in expected.items()}
-    assert published == {
-        "ResNet-152": "1.82", "DenseNet-201": "2.48", "Inception-v4": "1.91", "BERT-Base": "1.09",
-        "BERT-Large": "1.09",
-    }  # fmt: skip
 
 
 @pytest.mark.soak

@@ -33,7 +33,7 @@ from hotline_dense.whatif import (
     needed_gbit,
     scaling_factor,
 )
-from packages.dense.tests.unit.docs_tables import rows
+from tools.evidence.result import published_table
 
 PUBLISHED = {
     "ResNet-50": (102, 12, (0.995, 0.994, 0.910, 0.540, 0.076, 0.817, 0.994, 0.995), 0.572),
@@ -41,11 +41,6 @@ PUBLISHED = {
     "VGG-16": (553, 15, (0.993, 0.622, 0.439, 0.201, 0.022, 0.367, 0.723, 0.993), 0.212),
 }
 """Megabytes, messages, and factors with 64 and 16 workers, calculated from the authors' logs and rule."""
-
-
-def written(factor: float) -> str:
-    """Format a factor as packages/dense/README.md does: `.995`."""
-    return f"{factor:.3f}".lstrip("0")
 
 
 def model(sizes: list[int], backward_us: list[float], step_us: float) -> DenseModel:
@@ -70,10 +65,10 @@ def test_the_table_of_the_paper_to_the_third_digit() -> None:
         for row in bottleneck_rows()
     }
     assert found == PUBLISHED
-    assert rows("model", "MB") == {
-        name: [f"{size}", f"{messages}", *map(written, factors), written(small_factor)]
-        for name, (size, messages, factors, small_factor) in PUBLISHED.items()
-    }
+    shown = {row.name: row.cells for row in published_table("dense-scaling").rows}
+    for name, (size, messages, factors, small_factor) in PUBLISHED.items():
+        assert shown[name] == pytest.approx((size, messages, *factors, small_factor), abs=0.0005, rel=0.005)
+    assert set(shown) == set(PUBLISHED)
 
 
 def test_where_the_papers_claim_holds() -> None:
@@ -88,12 +83,11 @@ def test_required_networks_are_those_of_the_docs() -> None:
     """The README: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
     models = open_models(["resnet50", "resnet101", "vgg16", "bert-large"])
     found = requirements_of(models, DenseNetwork(gbit=10), PAPER_FUSION)
-    assert rows("model", "bandwidth, no compression") == {
-        each.model: [
-            f"{each.gbit:.1f} Gbit/s", f"{each.compression:.2f}×", f"{each.compression_with_switch:.2f}×"
-        ]
-        for each in found
-    }  # fmt: skip
+    shown = {row.name: row.cells for row in published_table("dense-required").rows}
+    assert set(shown) == {each.model for each in found}
+    for each in found:
+        needed = (each.gbit, each.compression, each.compression_with_switch)
+        assert shown[each.model] == pytest.approx(needed)
     assert found[0].cells() == ("24.4", "2.44×", "1.11×")
 
 

@@ -20,10 +20,18 @@ log = logging.getLogger(__name__)
 
 
 async def build_network(
-    config: Config, run: Path, plan: Plan, machines: dict[str, RemoteMachine]
+    config: Config,
+    run: Path,
+    plan: Plan,
+    machines: dict[str, RemoteMachine],
+    workers_have_namespaces: bool = True,
 ) -> MachinesNetwork:
+    """Build the network; without namespaces, workers' interfaces are those of their machines."""
     assignment, switch = plan.assignment, machines[plan.assignment.switch]
-    wired = {host: _wire(config, host, machines[name], switch) for host, name in assignment.hosts.items()}
+    wired = {
+        host: _wire(config, host, machines[name], switch, workers_have_namespaces or not host.startswith("w"))
+        for host, name in assignment.hosts.items()
+    }
 
     async def build(machine: RemoteMachine) -> None:
         hosts = [wired[host].host for host in assignment.hosts_of(machine.name)]
@@ -82,8 +90,10 @@ async def _relocate(network: MachinesNetwork, host: RemoteHost) -> None:
     log.warning("%s goes on on machine %s", host.name, name)
 
 
-def _wire(config: Config, host: str, machine: RemoteMachine, switch: RemoteMachine) -> WiredHost:
-    return wire(config, host, machine.address, switch.address, is_on_switch=machine is switch)
+def _wire(
+    config: Config, host: str, machine: RemoteMachine, switch: RemoteMachine, has_namespace: bool = True
+) -> WiredHost:
+    return wire(config, host, machine.address, switch.address, machine is switch, has_namespace=has_namespace)
 
 
 async def _name_machine(machine: RemoteMachine, call: Awaitable[object]) -> None:

@@ -53,6 +53,17 @@ class SwitchEnd(NamedTuple):
     message: str
 
 
+class WorkerConnection(NamedTuple):
+    """A connection of a script's worker to a socket of the machine; the run is to fetch it by its number."""
+
+    number: int
+    path: str
+
+
+class EndRequest(NamedTuple):
+    """The request of another process, `hotline down`, that the run ends."""
+
+
 class Farewell(NamedTuple):
     """The last message of a supervisor that the run has not asked to end."""
 

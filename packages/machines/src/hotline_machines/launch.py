@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from foundation.checkout import environment_with_checkout
 
+UP = "what `hotline up` had made"
+"""Name of all that `clean_machine` removes by ending `hotline up`."""
 _SUPERVISOR, _CLEAN = "hotline_machines.supervisor", "hotline_machines.supervisor.clean"
 _supervisors: list[subprocess.Popen[str]] = []
 """Supervisors of this process, which keep the pipes open that end them with it."""
@@ -50,10 +52,13 @@ def launch_supervisor(spec: str) -> LaunchedSupervisor | str:
     return LaunchedSupervisor(**reply)
 
 
-def clean_machine() -> list[str] | str:
-    """Remove what a killed run has left; return the names of what was removed, or an error's message."""
+def clean_machine(ended_by: str) -> list[str] | str:
+    """Remove what a killed run has left, and end `hotline up` if the command `ended_by` is what ends it.
+
+    Return the names of what was removed or ended, or an error's message.
+    """
     completed = subprocess.run(
-        [sys.executable, "-m", _CLEAN],
+        [sys.executable, "-m", _CLEAN, ended_by],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +22,11 @@ from hotline_machines.errors import MachineLost
 from hotline_machines.remote import RemoteMachine, RemoteProcess
 from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 from hotline_machines.switch import RemoteSwitch
+from hotline_machines.workers import serve_workers
 from topologies.agents import Agent, Message
 from topologies.placement import Placement, PortCounters
+from topologies.rendezvous import Rendezvous
+from topologies.scripts.command import ScriptCommand
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +46,8 @@ class RemoteHost:
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent, which is started on the machine on which the host is then."""
 
-        async def launch(command: Sequence[str], log_file: Path) -> RemoteProcess:
-            *arguments, config_file = command
+        async def launch(arguments: Sequence[str], log_file: Path) -> RemoteProcess:
+            config_file = arguments[-1]
             if self.machine.lost_event.is_set():
                 try:
                     await self.relocate(self)
@@ -55,9 +59,15 @@ class RemoteHost:
                 data = machine.translate(Path(config_file).read_bytes())
                 await machine.call("write_file", name=f"logs/{Path(config_file).name}", data=data)
             namespace = f"{NAMESPACE_PREFIX}{self.name}"
-            return await machine.start_process(namespace, [*arguments, config_file], log_file)
+            return await machine.start_agent(namespace, module, arguments, log_file)
 
-        return Agent(name, ["-m", module], {**settings, "cpu": self.cpu}, log_dir, launch=launch, **options)
+        return Agent(name, [], {**settings, "cpu": self.cpu}, log_dir, launch=launch, **options)
+
+    async def start_script(self, command: ScriptCommand, log: Path) -> RemoteProcess:
+        """Start a script, at the path and in the working directory that it would have on this machine."""
+        path, *arguments = command.script
+        here = command._replace(script=(str(Path(path).absolute()), *arguments), cpu=self.cpu)
+        return await self.machine.start_script(f"{NAMESPACE_PREFIX}{self.name}", here, Path.cwd(), log)
 
 
 @dataclass(slots=True)
@@ -105,6 +115,11 @@ class MachinesNetwork:
         await self._for_each(lambda machine: self._fetch(machine, "parts", pattern))
         await self._for_each(lambda machine: self._fetch(machine, "logs", "s1.*"))
 
+    async def remove_fetched_files(self) -> None:
+        machines = [machine for machine in self.reachable if not machine.is_shared]
+        await gather_or_cancel(machine.call("empty_folder", folder="parts") for machine in machines)
+        self._fetched.clear()
+
     async def _fetch(self, machine: RemoteMachine, folder: str, pattern: str) -> None:
         self.collected[machine.name] = await machine.call("collected_updates")
         if machine.is_shared:
@@ -119,6 +134,20 @@ class MachinesNetwork:
                 partial.write_bytes(data)
                 partial.replace(self.run / name)
                 self._fetched[key] = state
+
+    # -- workers of scripts
+
+    @property
+    def ranks(self) -> dict[str, list[int]]:
+        """Return the ranks of the workers on each machine that has any, by its name."""
+        ranks: dict[str, list[int]] = {}
+        for rank, host in enumerate(self.workers):
+            ranks.setdefault(host.machine.name, []).append(rank)
+        return ranks
+
+    def serve_workers(self, rendezvous: Rendezvous, path: Path) -> AbstractAsyncContextManager[None]:
+        ranks = {self.machines[name]: frozenset(found) for name, found in self.ranks.items()}
+        return serve_workers(rendezvous, path, ranks)
 
     # -- clocks
 
@@ -197,7 +226,8 @@ class MachinesNetwork:
     def _machine_of_process(self, name: str) -> RemoteMachine:
         if name == self.switch.name:
             return self.switch.machine
-        kind, _, number = name.partition("-")
+        # "ps-0", "worker-1", or "worker-1 of ARM" for a script.
+        kind, _, number = name.partition(" ")[0].partition("-")
         return self.servers[int(number)].machine if kind == "ps" else self.workers[int(number) - 1].machine
 
     async def _for_each(self, ask: Callable[[RemoteMachine], Any]) -> None:

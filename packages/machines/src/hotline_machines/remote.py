@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,13 @@ from hotline_machines.channel import (
     Channel,
     ChildExit,
     ChildOutput,
+    EndRequest,
     Farewell,
     Greeting,
     OperationAnswer,
     OperationCall,
     SwitchEnd,
+    WorkerConnection,
     connect,
 )
 from hotline_machines.cluster import Machine
@@ -26,8 +30,10 @@ from hotline_machines.errors import MachineLost
 from hotline_machines.launch import LaunchedSupervisor
 from hotline_machines.supervisor.server import CONTROL, END
 from topologies.agents import MAX_LINE_BYTES
+from topologies.scripts.command import ScriptCommand
 
 _END_TIMEOUT_S = 2.0
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class RemoteInput:
@@ -50,7 +56,7 @@ class RemoteInput:
 
 
 class RemoteProcess:
-    """A `topologies.agents.ChildProcess` on another machine."""
+    """A `ChildProcess` of `topologies.agents`, or `ScriptProcess` of `topologies.testbed`, elsewhere."""
 
     def __init__(self, machine: RemoteMachine, number: int, log_file: Path) -> None:
         self.stdin = RemoteInput(machine, number)
@@ -62,6 +68,9 @@ class RemoteProcess:
 
     def kill(self) -> None:
         self._machine.send("kill", number=self._number)
+
+    def signal_group(self, signal_number: signal.Signals) -> None:
+        self._machine.send("signal_group", number=self._number, signal_number=signal_number)
 
     async def wait(self) -> int:
         await self._end_event.wait()
@@ -93,15 +102,26 @@ class RemoteMachine:
     """The connection to a supervisor. When it is lost, all processes of the machine count as killed."""
 
     def __init__(
-        self, machine: Machine, launched: LaunchedSupervisor, run: Path, channel: Channel, address: str
+        self,
+        machine: Machine,
+        launched: LaunchedSupervisor,
+        run: Path,
+        channel: Channel,
+        address: str,
+        open_stream: Callable[[str], Awaitable[_Streams]],
     ) -> None:
         self.machine, self.pid, self.address = machine, launched.pid, address
         self.port = launched.port
+        self.open_stream = open_stream
+        """Opens another connection to the supervisor, for a purpose."""
         self.folder = Path(launched.folder)
         self.is_shared = self.folder == run
         self.lost_event = asyncio.Event()
         self.lost_reason = ""
         self.on_switch_end: Callable[[SwitchEnd], None] = lambda end: None
+        self.on_worker: dict[str, Callable[[int], None]] = {}
+        """Path of a socket for workers -> what to do with the number of a new connection."""
+        self.end_requested = asyncio.Event()
         self._run, self._channel = run, channel
         self._numbers = count(1)
         self._pending: dict[int, asyncio.Future[Any]] = {}
@@ -118,19 +138,25 @@ class RemoteMachine:
         token: str,
         tls: ssl.SSLContext | None,
     ) -> RemoteMachine:
+        async def open_stream(purpose: str) -> _Streams:
+            return await connect(address, launched.port, Greeting(token, purpose), tls)
+
         try:
-            streams = await connect(address, launched.port, Greeting(token, CONTROL), tls)
+            streams = await open_stream(CONTROL)
         except MachineLost as error:
             raise MachineLost(f"{machine.name}: {error}") from None
-        return RemoteMachine(machine, launched, run, Channel(*streams), address)
+        return RemoteMachine(machine, launched, run, Channel(*streams), address, open_stream)
 
     @property
     def name(self) -> str:
         return self.machine.name
 
     def translate(self, data: bytes) -> bytes:
-        """Replace the run's folder by that of this machine."""
-        return data if self.is_shared else data.replace(bytes(self._run), bytes(self.folder))
+        """Replace the run's folder, as it is or in JSON, by that of this machine."""
+        if not self.is_shared:
+            for encode in (bytes, _encode_in_json):
+                data = data.replace(encode(self._run), encode(self.folder))
+        return data
 
     async def call(self, operation: str, **arguments: object) -> Any:
         """Return the result of an operation; raise its error, or `MachineLost`."""
@@ -152,17 +178,27 @@ class RemoteMachine:
         """OperationCall an operation whose result does not matter."""
         self._channel.send(OperationCall(next(self._numbers), operation, arguments))
 
-    async def start_process(self, namespace: str, arguments: Sequence[str], log_file: Path) -> RemoteProcess:
+    async def start_agent(
+        self, namespace: str, module: str, arguments: Sequence[str], log_file: Path
+    ) -> RemoteProcess:
+        translated = [self.translate(argument.encode()).decode() for argument in arguments]
+        return await self._start(
+            "start_agent", log_file, namespace=namespace, module=module, arguments=translated
+        )
+
+    async def start_script(
+        self, namespace: str, command: ScriptCommand, folder: Path, log_file: Path
+    ) -> RemoteProcess:
+        return await self._start(
+            "start_script", log_file, namespace=namespace, command=command, folder=str(folder)
+        )
+
+    async def _start(self, operation: str, log_file: Path, **arguments: object) -> RemoteProcess:
         number = next(self._numbers)
         process = RemoteProcess(self, number, log_file)
         self._processes[number] = process
-        try:
-            translated = [self.translate(argument.encode()).decode() for argument in arguments]
-            process.pid = await self.call(
-                "start_process", number=number, namespace=namespace, arguments=translated
-            )
-        except MachineLost:
-            pass  # the process has been marked as ended
+        with suppress(MachineLost):  # the process has been marked as ended then
+            process.pid = await self.call(operation, number=number, **arguments)
         return process
 
     def lost_error(self) -> MachineLost:
@@ -212,3 +248,12 @@ class RemoteMachine:
             self.lost_reason = message.reason
         elif isinstance(message, SwitchEnd):
             self.on_switch_end(message)
+        elif isinstance(message, WorkerConnection):
+            if message.path in self.on_worker:
+                self.on_worker[message.path](message.number)
+        elif isinstance(message, EndRequest):
+            self.end_requested.set()
+
+
+def _encode_in_json(path: Path) -> bytes:
+    return json.dumps(str(path))[1:-1].encode()

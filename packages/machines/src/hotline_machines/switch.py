@@ -44,6 +44,13 @@ class RemoteSwitch:
                 task.cancel()
             await asyncio.gather(listening, failing, return_exceptions=True)
 
+    @property
+    def is_running(self) -> bool:
+        return not (self.machine.lost_event.is_set() or self._end_event.is_set())
+
+    async def end(self) -> None:
+        await self.machine.call("end_switch")
+
     async def restart(self) -> None:
         self._launches += 1
         self._end_event = asyncio.Event()

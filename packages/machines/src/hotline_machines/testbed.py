@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +20,20 @@ from foundation.concurrency import gather_or_cancel
 from hotline_machines.building import build_network
 from hotline_machines.cluster import Machine, Plan, connected, make_plan, on_worker, survey_machines
 from hotline_machines.errors import MachinesError
-from hotline_machines.launch import LaunchedSupervisor, clean_machine, launch_supervisor
+from hotline_machines.launch import UP, LaunchedSupervisor, clean_machine, launch_supervisor
 from hotline_machines.links import measure_links
+from hotline_machines.network import MachinesNetwork
 from hotline_machines.remote import RemoteMachine
 from hotline_machines.scheduler import wait_until_scheduler_ends
+from hotline_machines.script_files import check_scripts, describe_script
 from hotline_machines.security import client_context, host_of
 from hotline_machines.supervisor.server import SupervisorSpec, shared_file_of
 from hotline_machines.tunnel import p4runtime_tunnel
+from topologies.agents import supervise
 from topologies.placement import Placement
-from topologies.preflight import check_inputs
-from topologies.testbed import Reservation, Testbed, TestbedKind
+from topologies.preflight import check_inputs, check_script
+from topologies.rendezvous import down_command
+from topologies.testbed import Reservation, Testbed, TestbedKind, UpTestbed
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,14 +51,21 @@ class _NoReservation:
 class MachinesTestbed(TestbedKind):
     def __init__(self) -> None:
         self._plan: Plan | None = None
+        self._ended_by = ""
 
     def check(self, config: Config) -> None:
-        check_design(config.design, RunKind.REAL, hosts_of(config))
+        self._check(config, RunKind.REAL if config.script is None else RunKind.SCRIPT)
+
+    def _check(self, config: Config, kind: RunKind) -> None:
+        check_design(config.design, kind, hosts_of(config))
         check_inputs(config)
 
         async def survey() -> Plan:
             async with connected(config) as client:
-                return await make_plan(client, config)
+                plan = await make_plan(client, config)
+                if config.script is not None:
+                    await _compare_scripts(client, config, plan)
+                return plan
 
         self._plan = asyncio.run(survey())
         for remark in self._plan.remarks:
@@ -64,8 +75,18 @@ class MachinesTestbed(TestbedKind):
         async def remove() -> list[str]:
             async with connected(config) as client:
                 machines = await survey_machines(client, config)
-                found = await gather_or_cancel(_clean(client, machine) for machine in machines.values())
-            return [each for of_machine in found for each in of_machine]
+                ended_by = down_command(config.machines)
+                found = await gather_or_cancel(
+                    _clean(client, machine, ended_by) for machine in machines.values()
+                )
+            removed = [
+                f"{name} on {machine}"
+                for machine, names in zip(machines, found, strict=True)
+                for name in names
+                if name != UP
+            ]
+            # The end on one machine is that on all of them.
+            return [*([UP] if any(UP in names for names in found) else []), *removed]
 
         return asyncio.run(remove())
 
@@ -96,26 +117,16 @@ class MachinesTestbed(TestbedKind):
     async def open(
         self, config: Config, run: Path, record: RunRecord, reporter: Reporter
     ) -> AsyncIterator[Testbed]:
-        assert config.machines is not None
         async with AsyncExitStack() as stack:
+            plan, token = self._checked_plan, secrets.token_hex(32)
             with reporter.phase("machines"):
                 client = await stack.enter_async_context(connected(config))
-                plan = self._checked_plan
-                token = secrets.token_hex(32)
                 machines = await _start_supervisors(client, config, run, plan, token, stack)
             with reporter.phase("links"):
                 record.links = await measure_links(config, machines, plan.assignment, token)
             with reporter.phase("network"):
                 network = await build_network(config, run, plan, machines)
-                await network.switch.start()
-                tls = client_context(config.machines)
-                switch_machine = machines[plan.assignment.switch]
-                network.address = await stack.enter_async_context(
-                    p4runtime_tunnel(switch_machine, token, tls)
-                )
-            log.info(
-                "the switch is on %s; `./hotline status --switch %s`", switch_machine.name, network.address
-            )
+                await _start_switch(config, network, token, stack)
             try:
                 yield Testbed(
                     network, Placement(), network, _refuse_command_line,
@@ -129,17 +140,74 @@ class MachinesTestbed(TestbedKind):
                 for line in network.describe_losses():
                     log.warning("%s", line)
 
+    def check_up(self, config: Config) -> None:
+        self._check(config, RunKind.UP)
+
+    @contextmanager
+    def reserve_up(self, config: Config, ended_by: str) -> Iterator[Reservation]:
+        self._ended_by = ended_by
+        yield _NoReservation()
+
+    @asynccontextmanager
+    async def open_up(self, config: Config, folder: Path) -> AsyncIterator[UpTestbed]:
+        async with AsyncExitStack() as stack:
+            plan, token = self._checked_plan, secrets.token_hex(32)
+            client = await stack.enter_async_context(connected(config))
+            machines = await _start_supervisors(client, config, folder, plan, token, stack, self._ended_by)
+            network = await build_network(config, folder, plan, machines, workers_have_namespaces=False)
+            await _start_switch(config, network, token, stack)
+
+            async def wait_for_end() -> None:
+                failures = [
+                    wait_until_scheduler_ends(client, config.machines or ""),
+                    *(machine.wait_until_lost() for machine in machines.values()),
+                ]
+                await supervise(_wait_for_end_request(list(machines.values())), failures)
+
+            yield UpTestbed(network, Placement(), network.ranks, wait_for_end)
+
     @property
     def _checked_plan(self) -> Plan:
         assert self._plan is not None, "check comes first"
         return self._plan
 
 
-async def _clean(client: Client, machine: Machine) -> list[str]:
-    removed = await on_worker(client, machine.worker, clean_machine)
+async def _compare_scripts(client: Client, config: Config, plan: Plan) -> None:
+    """Raise `MachinesError` unless all machines with workers have the script that this machine has."""
+    check_script(config)
+    folder, script = Path.cwd(), str(Path(config.script_command[0]).absolute())
+    names = {name for host, name in plan.assignment.hosts.items() if host.startswith("w")}
+    own = describe_script(script, str(folder))
+    found = {
+        name: await on_worker(client, plan.machines[name].worker, describe_script, script, str(folder))
+        for name in sorted(names)
+    }
+    check_scripts(config.script_command[0], str(folder), own, found)
+
+
+async def _wait_for_end_request(machines: Sequence[RemoteMachine]) -> None:
+    waits = [asyncio.ensure_future(machine.end_requested.wait()) for machine in machines]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+async def _start_switch(config: Config, network: MachinesNetwork, token: str, stack: AsyncExitStack) -> None:
+    """Start the switch, and give the network an address of this machine that leads to it."""
+    await network.switch.start()
+    machine = network.switch.machine
+    tls = client_context(config.machines or "")
+    network.address = await stack.enter_async_context(p4runtime_tunnel(machine, token, tls))
+    log.info("the switch is on %s; `./hotline status --switch %s`", machine.name, network.address)
+
+
+async def _clean(client: Client, machine: Machine, ended_by: str) -> list[str]:
+    removed = await on_worker(client, machine.worker, clean_machine, ended_by)
     if isinstance(removed, str):
         raise MachinesError(f"{machine.name}: {removed}")
-    return [f"{name} on {machine.name}" for name in removed]
+    return removed
 
 
 def _refuse_command_line() -> None:
@@ -160,8 +228,15 @@ def _describe_all(machines: list[Machine]) -> dict[str, str | int]:
 
 
 async def _start_supervisors(
-    client: Client, config: Config, run: Path, plan: Plan, token: str, stack: AsyncExitStack
+    client: Client,
+    config: Config,
+    run: Path,
+    plan: Plan,
+    token: str,
+    stack: AsyncExitStack,
+    ended_by: str | None = None,
 ) -> dict[str, RemoteMachine]:
+    """Start a supervisor on each machine; `ended_by` is what ends `hotline up`, and None for a run."""
     machines: dict[str, RemoteMachine] = {}
 
     async def close_all() -> None:
@@ -177,7 +252,7 @@ async def _start_supervisors(
         address = host_of(machine.worker)
         spec = SupervisorSpec(
             config=config, scheduler=config.machines or "", run=run, generation=generation, token=token,
-            host=address,
+            host=address, ended_by=ended_by,
         )  # fmt: skip
         launched = await on_worker(client, machine.worker, launch_supervisor, spec.model_dump_json())
         if not isinstance(launched, LaunchedSupervisor):

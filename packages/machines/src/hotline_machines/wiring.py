@@ -32,14 +32,16 @@ class HostWiring(NamedTuple):
     port: int  # of the switch
     tunnel: Tunnel | None
     cable: str | None
+    has_namespace: bool = True
+    """Whether the host has a network namespace of its own, or else its interface is the machine's."""
 
     @property
-    def namespace(self) -> str:
-        return f"{NAMESPACE_PREFIX}{self.name}"
+    def namespace(self) -> str | None:
+        return f"{NAMESPACE_PREFIX}{self.name}" if self.has_namespace else None
 
     @property
     def interface(self) -> str:
-        return f"{self.name}-eth0"
+        return host_interface(self.name)
 
     @property
     def port_interface(self) -> str:
@@ -64,6 +66,10 @@ class WiredHost(NamedTuple):
     port: PortWiring | None  # None for a host on the switch's machine: its wiring makes both ends
 
 
+def host_interface(host: str) -> str:
+    return f"{host}-eth0"
+
+
 def port_of(host: str, workers: int) -> int:
     number = int(host[1:])
     return addressing.worker_port(number) if host.startswith("w") else addressing.server_port(workers, number)
@@ -74,17 +80,25 @@ def endpoint_of(host: str) -> Endpoint:
     return addressing.worker(number) if host.startswith("w") else addressing.server(number)
 
 
-def wire(config: Config, host: str, address: str, switch_address: str, is_on_switch: bool) -> WiredHost:
+def wire(
+    config: Config,
+    host: str,
+    address: str,
+    switch_address: str,
+    is_on_switch: bool,
+    has_namespace: bool = True,
+) -> WiredHost:
     """Return the wiring of a host on the machine with an IPv4 address to the switch's machine."""
     port, endpoint = port_of(host, config.workers), endpoint_of(host)
     wiring = config.wiring
+    unconnected = HostWiring(host, endpoint, port, None, None, has_namespace)
     if wiring.underlay == "direct":
         cable, switch_cable = (wiring.cables or {})[host]
-        return WiredHost(HostWiring(host, endpoint, port, None, cable), PortWiring(port, None, switch_cable))
+        return WiredHost(unconnected._replace(cable=cable), PortWiring(port, None, switch_cable))
     if is_on_switch:
-        return WiredHost(HostWiring(host, endpoint, port, None, None), None)
+        return WiredHost(unconnected, None)
     vni = wiring.vni + port
     return WiredHost(
-        HostWiring(host, endpoint, port, Tunnel(vni, wiring.udp_port, address, switch_address), None),
+        unconnected._replace(tunnel=Tunnel(vni, wiring.udp_port, address, switch_address)),
         PortWiring(port, Tunnel(vni, wiring.udp_port, switch_address, address), None),
     )

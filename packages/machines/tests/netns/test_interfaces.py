@@ -97,16 +97,53 @@ def test_a_host_on_the_switchs_machine_has_a_pair() -> None:
     wait_for(lambda: not Path("/sys/class/net/s1-eth1").exists())
 
 
-def test_a_host_on_a_cable_is_above_its_interface_which_stays() -> None:
+def cable_state(name: str) -> tuple[object, ...]:
+    found = link(name)
+    features = subprocess.run(["ethtool", "-k", name], check=True, capture_output=True, text=True).stdout
+    checksums = [line for line in features.splitlines() if line.startswith("tx-checksumming")]
+    return found["address"], found["flags"], found.get("ifalias"), found["mtu"], checksums
+
+
+@pytest.mark.parametrize("tx_checksums", ["on", "off"])
+def test_a_host_on_a_cable_has_its_interface_which_returns_as_it_was(tx_checksums: str) -> None:
     config = Config.model_validate(
         {"workers": 1, "servers": 1, "machines": "tcp://127.0.0.1:1",
          "wiring": {"underlay": "direct", "cables": {"w1": ["other", "x"], "p1": ["y", "z"]}}}
     )  # fmt: skip
+    subprocess.run(["ethtool", "-K", "other", "tx", tx_checksums], check=True, capture_output=True)
+    before = cable_state("other")
     build_host(wire(config, "w1", HERE, THERE, is_on_switch=False).host, 1, 1)
     found = link("w1-eth0", "-netns", "hotline-w1")
-    assert found["linkinfo"]["info_kind"] == "macvlan" and found["address"] == addressing.worker(1).mac
-    remove_namespaces()
-    assert "UP" in link("other")["flags"]
+    assert found["linkinfo"]["info_kind"] == "veth" and found["address"] == addressing.worker(1).mac
+    assert not Path("/sys/class/net/other").exists()
+    assert remove_namespaces() == ["hotline-w1"]
+    assert cable_state("other") == before
+
+
+@pytest.mark.parametrize("kind", ["tunnel", "pair", "cable"])
+def test_a_worker_without_a_namespace_has_an_interface_and_a_route_of_the_machine(kind: str) -> None:
+    config = CONFIG
+    if kind == "cable":
+        cables = {host: ("other", "x") for host in ("w1", "w2", "p1")}
+        config = Config.model_validate(
+            {"workers": 2, "servers": 1, "machines": "tcp://127.0.0.1:1",
+             "wiring": {"underlay": "direct", "cables": cables}}
+        )  # fmt: skip
+    wired = wire(config, "w2", HERE, THERE, is_on_switch=kind == "pair", has_namespace=False)
+    assert wired.host.namespace is None
+    build_host(wired.host, 2, 1)
+    address = addressing.worker(2).address
+    assert link("w2-eth0")["address"] == addressing.worker(2).mac
+    routes = json.loads(ip("-json", "route", "get", addressing.server(1).address, "from", address))
+    assert routes[0]["dev"] == "w2-eth0"
+    own = json.loads(ip("-json", "address", "show", "dev", "w2-eth0"))[0]["addr_info"]
+    assert [(each["local"], each["prefixlen"]) for each in own] == [(address, 32)]
+    neighbours = {each["dst"] for each in json.loads(ip("-json", "neigh", "show", "dev", "w2-eth0"))}
+    assert addressing.service(1).address in neighbours
+    # Other processes of the machine do not use it.
+    assert "w2-eth0" not in ip("route") and remove_namespaces() == []
+    remove_interfaces(["w2-eth0"])
+    assert "9590:" not in ip("rule") and not Path("/sys/class/net/w2-eth0").exists()
 
 
 def host_with(mtu: int) -> None:

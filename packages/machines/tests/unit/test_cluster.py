@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from experiment.config import Config
 from hotline_machines.cluster import Machine, check_machine
 from hotline_machines.errors import MachinesError
+from hotline_machines.remote import RemoteMachine
 from hotline_machines.supervisor.server import SupervisorSpec
 from hotline_machines.survey import SurveyedMachine, survey
 
@@ -69,3 +74,14 @@ def test_a_configuration_reaches_the_supervisor_as_it_is(settings: dict[str, Any
         token="t", host="192.0.2.1",
     )  # fmt: skip
     assert SupervisorSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+@pytest.mark.parametrize("name", ["runs/20261127-1", 'a "run"', "Läufe/1", "back\\slash"])
+@pytest.mark.parametrize("encode", [lambda path: str(path).encode(), lambda path: json.dumps(path).encode()])
+def test_a_machine_gets_paths_of_its_own_folder(encode: Callable[[str], bytes], name: str) -> None:
+    """In configurations, in commands and in what scripts are told."""
+    machine: Any = SimpleNamespace(is_shared=False, _run=Path("/home/me", name), folder=Path("/var/tmp/run"))
+    sent = encode(f"/home/me/{name}/parts/ledger.bin")
+    assert RemoteMachine.translate(machine, sent) == encode("/var/tmp/run/parts/ledger.bin")
+    machine.is_shared = True
+    assert RemoteMachine.translate(machine, sent) == sent

@@ -19,7 +19,6 @@ MACHINES = {"machines": "tls://head:8786", "workers": 2, "servers": 1}
         ({"machines": "head:8786"}, "expected the address of a dask scheduler, tls://HOST:PORT or tcp"),
         ({"machines": "tcp://head"}, "expected the address of a dask scheduler"),
         ({"target": "bmv2"}, "target and machines (tls://head:8786)"),
-        ({"script": "train.py"}, "script and machines"),
         ({"codec": "scapy"}, "codec and machines"),
         ({"cli": True}, "cli and machines"),
         ({"pcap": True}, "pcap and machines"),

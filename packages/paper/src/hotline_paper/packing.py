@@ -1,15 +1,20 @@
-"""Numbers of RPCs and packets with and without offload, counted by packing mini-batches as workers do."""
+"""Numbers of RPCs and packets with and without offload, counted by packing mini-batches as workers do.
+
+`python -m hotline_paper.packing` prints the numbers of docs/design.md as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiment.config import max_top_k
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import lanes_of_dim
@@ -22,6 +27,11 @@ PARAMETERS = R1.parameters
 TOP_SHARE = 0.02
 TOP_PARAMETERS = round(TOP_SHARE * PARAMETERS)
 _PROFILE_LANES = 1_000_000  # updates from which the hot set is chosen
+SKEW = 0.5
+DIMS = (1, 16, 64)
+STEPS = ((250, 2), (500, 2), (3_000, 2), (500, 20), (3_000, 20), (3_000, 70))
+"""Keys of a step, and servers."""
+_TOP_K = 20_000  # rows of one value in the switch; of longer ones, as many as fit
 _MEASURED_BATCHES = 60  # mini-batches at the end of the trace whose RPCs are counted
 
 
@@ -112,3 +122,29 @@ def skew_of(trace: Trace) -> float:
     """Return the share of a trace's updates that go to the top 2 % of its parameters."""
     counts = np.sort(np.bincount(trace.position, minlength=trace.space.size))[::-1]
     return float(counts[: max(1, round(TOP_SHARE * len(counts)))].sum() / counts.sum())
+
+
+class PackingRatios(NamedTuple):
+    """RPCs of an operation with offload, as multiples of those without."""
+
+    dim: int
+    keys_per_step: int
+    servers: int
+    rpcs: float
+    least: float
+    """Lower bound of `rpcs` for any packing."""
+    server_rpcs: float
+
+
+def packing_ratios(dim: int, keys_per_step: int, servers: int) -> PackingRatios:
+    trace = make_trace(SKEW, keys_per_step, dim)
+    top_k = _TOP_K if dim == 1 else max_top_k(1, dim)
+    packed = pack_trace(trace, top_k, servers)
+    return PackingRatios(
+        dim, keys_per_step, servers, packed.rpcs_with_offload / packed.rpcs,
+        least_rpcs(trace, top_k, servers) / packed.rpcs, packed.server_rpcs_with_offload / packed.rpcs,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps([packing_ratios(dim, *step)._asdict() for dim, step in product(DIMS, STEPS)], indent=2))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from itertools import count, islice, pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiment.config import max_top_k
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
 from hosts.hotset.worker.counting import RpcCounts, count_rpcs
 from hosts.workload.generator import generate
 from hotline_paper import packing
-from hotline_paper.packing import least_rpcs, make_trace, pack_shape, pack_trace, shape_of, skew_of
+from hotline_paper.packing import DIMS, STEPS, pack_shape, pack_trace, packing_ratios, shape_of, skew_of
 from tests.harness.traces import trace_of
 from tests.unit.test_packing import chosen
+from tools.evidence.result import published_table
 
 
 def keys_in_lane(number: int, lane: int) -> list[int]:
@@ -59,37 +57,33 @@ def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.Mon
     assert found.server_rpcs_with_offload < found.rpcs < found.rpcs_with_offload < 1.1 * found.rpcs
 
 
-def page_rows() -> list[Any]:
-    """Parameters of the rows of the table in docs/design.md; all but one of each dim are for `make soak`."""
-    page = (Path(__file__).parents[4] / "docs" / "design.md").read_text()
-    rows = re.findall(r"^\| (\d+) \| ([\d,]+) \| (\d+) \| × (.*) \| × (.*) \| × (.*) \|$", page, re.MULTILINE)
+PUBLISHED = published_table("packing")
+
+
+def published_rows() -> list[Any]:
+    """Parameters of the published rows; all but one of each dim are for `make soak`."""
     return [
         pytest.param(
-            *(int(cell.replace(",", "")) for cell in row[:3]),
-            *map(float, row[3:]),
-            marks=[] if row[1:3] == ("500", "20") else pytest.mark.soak,
-            id="-".join(row[:3]),
+            *(int(name.replace(",", "")) for name in row.names), row.cells,
+            marks=[] if row.names[1:] == ("500", "20") else pytest.mark.soak, id="-".join(row.names),
         )
-        for row in rows
-    ]
+        for row in PUBLISHED.rows
+    ]  # fmt: skip
 
 
-def test_the_design_page_has_rows_of_all_dims() -> None:
-    fast = [row.values[0] for row in page_rows() if not row.marks]
-    assert fast == [1, 16, 64] and len(page_rows()) == 18
+def test_rows_of_all_dims_are_published() -> None:
+    fast = [row.values[0] for row in published_rows() if not row.marks]
+    assert fast == [*DIMS] and len(published_rows()) == len(DIMS) * len(STEPS)
 
 
-@pytest.mark.parametrize(("dim", "keys_per_step", "servers", "rpcs", "least", "packets"), page_rows())
-def test_packing_is_that_of_the_design_page(
-    dim: int, keys_per_step: int, servers: int, rpcs: float, least: float, packets: float
+@pytest.mark.parametrize(("dim", "keys_per_step", "servers", "cells"), published_rows())
+def test_packing_is_what_is_published(
+    dim: int, keys_per_step: int, servers: int, cells: tuple[float, ...]
 ) -> None:
     """The hot sets are 20,000 rows of one value, or as many longer rows as fit."""
-    trace, top_k = make_trace(0.5, keys_per_step, dim), 20_000 if dim == 1 else max_top_k(1, dim)
-    found = pack_trace(trace, top_k, servers)
-    of_bound = least_rpcs(trace, top_k, servers) / found.rpcs
-    assert of_bound == pytest.approx(least, abs=0.0055)
-    assert of_bound <= found.rpcs_with_offload / found.rpcs == pytest.approx(rpcs, abs=0.0055)
-    assert found.server_rpcs_with_offload / found.rpcs == pytest.approx(packets, abs=0.0055)
+    found = packing_ratios(dim, keys_per_step, servers)
+    assert (found.rpcs, found.least, found.server_rpcs) == pytest.approx(cells)
+    assert found.least <= found.rpcs
 
 
 def test_skew_is_the_share_of_the_top_2_per_cent() -> None:

@@ -1,6 +1,7 @@
-"""Generated update logs in Parquet, with Pan et al.'s skew; ranks of keys stay fixed, drift, or shift once.
+"""Generated update logs in Parquet: with Pan et al.'s skew, or the tables of a DLRM on Criteo's clicks.
 
-Ranks are drawn as the built-in workload draws them; drift and shifts exchange the keys of the ranks.
+Ranks are drawn as the built-in workloads draw them. With Pan et al.'s skew they stay fixed, drift, or shift
+once: drift and shifts exchange the keys of the ranks.
 """
 
 from __future__ import annotations
@@ -13,20 +14,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from foundation.errors import DataError
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.dims import RowSettings
 from foundation.logs.access.steps import Progress
 from foundation.logs.parts import Parts
-from hosts.workload.generator import Shape, calibrate
+from hosts.workload.criteo import CriteoTables
+from hosts.workload.generator import R1, R2, Shape, calibrate
 from hosts.workload.trace import distinct_columns
+from hotline_policies.settings import GeneratedLog
 
 _NAME, _SCHEMA = "built", pl.Schema({"iteration": pl.UInt32, "worker": pl.UInt16, "key": pl.UInt64})
+_TABLES_SCHEMA = pl.Schema([*_SCHEMA.items(), ("table", pl.UInt8()), ("dim", pl.UInt8())])
 _STEPS_PER_PART = 100
+SHAPES: dict[str, Shape | None] = {"r1": R1, "r2": R2, "criteo": None}
+"""Shape of each built-in log, as in `LogSpec`."""
 _EXCHANGES_PER_HALF_LIFE = 50
 _SHIFTED_SHARE = 0.5  # share of the hottest keys that a shift exchanges
 
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    shape: Shape
+    shape: Shape | None
+    """Size and skew of one table; None means the tables of a DLRM on Criteo's clicks."""
     steps: int  # mini-batches of all workers, which take turns
     workers: int = 4
     half_life: float | None = None
@@ -35,17 +46,67 @@ class LogSpec:
     """Step at which half of the hottest keys change places with cold keys; None disables the shift."""
     seed: int = 1
 
+    @property
+    def title(self) -> str:
+        shape = "tables of a DLRM on Criteo's clicks" if self.shape is None else self.shape.name
+        title = f"{shape}, generated"
+        if self.half_life:
+            title += f", half-life {self.half_life:,g} steps"
+        if self.shift_at is not None:
+            title += f", half of the hot keys exchanged at step {self.shift_at:,}"
+        return title
+
+    def read_options(self, rows: RowSettings) -> ReadOptions:
+        """Return how the files are read: their dims are those of `rows`, or else of the column dim."""
+        if self.shape is not None:
+            return ReadOptions()
+        return ReadOptions(AccessColumns(table="table", dim=None if rows.has_dims else "dim"))
+
+
+def log_spec_of(log: GeneratedLog, files: int) -> LogSpec | None:
+    """Return the log to generate, or None if there are files to read; raise `DataError` for both or none."""
+    if bool(files) == bool(log.built_in):
+        raise DataError(f"expected files or built_in, and not both; got {files} files, {log.built_in!r}")
+    if log.built_in is None:
+        return None
+    shift_at = 3 * log.steps // 4 if log.shift else None
+    return LogSpec(SHAPES[log.built_in], log.steps, half_life=log.half_life, shift_at=shift_at)
+
 
 def write_parts(spec: LogSpec, folder: Path, progress: Progress) -> list[Path]:
-    """Write Parquet files (iteration, worker, key), and return their paths in order; raises `DataError`."""
-    files, parts = [], Parts(folder, _NAME, _SCHEMA)
-    for number, columns in enumerate(_generate_parts(spec, progress)):
+    """Write Parquet files, and return their paths in order; raises `DataError`.
+
+    They have the columns iteration, worker, key, and with the tables of a DLRM also table and dim.
+    """
+    generate, schema = (_of_one_table, _SCHEMA) if spec.shape is not None else (_of_criteo, _TABLES_SCHEMA)
+    files, parts = [], Parts(folder, _NAME, schema)
+    for number, columns in enumerate(generate(spec, progress)):
         parts.write(columns)
         files.append(folder / f"{_NAME}-{number}.parquet")
     return files
 
 
-def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDArray[np.integer]]]:
+def _of_criteo(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDArray[np.integer]]]:
+    random = np.random.default_rng(spec.seed)
+    tables = CriteoTables(R1.keys_per_step, random)
+    dim_of_table = np.array([each.dim for each in tables.ranges])
+    for start in range(0, spec.steps, _STEPS_PER_PART):
+        end = min(start + _STEPS_PER_PART, spec.steps)
+        uniform = random.random((end - start, tables.samples * tables.features_per_sample))
+        sizes, keys, _ = distinct_columns(tables.positions(uniform))
+        table = np.searchsorted([each.first for each in tables.ranges], keys, side="right") - 1
+        yield {**_steps(spec, start, sizes), "key": keys, "table": table + 1, "dim": dim_of_table[table]}
+        progress(end, spec.steps)
+
+
+def _steps(spec: LogSpec, start: int, sizes: NDArray[np.int64]) -> dict[str, NDArray[np.integer]]:
+    """Return iteration and worker of each access, given the numbers of keys of the steps from `start` on."""
+    step = np.repeat(np.arange(start, start + len(sizes)), sizes)
+    return {"iteration": step // spec.workers, "worker": step % spec.workers + 1}
+
+
+def _of_one_table(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDArray[np.integer]]]:
+    assert spec.shape is not None
     # A mini-batch draws `draws` ranks, of which equal ones are one key.
     law, draws = calibrate(spec.shape)
     random = np.random.default_rng(spec.seed)
@@ -60,8 +121,7 @@ def _generate_parts(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDA
             end = min(end, spec.shift_at)
         drawn_keys = key_of_rank[law.ranks(random.random((end - start, draws)))]
         sizes, keys, _ = distinct_columns(drawn_keys)
-        step = np.repeat(np.arange(start, end), sizes)
-        yield {"iteration": step // spec.workers, "worker": step % spec.workers + 1, "key": keys}
+        yield {**_steps(spec, start, sizes), "key": keys}
         if spec.half_life:
             exchanged_share = 1 - 2 ** ((start - end) / spec.half_life)
             is_exchanged = random.random(len(key_of_rank)) < exchanged_share

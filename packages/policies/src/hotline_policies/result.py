@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 from analysis.figures.files import draw
 from analysis.page.build import fragment
 from experiment.config import config_of
-from foundation.errors import DataError
 from foundation.logs.access.source import LogFiles, paths_of
-from hosts.workload.generator import R1, R2
 from hotline_policies.figures import figures_of
-from hotline_policies.generated import LogSpec
+from hotline_policies.generated import log_spec_of
 from hotline_policies.page import answer_of, tables_of
 from hotline_policies.results import Study
 from hotline_policies.settings import GeneratedLog, StudySettings
@@ -46,21 +44,8 @@ def study(
     """
     paths = paths_of(files)
     of_log = {name: settings.pop(name) for name in GeneratedLog.model_fields if name in settings}
-    generated = config_of(GeneratedLog, of_log)
-    if bool(paths) == bool(generated.built_in):
-        raise DataError(
-            f"expected files or built_in, and not both; got {len(paths)} files, {generated.built_in!r}"
-        )
+    log_spec = log_spec_of(config_of(GeneratedLog, of_log), len(paths))
     study_settings = config_of(StudySettings, settings)
     check_names(study_settings.policies, study_settings.sizes[0])
-    result = study_of(paths, _log_spec(generated), study_settings, into, progress)
+    result = study_of(paths, log_spec, study_settings, into, progress)
     return Policies.model_construct(**dict(result))
-
-
-def _log_spec(log: GeneratedLog) -> LogSpec | None:
-    if log.built_in is None:
-        return None
-    shape = {"r1": R1, "r2": R2}[log.built_in]
-    return LogSpec(
-        shape, log.steps, half_life=log.half_life, shift_at=3 * log.steps // 4 if log.shift else None
-    )

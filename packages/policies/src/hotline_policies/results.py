@@ -28,9 +28,13 @@ class LogFacts(Strict):
     shift_at: int | None = None  # step at which a generated log exchanges hot keys
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
+    table_half_lives: tuple[float | None, ...] = ()
+    """As `half_life`, of the keys of each table among themselves."""
     notes: tuple[str, ...] = ()
     dims: tuple[int, ...] = (1,)
     """Distinct dims of the keys' rows, as RPCs carry them, ascending."""
+    has_dims: bool = False
+    """Whether a column of the log has the dims."""
     memory: tuple[MemoryOfRows, ...] = ()
     """Memory of the switch that the most updated rows take, by size of `StudySettings.sizes`."""
 
@@ -103,7 +107,8 @@ class Study(Strict):
         """Return the dims of the rows, and the memory of the switch that `size` of them take."""
         dims = " and ".join(map(str, self.facts.dims))
         memory = self.facts.memory[self.settings.sizes.index(size)]
-        return f"rows of {dims} {'value' if dims == '1' else 'values'} (--dim): {memory}"
+        source = "a column of the log" if self.facts.has_dims else "--dim"
+        return f"rows of {dims} {'value' if dims == '1' else 'values'} ({source}): {memory}"
 
     def at(self, size: int) -> dict[str, PolicyOutcome]:
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}

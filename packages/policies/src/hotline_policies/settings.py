@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -10,8 +11,8 @@ from typing_extensions import Self
 from controller.hotset.choice import MAX_KEYS
 from foundation.errors import DataError
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions
-from foundation.logs.access.dims import RowSettings
-from foundation.logs.access.settings import LogBatch, LogFormatSettings, LogSettings
+from foundation.logs.access.dims import RowLogSettings, RowSettings
+from foundation.logs.access.settings import LogBatch, LogSettings
 from foundation.logs.training import TRAIN_SHARE
 from foundation.protocol.header import padded_dim
 from foundation.protocol.rows import banks_of_row
@@ -36,8 +37,9 @@ def _max_rows(rows: RowSettings) -> int:
 
 
 class GeneratedLog(Strict):
-    built_in: Literal["r1", "r2"] | None = None
-    """Generate a log with the skew of Pan et al. (2020) instead of reading files."""
+    built_in: Literal["r1", "r2", "criteo"] | None = None
+    """Generate a log instead of reading files: with the skew of Pan et al. (2020), or with the 26 tables and
+    the dims of a DLRM on Criteo's clicks."""
     steps: int = Field(default=4000, ge=4)
     """With --built-in: steps of all workers together."""
     half_life: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -45,8 +47,14 @@ class GeneratedLog(Strict):
     shift: bool = False
     """With --built-in: half of the hot keys change at three quarters of the log."""
 
+    @model_validator(mode="after")
+    def _check_changes(self) -> Self:
+        if self.built_in == "criteo" and (self.half_life is not None or self.shift):
+            raise ValueError("half_life and shift: expected built_in r1 or r2, got criteo, whose keys stay")
+        return self
 
-class StudySettings(LogFormatSettings, RowSettings):
+
+class StudySettings(RowLogSettings):
     sizes: tuple[Annotated[int, Field(ge=1, le=MAX_KEYS)], ...] = DEFAULT_SIZES
     """Numbers of keys in the switch; by default, those that fit with rows of the dim."""
     policies: tuple[str, ...] = ()
@@ -82,12 +90,30 @@ class StudySettings(LogFormatSettings, RowSettings):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        if max(self.sizes) > (most := _max_rows(self)):
-            raise ValueError(
-                f"sizes ({max(self.sizes)}): expected at most {most:,}, as many rows of {self.min_dim} "
-                "values as the switch has slots for"
-            )
+        if (problem := self._size_problem()) is not None:
+            raise ValueError(problem)
         return self
+
+    def _size_problem(self) -> str | None:
+        if max(self.sizes) <= (most := _max_rows(self)):
+            return None
+        return (
+            f"sizes ({max(self.sizes)}): expected at most {most:,}, as many rows of {self.min_dim} values as "
+            "the switch has slots for"
+        )
+
+    def for_log(self, dims: Sequence[int]) -> Self:
+        """Return the settings for a log of which a column has these dims, with sizes that fit.
+
+        Of the default sizes those that do not fit are left out; other sizes raise `DataError`.
+        """
+        settings = self.with_dims_of_log(dims)
+        if self.sizes == DEFAULT_SIZES:
+            sizes = tuple(size for size in DEFAULT_SIZES if size <= _max_rows(settings))
+            return settings.model_copy(update={"sizes": sizes})
+        if (problem := settings._size_problem()) is not None:
+            raise DataError(problem)
+        return settings
 
     def period(self, steps: int) -> int:
         if self.period_s is not None:
@@ -95,7 +121,12 @@ class StudySettings(LogFormatSettings, RowSettings):
         return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 
-class MissRatioSettings(LogSettings, RowSettings):
+class MemorySettings(LogSettings, RowLogSettings):
+    memory: tuple[Annotated[int, Field(ge=1)], ...] = (50_000, 200_000, 500_000, 1_000_000)
+    """Bytes of the switch's memory, registers and table entries together."""
+
+
+class MissRatioSettings(LogSettings, RowLogSettings):
     sample: float | None = Field(default=None, gt=0, le=1)
     """Share of the keys to sample (SHARDS), for large logs; prints the estimated error; None means all
     keys."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -15,12 +16,11 @@ from controller.hotset.rules import module_of_rule
 from foundation.compiled import sources
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError, reason_of
-from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.source import expand
 from foundation.logs.parts import write_into_folder
 from foundation.protocol.memory import MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
-from hotline_policies.drift import half_life, recovery_time
+from hotline_policies.drift import half_life, half_lives_by_table, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
 from hotline_policies.log import PULL, PolicyLog, prepare
 from hotline_policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
@@ -41,6 +41,49 @@ class _CachedPart(Strict):
     facts: LogFacts | None = None
 
 
+class _Cache:
+    """The finished parts of a study, which are files in its folder."""
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self._folder, self._fingerprint = folder, fingerprint
+        self.facts = _read_cached(folder / "facts.json", fingerprint).facts
+        self._outcomes: dict[tuple[str, tuple[int, ...]], tuple[PolicyOutcome, ...]] = {}
+
+    def study(self, settings: StudySettings) -> Study | None:
+        """Return the study, or None if a part of it is missing."""
+        if self.facts is None:
+            return None
+        if self.facts.has_dims:
+            settings = settings.for_log(self.facts.dims)
+        parts = [self.outcomes(*run) for run in _runs(settings)]
+        if not all(parts):
+            return None
+        return Study(facts=self.facts, settings=settings, outcomes=tuple(chain(*parts)))
+
+    def outcomes(self, spec: PolicySpec, sizes: tuple[int, ...]) -> tuple[PolicyOutcome, ...]:
+        """Return the outcomes of a replay; () if it is missing."""
+        if (spec.name, sizes) not in self._outcomes:
+            fingerprint = _fingerprint_of_policy(spec, self._fingerprint)
+            found = _read_cached(self._file_of(spec, sizes), fingerprint).outcomes
+            self._outcomes[spec.name, sizes] = found
+        return self._outcomes[spec.name, sizes]
+
+    def add_facts(self, facts: LogFacts) -> None:
+        self.facts = facts
+        _write_cached(self._folder / "facts.json", _CachedPart(fingerprint=self._fingerprint, facts=facts))
+
+    def add_outcomes(
+        self, spec: PolicySpec, sizes: tuple[int, ...], outcomes: tuple[PolicyOutcome, ...]
+    ) -> None:
+        self._outcomes[spec.name, sizes] = outcomes
+        fingerprint = _fingerprint_of_policy(spec, self._fingerprint)
+        part = _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
+        _write_cached(self._file_of(spec, sizes), part)
+
+    def _file_of(self, spec: PolicySpec, sizes: tuple[int, ...]) -> Path:
+        return self._folder / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
+
+
 def study(
     files: Sequence[Path],
     log_spec: LogSpec | None,
@@ -52,38 +95,35 @@ def study(
 
     After Ctrl-C the folder has only finished parts. Raises `DataError` if files cannot be read or written.
     """
-    fingerprint = _fingerprint(files, log_spec, settings)
-    runs = list(_runs(settings))
-    facts, outcomes_by_run = _read_cached(folder / "facts.json", fingerprint).facts, {}
-    fingerprint_of = {spec.name: _fingerprint_of_policy(spec, fingerprint) for spec, _ in runs}
-    for spec, sizes in runs:
-        if outcomes := _read_cached(_file_of(folder, spec, sizes), fingerprint_of[spec.name]).outcomes:
-            outcomes_by_run[spec.name, sizes] = outcomes
-    remaining = [(spec, sizes) for spec, sizes in runs if (spec.name, sizes) not in outcomes_by_run]
-
-    def complete(scratch: Path) -> LogFacts:
-        log = _read_log(files, log_spec, settings, scratch, progress)
-        dims = settings.dims_of_keys(log.tables, log.table_of)
-        sample = sample_steps(log, dims)
-        log_facts = facts or _make_facts(log, log_spec, dims, sample, settings)
-        _write_cached(folder / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
-        for index, (spec, sizes) in enumerate(remaining):
-            report_progress = _replay_progress(log, index, remaining, progress)
-            outcomes = tuple(_replay_outcomes(log, spec, sizes, sample, log_facts, settings, report_progress))
-            _write_cached(
-                _file_of(folder, spec, sizes),
-                _CachedPart(fingerprint=fingerprint_of[spec.name], outcomes=outcomes),
-            )
-            outcomes_by_run[spec.name, sizes] = outcomes
-        return log_facts
-
-    if facts is None or remaining:
+    cache = _Cache(folder, _fingerprint(files, log_spec, settings))
+    result = cache.study(settings)
+    if result is None:
         # At Ctrl-C the worker thread is abandoned, so the calling thread removes the folder.
         with _scratch_folder(folder) as scratch:
-            facts = run_interruptibly(lambda: complete(scratch))
-    ordered_outcomes = (outcome for spec, sizes in runs for outcome in outcomes_by_run[spec.name, sizes])
-    result = Study(facts=facts, settings=settings, outcomes=tuple(ordered_outcomes))
+            result = run_interruptibly(lambda: _complete(cache, files, log_spec, settings, scratch, progress))
     write_into_folder(folder / "study.json", result.model_dump_json(indent=2) + "\n")
+    return result
+
+
+def _complete(
+    cache: _Cache, files: Sequence[Path], log_spec: LogSpec | None, settings: StudySettings, scratch: Path,
+    progress: StudyProgress,
+) -> Study:  # fmt: skip
+    """Read the log, and replay it by the policies whose outcomes are not cached."""
+    log = _read_log(files, log_spec, settings, scratch, progress)
+    dims = settings.dims_of_keys(log)
+    if log.dim_of is not None:
+        settings = settings.for_log(np.unique(dims).tolist())
+    sample = sample_steps(log, dims)
+    facts = cache.facts or _make_facts(log, log_spec, dims, sample, settings)
+    cache.add_facts(facts)
+    remaining = [run for run in _runs(settings) if not cache.outcomes(*run)]
+    for index, (spec, sizes) in enumerate(remaining):
+        report_progress = _replay_progress(log, index, remaining, progress)
+        outcomes = tuple(_replay_outcomes(log, spec, sizes, sample, facts, settings, report_progress))
+        cache.add_outcomes(spec, sizes, outcomes)
+    result = cache.study(settings)
+    assert result is not None
     return result
 
 
@@ -119,17 +159,9 @@ def _read_log(
         return prepare(files, scratch, settings.train_share, settings.read_options, progress_of("reading"))
     part_files = write_parts(log_spec, scratch, progress_of("generating"))
     return prepare(
-        part_files, scratch, settings.train_share, ReadOptions(), progress_of("reading"), log_name(log_spec)
-    )
-
-
-def log_name(log_spec: LogSpec) -> str:
-    name = f"{log_spec.shape.name}, generated"
-    if log_spec.half_life:
-        name += f", half-life {log_spec.half_life:,g} steps"
-    if log_spec.shift_at is not None:
-        name += f", half of the hot keys exchanged at step {log_spec.shift_at:,}"
-    return name
+        part_files, scratch, settings.train_share, log_spec.read_options(settings), progress_of("reading"),
+        log_spec.title,
+    )  # fmt: skip
 
 
 def _replay_progress(
@@ -173,8 +205,10 @@ def _make_facts(
         shift_at=None if log_spec is None else log_spec.shift_at,
         tables=log.tables,
         table_updates=tuple(updates_by_table(log).tolist()),
+        table_half_lives=tuple(half_lives_by_table(log)),
         notes=log.notes if log_spec is None else (),
         dims=tuple(np.unique(dims).tolist()),
+        has_dims=log.dim_of is not None,
         memory=_memory_by_size(log, dims, settings.sizes),
     )
 
@@ -228,10 +262,6 @@ def _steps_to_follow(over_time: Sequence[float], facts: LogFacts) -> int | None:
     shift = (facts.scored_steps - facts.steps_after_shift) / facts.scored_steps
     time = recovery_time(over_time, shift)
     return None if time is None else round(time * facts.scored_steps)
-
-
-def _file_of(folder: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
-    return folder / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
 
 
 def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: StudySettings) -> str:

@@ -47,14 +47,18 @@ _POLICIES_BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
 
 
 def columns_by_table(study: Study, size: int) -> list[str]:
-    return [each.title for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
+    titles = [each.title for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
+    return ["table", "updates", "half-life", *titles]
 
 
 def rows_by_table(study: Study, size: int) -> Iterator[list[str]]:
     outcomes = [each for name, each in study.at(size).items() if name in _POLICIES_BY_TABLE]
-    for index, (table, updates) in enumerate(zip(study.facts.tables, study.facts.table_updates, strict=True)):
+    facts = study.facts
+    for index, (table, updates) in enumerate(zip(facts.tables, facts.table_updates, strict=True)):
+        half_life = facts.table_half_lives[index]
+        drift = "–" if half_life is None else f"{half_life:,.0f}"
         shares = [f"{each.table_hits[index] / updates:.1%}" if updates else "–" for each in outcomes]
-        yield [table, f"{updates:,}", *shares]
+        yield [table, f"{updates:,}", drift, *shares]
 
 
 def frame_by_table(study: Study) -> pl.DataFrame:

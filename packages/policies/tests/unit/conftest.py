@@ -1,4 +1,4 @@
-"""A log that drifts at its three quarters."""
+"""A log that drifts at its three quarters, and studies without a page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+
+
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the page and its drawings: most of a command's time, and tests of the page have them."""
+    monkeypatch.setattr("hotline_policies.page.write_page", lambda study, folder: folder / "report.html")
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -82,7 +82,9 @@ class Indexes:
         """Return the keys that would hit, or that a periodic reference has selected."""
         if isinstance(reference, ReferencePeriodicSet):
             return [key for key, index in self.of.items() if index in reference.pending]
-        return [key for key, index in self.of.items() if deepcopy(reference).serve(index)]
+        # Faster than `deepcopy`, which takes most of the time of these tests.
+        state = pickle.dumps(reference)
+        return [key for key, index in self.of.items() if pickle.loads(state).serve(index)]
 
 
 def serve(reference: ReferenceCache, accesses: Iterable[int]) -> None:
@@ -204,6 +206,7 @@ def test_a_loaded_rule_sees_the_updates_of_the_first_part_in_their_order() -> No
     assert dict(zip(keys, updates, strict=True)) == counts and hot == set()
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_compiled_policy_of_another_module_is_scored_as_a_policy_and_as_a_rule(
     log: Path, tmp_path: Path
 ) -> None:

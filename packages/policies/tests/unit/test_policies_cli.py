@@ -19,6 +19,7 @@ from hotline_policies.settings import WRITES_PER_S, StudySettings
 from switch_harness.wording import says
 from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke, json_of
+from tools.evidence.result import published_table
 
 SIZES = "5,10,50"
 PACKAGE = Path(__file__).parents[2]
@@ -64,6 +65,7 @@ def test_all_of_it(log: Path, tmp_path: Path) -> None:
     assert curve["y"].to_list() == pytest.approx([share(report, "lru", size) for size in (5, 10, 50)])
 
 
+@pytest.mark.usefixtures("no_page")
 def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
     result = policies(*asked)
@@ -77,6 +79,7 @@ def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
     assert result.output.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
 
 
+@pytest.mark.usefixtures("no_page")
 def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", 10, "--period-s", 0.04, "--only", "top-k,window")
     drifts = policies(*asked, "--into", tmp_path / "a")
@@ -85,6 +88,7 @@ def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: P
     assert "wrong choice" not in slow.output and "too slow" in slow.output
 
 
+@pytest.mark.usefixtures("no_page")
 def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     """The log has 320 keys, and a set of all from its first half misses those that come later."""
     asked = (log, "--only", "top-k,lru,first-come")
@@ -98,6 +102,7 @@ def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     assert "fit into" not in policies(*asked, "--sizes", keys - 1, "--into", tmp_path / "b").output
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_period_has_two_steps_and_a_shorter_one_is_explained(tmp_path: Path) -> None:
     """In a period of one step, whose keys are distinct, *first come* has no hit by construction."""
     log = tmp_path / "log.csv"
@@ -121,6 +126,7 @@ def test_pulls_have_a_separate_share(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "policies-pulls.csv").exists()
 
 
+@pytest.mark.usefixtures("no_page")
 def test_finished_work_is_not_repeated(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C behind two policies only the others are computed, and all of them when the log changes."""
     done, over = list[str](), Event()
@@ -151,10 +157,8 @@ def test_finished_work_is_not_repeated(log: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_what_a_control_plane_manages_is_what_was_measured() -> None:
-    """The rate is that of a hot set in the kernel, in the table of docs/performance.md."""
-    lines = (PACKAGE.parents[1] / "docs" / "performance.md").read_text().splitlines()
-    (line,) = (line for line in lines if line.startswith("| hot set"))
-    kernel = line.split("|")[4]
+    """The rate is that of a hot set in the kernel, as published."""
+    kernel = published_table("performance").text_of("hot set written over gRPC, thousand/s", "kernel")
     assert float(kernel) * 1_000 == WRITES_PER_S
     rate = f"{WRITES_PER_S:,.0f}"
     assert says((PACKAGE / "README.md").read_text(), "softswitch", rate)

@@ -120,6 +120,7 @@ def test_it_is_scored_on_a_log(rule: str, log: Path, tmp_path: Path) -> None:
     assert f"{rule}, followed" in page and f"{rule}, loaded" in page
 
 
+@pytest.mark.usefixtures("no_page")
 def test_its_results_are_reused_until_its_code_changes(rule: str, log: Path, tmp_path: Path) -> None:
     asked = ("policies", log, "--sizes", "10", "--only", "top-k", "--rule", rule, "--into", tmp_path / "out")
     first = json_of(*asked)

@@ -3,13 +3,18 @@
 The sizes of tables and registers are those of the P4 text, and the rules those of the chip. What the rules do
 not say, `_OTHER_SRAMS` and `_SRAMS_OF_VALUE`, was read from the compiler's reports of rows of one value, with
 which tests compare all numbers: map RAM is exact, SRAM is within `SRAM_ERROR` blocks.
+
+`python -m hotline_tofino.memory` prints the counts of the README as JSON.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from foundation.protocol.header import WINDOW_BITS
+from foundation.protocol.frames import FRAME_OVERHEAD
+from foundation.protocol.header import KEY_BYTES, VALUE_BYTES, WINDOW_BITS, layout
 
 BLOCK_BITS = 1024 * 128
 """Bits of a block of SRAM; a register also takes a map RAM for each."""
@@ -85,3 +90,64 @@ def single_values(lanes: int, slots: int, callers: int) -> ProgramSize:
 def rows_of_16(slots: int, callers: int) -> ProgramSize:
     """Return the size of the program for rows of 16 values, whose bitmaps are those of agents."""
     return ProgramSize(1, 16, slots, callers, 32)
+
+
+CALLER_BITS = {1: 10, 2: 9}
+"""Number of the chip, 1 or 2, -> log2 of the number of callers."""
+_LANES, _SLOTS_OF_LANE, _SLOTS_OF_ROWS = 16, 8_192, 32_768
+
+
+class ProgramCount(NamedTuple):
+    """Rows and memory of one program."""
+
+    program: str
+    rows: int
+    values: int
+    push_bytes_a_value: float
+    """Bytes of the frame of a full push, a value."""
+    srams: int
+    map_rams: int
+    fullest_stage_map_rams: int
+
+
+def program_counts() -> Iterator[ProgramCount]:
+    for chip, bits in CALLER_BITS.items():
+        lanes = single_values(_LANES, _SLOTS_OF_LANE, 1 << bits)
+        yield _count(f"Tofino {chip}, rows of 1, {_LANES} lanes", lanes)
+        yield _count(f"Tofino {chip}, rows of 16", rows_of_16(_SLOTS_OF_ROWS, 1 << bits))
+
+
+def _count(program: str, size: ProgramSize) -> ProgramCount:
+    values = size.values // size.lookups
+    lane_bytes = size.lookups * (KEY_BYTES + values * VALUE_BYTES)
+    push = FRAME_OVERHEAD + layout(size.bitmap_bits).size + lane_bytes
+    return ProgramCount(
+        program, size.rows, size.rows * values, push / size.values, size.srams, size.map_rams,
+        size.fullest_stage_map_rams,
+    )  # fmt: skip
+
+
+class CallerCount(NamedTuple):
+    """Blocks of SRAM of the exactly-once cells for a number of callers, by program."""
+
+    callers: int
+    bits: int
+    lanes: int
+    rows: int
+
+
+def caller_counts() -> Iterator[CallerCount]:
+    for bits in (10, 9, 8, 6):
+        callers = 1 << bits
+        yield CallerCount(
+            callers, bits, single_values(_LANES, _SLOTS_OF_LANE, callers).cell_blocks,
+            rows_of_16(_SLOTS_OF_ROWS, callers).cell_blocks,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    counts = {
+        "programs": [each._asdict() for each in program_counts()],
+        "callers": [each._asdict() for each in caller_counts()],
+    }
+    print(json.dumps(counts, indent=2))

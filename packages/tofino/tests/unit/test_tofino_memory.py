@@ -1,65 +1,61 @@
-"""The count of a program's memory, beside the compiler's reports and the page."""
+"""The count of a program's memory, beside the compiler's reports."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from foundation.protocol.header import KEY_BYTES, VALUE_BYTES, layout
+from foundation.protocol.header import layout
 from hotline_tofino.memory import (
+    CALLER_BITS,
     SRAM_ERROR,
     STAGE_MAP_RAMS,
     STAGE_SRAMS,
     VALUES_OF_STAGE,
+    ProgramCount,
     ProgramSize,
+    caller_counts,
+    program_counts,
     rows_of_16,
     single_values,
 )
 from packages.tofino.tests.harness.twins import TWINS
 from tests.harness.testnet import code_of
+from tools.evidence.result import published_table
 
-PAGE = (Path(__file__).parents[2] / "README.md").read_text()
-CALLERS = {1: 1024, 2: 512}
-_HEADERS = 14 + 20 + 8
-_COMPILED = re.compile(
-    r"^\| Tofino (\d), (\d+) lanes, ([\d,]+) slots \| \d+ \| (\d+) \| (\d+) \|", re.MULTILINE
-)
-_COUNTED = re.compile(r"^\| Tofino (\d), rows of (1, 16 lanes|16) \| (.*) \|$", re.MULTILINE)
-_OF_CALLERS = re.compile(r"^\| ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
+_COMPILED = re.compile(r"Tofino (\d), (\d+) lanes, ([\d,]+) slots")
+REPORTS = published_table("tofino-resources")
 
 
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))
-
-
-@pytest.mark.parametrize("row", _COMPILED.findall(PAGE), ids="-".join)
-def test_the_count_is_what_the_compiler_reported(row: tuple[str, ...]) -> None:
-    chip, lanes, slots, srams, map_rams = map(_number, row)
-    size = single_values(lanes, slots // lanes, CALLERS[chip])
-    assert (size.rows, size.map_rams) == (slots, map_rams)
-    assert abs(size.srams - srams) <= SRAM_ERROR
+@pytest.mark.parametrize("program", [row.name for row in REPORTS.rows])
+def test_the_count_is_what_the_compiler_reported(program: str) -> None:
+    found = _COMPILED.fullmatch(program)
+    assert found is not None
+    chip, lanes, slots = (int(number.replace(",", "")) for number in found.groups())
+    size = single_values(lanes, slots // lanes, 1 << CALLER_BITS[chip])
+    assert (size.rows, size.map_rams) == (slots, REPORTS.cell(program, "map RAM"))
+    srams = REPORTS.cell(program, "SRAM")
+    assert isinstance(srams, float) and abs(size.srams - srams) <= SRAM_ERROR
 
 
 def test_all_compiled_programs_are_compared() -> None:
-    assert len(_COMPILED.findall(PAGE)) == 7 and len(_COUNTED.findall(PAGE)) == 4
+    assert len(REPORTS.rows) == 7
 
 
-@pytest.mark.parametrize("row", _COUNTED.findall(PAGE), ids="-".join)
-def test_the_page_has_what_fits(row: tuple[str, str, str]) -> None:
-    chip, kind, numbers = row
-    callers = CALLERS[int(chip)]
-    size = rows_of_16(32_768, callers) if kind == "16" else single_values(16, 8_192, callers)
-    values = size.values // size.lookups
-    push = _HEADERS + layout(size.bitmap_bits).size + size.lookups * (KEY_BYTES + values * VALUE_BYTES)
-    found = [
-        f"{size.rows:,}", f"{size.rows * values:,}", f"{push / size.values:.1f}",
-        str(size.srams), str(size.map_rams), str(size.fullest_stage_map_rams),
-    ]  # fmt: skip
-    assert numbers.split(" | ") == found
-    assert size.fullest_stage_map_rams <= STAGE_MAP_RAMS
-    assert size.fullest_stage_map_rams + 4 * VALUES_OF_STAGE <= STAGE_SRAMS
+def test_counts_of_a_push_by_hand() -> None:
+    """A frame of 42 bytes, the header, and for rows of 16 a key of 8 bytes and 64 of values."""
+    counts = {each.program: each for each in program_counts()}
+    assert [each.rows for each in counts.values()] == [131_072, 32_768] * 2
+    of_rows = counts["Tofino 1, rows of 16"]
+    assert 16 * of_rows.push_bytes_a_value == 42 + layout(32).size + 8 + 64
+    assert (of_rows.values, of_rows.map_rams, of_rows.fullest_stage_map_rams) == (524_288, 212, 46)
+
+
+@pytest.mark.parametrize("count", list(program_counts()), ids=lambda count: count.program)
+def test_what_is_counted_fits(count: ProgramCount) -> None:
+    assert count.fullest_stage_map_rams <= STAGE_MAP_RAMS
+    assert count.fullest_stage_map_rams + 4 * VALUES_OF_STAGE <= STAGE_SRAMS
 
 
 def test_no_more_rows_fit_into_a_stage() -> None:
@@ -70,12 +66,10 @@ def test_no_more_rows_fit_into_a_stage() -> None:
     assert both._replace(slots=32_768).fullest_stage_map_rams > STAGE_MAP_RAMS
 
 
-@pytest.mark.parametrize("row", _OF_CALLERS.findall(PAGE), ids="-".join)
-def test_the_page_has_the_cells_of_fewer_callers(row: tuple[str, ...]) -> None:
-    callers, bits, of_lanes, of_rows = map(_number, row)
-    assert callers == 1 << bits
-    assert single_values(16, 8_192, callers).cell_blocks == of_lanes
-    assert rows_of_16(32_768, callers).cell_blocks == of_rows
+def test_fewer_callers_take_fewer_blocks() -> None:
+    assert [(each.callers, each.lanes, each.rows) for each in caller_counts()] == [
+        (1_024, 42, 50), (512, 22, 26), (256, 12, 14), (64, 5, 5)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("twin", "lanes", "callers"), [("tofino_16", 16, 1024), ("tofino_row", 32, 16)])

@@ -49,6 +49,20 @@ def compile_module(module: str, area_bytes: int) -> tuple[bytes, int]:
     return place_may_goto(code), area_bytes + spill_bytes
 
 
+def program_section(name: str) -> str:
+    """Return the section of one of several programs in a module."""
+    return f"program/{name}"  # a symbol of LLVM's has the section's name, so it must not be the function's
+
+
+def compile_programs(module: str, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the instructions of a module's programs, each a function in its own section.
+
+    The programs have no loops, and fit on BPF's stack. Raises KernelError.
+    """
+    object_code = cached_object((module, compiler.VERSION), lambda: _compile_in_subprocess(module))
+    return {name: link(object_code, program_section(name)) for name in names}
+
+
 def _compile_in_subprocess(module: str) -> bytes:
     """Return object code, compiled in a subprocess since LLVM's BPF back end aborts on errors."""
     command = [sys.executable, "-m", compiler.__name__]
@@ -128,11 +142,11 @@ def _read_sections(data: bytes) -> list[_Section]:
     ]
 
 
-def link(data: bytes) -> bytes:
+def link(data: bytes, entry_section: str = ENTRY_SECTION) -> bytes:
     sections = _read_sections(data)
     code_sections = [
         index
-        for name in (ENTRY_SECTION, ".text")
+        for name in (entry_section, ".text")
         for index, section in enumerate(sections)
         if section.name == name and section.kind == _CODE
     ]

@@ -28,6 +28,8 @@ _OBJECT_INFO = 15
 _LINK_CREATE = 28
 _ENABLE_STATS = 32
 # enum bpf_map_type
+HASH = 1
+ARRAY = 2
 PROGRAMS = 3  # BPF_MAP_TYPE_PROG_ARRAY
 PERCPU_ARRAY = 6
 RINGBUF = 27
@@ -37,7 +39,10 @@ MMAPABLE = 1 << 10
 # enum bpf_prog_type
 SCHED_CLS = 3
 XDP = 6
+TRACING = 26
 # enum bpf_attach_type
+RAW_TRACEPOINT = 23
+FUNCTION_ENTRY = 24
 XDP_HOOK = 37
 TCX_INGRESS = 46
 
@@ -79,14 +84,21 @@ def create_map(
     return call(_MAP_CREATE, attribute, f"create a BPF map of type {map_type}")
 
 
-def load(program_type: int, code: bytes, name: str) -> int:
+class TracingHook(NamedTuple):
+    """Where a tracing program runs: an attach type, and the BTF type of the function or tracepoint."""
+
+    attach_type: int
+    type_id: int
+
+
+def load(program_type: int, code: bytes, name: str, hook: TracingHook | None = None) -> int:
     """Load a program and return its file descriptor; raises BpfError with the verifier's reason."""
     try:
-        return _load(program_type, code, name, b"")
+        return _load(program_type, code, name, b"", hook)
     except BpfError as error:
         log = bytearray(_LOG_BYTES)
         try:
-            return _load(program_type, code, name, log)
+            return _load(program_type, code, name, log, hook)
         except BpfError:
             lines = log.split(b"\0", 1)[0].decode(errors="replace").strip().splitlines()
             limits = [line for line in lines if _LIMIT_LINE.search(line)]
@@ -95,12 +107,12 @@ def load(program_type: int, code: bytes, name: str) -> int:
             raise BpfError(f"{error}{': ' if reason else ''}{reason}") from None
 
 
-def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes) -> int:
+def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes, hook: TracingHook | None) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"GPL")
     log_buffer = (ctypes.c_char * len(log)).from_buffer(log) if isinstance(log, bytearray) else None
     attribute = struct.pack(
-        "IIQQIIQII16s",
+        "IIQQIIQII16s4xI36xI",
         program_type,
         len(code) // _INSTRUCTION_BYTES,
         ctypes.addressof(instructions),
@@ -111,6 +123,8 @@ def _load(program_type: int, code: bytes, name: str, log: bytearray | bytes) -> 
         0,  # kern_version
         0,  # prog_flags
         name.encode()[: _PROGRAM_NAME_BYTES - 1],  # the name ends in a zero byte
+        hook.attach_type if hook else 0,  # expected_attach_type
+        hook.type_id if hook else 0,  # attach_btf_id
     )
     return call(_PROG_LOAD, attribute, f"load BPF program {name}")
 
@@ -180,12 +194,26 @@ def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
 
+def attach_tracing(program: int, hook: TracingHook, name: str) -> int:
+    """Attach a tracing program to its hook; closing the returned link detaches it."""
+    # The zero is the target, which is for programs that trace other BPF programs.
+    attribute = struct.pack("IIII", program, 0, hook.attach_type, 0)
+    return call(_LINK_CREATE, attribute, f"attach a BPF program to {name}")
+
+
+def store(descriptor: int, key: int, value: int, operation: str = "store a value in a BPF map") -> None:
+    """Store a value in a map whose keys and values have 4 bytes."""
+    key_buffer, value_buffer = (ctypes.create_string_buffer(struct.pack("I", each)) for each in (key, value))
+    # map_fd, key, value, flags
+    attribute = struct.pack(
+        "IxxxxQQQ", descriptor, ctypes.addressof(key_buffer), ctypes.addressof(value_buffer), 0
+    )
+    call(_MAP_UPDATE, attribute, operation)
+
+
 def set_program(program_map: int, program: int) -> None:
     """Store a program in a map of one program (`PROGRAMS`), through which entry programs tail-call it."""
-    key, value = (ctypes.create_string_buffer(struct.pack("I", integer)) for integer in (0, program))
-    # map_fd, key, value, flags
-    attribute = struct.pack("IxxxxQQQ", program_map, ctypes.addressof(key), ctypes.addressof(value), 0)
-    call(_MAP_UPDATE, attribute, "store a BPF program in a map")
+    store(program_map, 0, program, "store a BPF program in a map")
 
 
 def clear_program(program_map: int) -> None:

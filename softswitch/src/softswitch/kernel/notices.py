@@ -5,7 +5,6 @@ Helper functions cannot read the arena, so a record is first copied to the per-C
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,6 +15,7 @@ from softswitch.kernel import bpf
 from softswitch.kernel.arena import LOST_NOTICES
 from softswitch.kernel.generation import Generation
 from softswitch.kernel.program import Builder
+from softswitch.kernel.ring import RingBuffer
 from softswitch.kernel.target import BUFFER_MAP, KERNEL_POINTER, RING_MAP, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, is_null, resize
 
@@ -23,8 +23,6 @@ MAX_RECORD_BYTES = 1 << 12
 """Bytes of the largest record; larger ones are dropped and counted."""
 RING_BYTES = 1 << 20
 _MAP_LOOKUP, _RINGBUF_OUTPUT = 1, 130
-_BUSY, _DISCARDED = 1 << 31, 1 << 30  # bits of a record's header; the others are its size
-_RECORD_HEADER_BYTES = 8
 _ALIGNMENT = 8
 
 
@@ -80,28 +78,11 @@ class NoticeRing:
         ring = partial(bpf.create_map, bpf.RINGBUF, key_bytes=0, value_bytes=0, max_entries=RING_BYTES)
         self.buffers = buffers() if generation is None else generation.open_map("buffers", buffers)
         self.descriptor = ring() if generation is None else generation.open_map("notices", ring)
-        page = mmap.PAGESIZE
-        self._consumer = mmap.mmap(self.descriptor, page, mmap.MAP_SHARED)
-        # A page with the producer's position, then the data twice, so that a record at the end is contiguous.
-        self._ring = mmap.mmap(
-            self.descriptor, page + 2 * RING_BYTES, mmap.MAP_SHARED, mmap.PROT_READ, offset=page
-        )
+        self._ring = RingBuffer(self.descriptor, RING_BYTES)
 
     def take(self) -> Iterator[bytes]:
-        position = int.from_bytes(self._consumer[:8], "little")
-        while position < int.from_bytes(self._ring[:8], "little"):
-            start = mmap.PAGESIZE + position % RING_BYTES
-            header = int.from_bytes(self._ring[start : start + 4], "little")
-            if header & _BUSY:
-                return
-            size = header & ~(_BUSY | _DISCARDED)
-            record = self._ring[start + _RECORD_HEADER_BYTES : start + _RECORD_HEADER_BYTES + size]
-            position += (_RECORD_HEADER_BYTES + size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-            self._consumer[:8] = position.to_bytes(8, "little")
-            if not header & _DISCARDED:
-                yield record
+        return self._ring.take()
 
     def close(self) -> None:
-        self._consumer.close()
         self._ring.close()
         bpf.close(self.descriptor, self.buffers)

@@ -65,7 +65,7 @@ BPF program is too large. Processed 1000001 insn
 processed 1000001 insns (limit 1000000) max_states_per_insn 4 total_states 1 peak_states 1 mark_read 0
 """
 
-    def refuse(program_type: int, code: bytes, name: str, buffer: bytearray | bytes) -> int:
+    def refuse(_kind: int, _code: bytes, name: str, buffer: bytearray | bytes, _hook: object) -> int:
         if isinstance(buffer, bytearray):
             buffer[: len(log)] = log
         raise bpf.BpfError(f"load BPF program {name}: Argument list too long")

@@ -7,10 +7,12 @@ import json
 import math
 import re
 import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from analysis.figures.files import write_figures
 from analysis.figures.model import Figure
 from analysis.wording import plain
 from hotline_allreduce.simulation.measure import AllReduceResult
@@ -37,6 +39,7 @@ from simulator.training import LossCurve
 from tests.harness.cli import invoke
 from tests.harness.studies import fake_runs
 
+WriteFigures = Callable[[Sequence[Figure], Path], list[Path]]
 SMALL = AllReducePlan(
     workers=(2, 4),
     values=100_000,
@@ -86,6 +89,11 @@ def cells(found: AllReduceNumbers) -> dict[str, list[list[str]]]:
 def skip_figures(*_: object) -> list[Path]:
     """Replace the writing of figures, which takes seconds."""
     return []
+
+
+def write_first_figure(figures: Sequence[Figure], folder: Path) -> list[Path]:
+    """Replace the writing of all figures, each of which takes half a second."""
+    return write_figures(figures[:1], folder)
 
 
 # -- numbers
@@ -241,7 +249,11 @@ def test_finished_work_is_not_repeated(
     assert len(done) == 2 * every - near and near == 2 * len(SCHEMES)
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint]) -> None:
+@pytest.mark.parametrize("write", [write_first_figure, pytest.param(write_figures, marks=pytest.mark.soak)])
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint], write: WriteFigures
+) -> None:
+    monkeypatch.setattr("analysis.page.study.write_figures", write)
     command = ("allreduce", "--quick", "--into", tmp_path / "allreduce")
     run = invoke(*command, "--json")
     assert run.exit_code == 0, run.output

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from hotline_allreduce.simulation.measure import AllReduceResult
@@ -121,6 +124,16 @@ def test_memory_is_that_of_the_compiled_programs() -> None:
     assert (hot.slots, hot.values, hot.value_bytes) == (32 * 4_096, 4, 32 * 4_096 * 16)
     assert hot.other_bytes == 524_288 * 12
     assert [found[name].bytes for name in ("none", "psdense", "ring")] == [0, 0, 0]
+
+
+def test_the_page_has_the_memory_of_the_compiled_programs() -> None:
+    page = " ".join((Path(__file__).parents[3] / "README.md").read_text().split())
+    (sentence,) = re.findall(r"Registers in kB: .*? the others 0\.", page.replace(",", ""))
+    shown = {name: int(number) for name, number in re.findall(r"`([\w-]+)` (\d+)\b", sentence)}
+    found = {each.arm: each for each in memories() if each.bytes}
+    assert shown == {name: pytest.approx(each.bytes / 1_000, abs=0.5) for name, each in found.items()}
+    (values,) = re.findall(r"\((\d+) of values", sentence)
+    assert int(values) == pytest.approx(found["offload"].value_bytes / 1_000, abs=0.5)
 
 
 @pytest.mark.parametrize("plan", [QUICK, FULL], ids=["quick", "full"])

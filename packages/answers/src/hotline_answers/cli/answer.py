@@ -42,7 +42,7 @@ _BULLET_PADDING = (0, 0, 0, 1)  # top, right, bottom, left
     "--hosts",
     "hosts_file",
     type=FILE,
-    help="TOML file with the table [hosts], as `hotline answer fit` writes it. "
+    help="TOML file with the table [hosts], as `hotline probe` and `hotline answer fit` write it. "
     "[default: the costs of our agents]",
 )
 @json_option

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from hotline.cli.fields import fills
 if TYPE_CHECKING:
     from hotline_answers.prediction.compare import RunPrediction
     from hotline_answers.prediction.fit import Fit
-    from simulator.costs import HostCosts
 
 _run_argument = click.argument("run", type=FOLDER)
 
@@ -42,6 +40,7 @@ def fit(run: Path, output: Path | None, settings: FitSettings, as_json: bool) ->
     as the table [hosts] of `hotline simulate`. Takes some minutes.
     """
     from foundation.logs.parts import check_output, write_text
+    from hotline_answers.hosts_file import hosts_text
     from hotline_answers.prediction.fit import fit as fit_costs
 
     with one_line_errors():
@@ -51,7 +50,7 @@ def fit(run: Path, output: Path | None, settings: FitSettings, as_json: bool) ->
             fit_result = run_interruptibly(
                 lambda: fit_costs(run, settings.arms, progress, settings.evaluations)
             )
-        text = _to_toml(fit_result.hosts)
+        text = hosts_text(fit_result.hosts)
         if output is not None:
             write_text(output, text)
     if as_json:
@@ -116,18 +115,6 @@ def _compare_with_run(run: Path, other: Path) -> RunPrediction:
     from hotline_answers.prediction.observed import read_observation
 
     return run_interruptibly(lambda: compare(read_observation(run), read_observation(other)))
-
-
-def _to_toml(hosts: HostCosts) -> str:
-    costs = hosts.model_dump(mode="json", exclude_none=True)
-    lines = [f"{name} = {_toml_value(value)}\n" for name, value in costs.items()]
-    return "[hosts]\n" + "".join(lines)
-
-
-def _toml_value(value: object) -> str:
-    if isinstance(value, str):
-        return json.dumps(value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _metric_rows(fit_result: Fit) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ from hotline_answers.cluster_answer.cluster import (
     max_workers,
     part_of,
     read_data,
+    with_dims_of_log,
 )
 from hotline_answers.cluster_answer.dims import DimEffect, dim_effects
 from hotline_answers.cluster_answer.hotset import (
@@ -82,6 +83,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
     notes = list[str]()
     data, log = read_data(cluster, config, reporter, notes.append), None
     if data is not None:
+        cluster = with_dims_of_log(cluster, config, data)
         limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
         config = config_for(cluster, part_of(cluster, limit))
         log = split_log(data)

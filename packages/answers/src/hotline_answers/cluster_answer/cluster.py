@@ -18,8 +18,8 @@ from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
 from foundation.logs.access.block import SAMPLES_PER_STEP
-from foundation.logs.access.dims import RowSettings
-from foundation.logs.access.settings import LogBatch, LogFormatSettings
+from foundation.logs.access.dims import RowLogSettings, RowSettings
+from foundation.logs.access.settings import LogBatch
 from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
@@ -39,7 +39,7 @@ MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
 
-class Cluster(LogFormatSettings, RowSettings):
+class Cluster(RowLogSettings):
     workers: int = Field(ge=1)
     """Number of workers."""
     servers: int = Field(ge=1)
@@ -146,6 +146,11 @@ def _check_switch(cluster: Cluster) -> None:
             f"--dims {','.join(cluster.dims)}: expected --data with such tables, got none; the built-in data "
             "have one table (--dim)"
         )
+    if cluster.all_columns is not None and cluster.data is None:
+        raise SimulationError(
+            f"--columns {cluster.all_columns}: expected --data with such columns, got none; the built-in "
+            "data have no columns"
+        )
     if not switch.has_rows and cluster.max_dim > 1:
         raise SimulationError(
             f"expected the ideal switch with rows of {cluster.max_dim} values, got {cluster.switch}: the "
@@ -218,6 +223,13 @@ def read_data(
         # All data goes to one worker; `workload_for` deals it to the workers of a configuration.
         rows = RowSettings(dim=cluster.dim, dims=cluster.dims)
         return files.load(config.data, workers=1, options=config.read_options, note=note, rows=rows)
+
+
+def with_dims_of_log(cluster: Cluster, config: SimulationConfig, data: Trace) -> Cluster:
+    """Return the cluster with the dims that a column of its log has, if there is one."""
+    if config.read_options.columns.dim is None:
+        return cluster
+    return cluster.with_dims_of_log(data.space.dims)
 
 
 class PartCheck(Strict):

@@ -221,6 +221,9 @@ def _rows(cluster: Cluster, size: Size) -> str:
     memory = MemoryOfRows(size.top_k, size.register_bytes, size.entry_bytes)
     by_table = ", ".join(cluster.dims)
     dims = f"the dims {by_table}" if by_table else pluralize(cluster.dim or 1, "value")
+    if of_log := cluster.dims_of_log:
+        values = "value" if of_log == (1,) else "values"
+        dims = f"{' and '.join(map(str, of_log))} {values}, as a column of the log has them"
     if by_table and cluster.dim is not None:
         dims += f", or else {pluralize(cluster.dim, 'value')}"
     padded = (
@@ -302,5 +305,5 @@ def _costs(hosts: HostCosts | None, max_dim: int) -> str:
     return (
         f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "
         f"RPC, {lane_ns} ns for each of its lanes{of_values} and {send_us:g} µs to send an answer. "
-        "Give the costs of yours with --hosts; hotline answer fit measures them."
+        "Give the costs of yours with --hosts; hotline probe measures them."
     )

@@ -1,40 +1,50 @@
-"""The agents of a machine: processes in the namespaces of their hosts, whose pipes end at the run."""
+"""The agents and scripts of a machine: processes in their hosts' namespaces, whose pipes end at the run."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
 
-from foundation.checkout import environment_with_checkout
 from hotline_machines.channel import ChildExit, ChildOutput
+from hotline_machines.supervisor.remains import NAMESPACES
+from topologies.agent_launcher import AgentLauncher, ForkedProcess
+from topologies.scripts.command import ScriptCommand, signal_group, start_script_process
 
 DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command that the kernel ends when the supervisor has ended, in whatever way."""
 _READ_BYTES = 1 << 16
+_Child: TypeAlias = "asyncio.subprocess.Process | ForkedProcess"
 
 
 class Children:
     """Processes by number. They must be started in the main thread, whose end would be their end."""
 
-    def __init__(self, send: Callable[[object], None]) -> None:
-        self._send = send
-        self._processes: dict[int, asyncio.subprocess.Process] = {}
+    def __init__(self, launcher: AgentLauncher, send: Callable[[object], None]) -> None:
+        self._launcher, self._send = launcher, send
+        self._processes: dict[int, _Child] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, number: int, namespace: str, arguments: Sequence[str]) -> int:
-        """Start Python in a network namespace; return the process id."""
-        process = await asyncio.create_subprocess_exec(
-            *DIES_WITH_PARENT, "nsenter", f"--net=/run/netns/{namespace}", "--", sys.executable, *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment_with_checkout(),
-            start_new_session=True,
-        )  # fmt: skip
+    async def start(self, number: int, namespace: str, module: str, arguments: Sequence[str]) -> int:
+        """Start an agent in a network namespace; return the process id."""
+        process = await self._launcher.launch(module, arguments, NAMESPACES / namespace)
+        return self._watch(number, process)
+
+    async def start_script(self, number: int, namespace: str, command: ScriptCommand, folder: Path) -> int:
+        """Start a script in a network namespace and in a folder; return the process id."""
+        process = await start_script_process(
+            command,
+            asyncio.subprocess.PIPE,
+            enter=("nsenter", f"--net={NAMESPACES / namespace}", "--"),
+            last=DIES_WITH_PARENT,  # a change of the user would undo it
+            folder=folder,
+        )
+        return self._watch(number, process)
+
+    def _watch(self, number: int, process: _Child) -> int:
         self._processes[number] = process
         task = asyncio.ensure_future(self._forward(number, process))
         self._tasks.add(task)
@@ -56,20 +66,26 @@ class Children:
         with suppress(ProcessLookupError):
             self._processes[number].kill()
 
+    def signal_group(self, number: int, signal_number: signal.Signals) -> None:
+        if (process := self._processes.get(number)) is not None:
+            signal_group(process.pid, signal_number)
+
     async def end(self) -> None:
         """Kill all processes and what they have started, and wait for their end."""
         for process in self._processes.values():
             if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                signal_group(process.pid, signal.SIGKILL)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _forward(self, number: int, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None and process.stderr is not None
-        await asyncio.gather(
-            self._forward_stream(number, process.stdout, is_error=False),
-            self._forward_stream(number, process.stderr, is_error=True),
-        )
+    async def _forward(self, number: int, process: _Child) -> None:
+        assert process.stdout is not None
+        if process.stderr is None:  # a script, all of whose output goes to its log
+            await self._forward_stream(number, process.stdout, is_error=True)
+        else:
+            await asyncio.gather(
+                self._forward_stream(number, process.stdout, is_error=False),
+                self._forward_stream(number, process.stderr, is_error=True),
+            )
         self._send(ChildExit(number, await process.wait()))
 
     async def _forward_stream(self, number: int, stream: asyncio.StreamReader, is_error: bool) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from foundation.protocol import addressing
 from hotline_machines.errors import MachinesError
-from hotline_machines.supervisor.remains import NAMESPACES, run_command
+from hotline_machines.supervisor.cables import lend_cable
+from hotline_machines.supervisor.command import run_command
+from hotline_machines.supervisor.remains import NAMESPACES
 from hotline_machines.wiring import (
     LARGEST_PACKET,
     VXLAN_BYTES,
@@ -16,37 +18,43 @@ from hotline_machines.wiring import (
     PortWiring,
     Tunnel,
 )
+from topologies import routes
 from topologies.neighbours import list_endpoints, neighbour_commands
 
 
 def build_host(host: HostWiring, workers: int, servers: int) -> None:
-    """Make a host's namespace with its interface, addresses and neighbours."""
+    """Make a host's interface with its addresses and neighbours, and the namespace that it is in, if any."""
     namespace, interface = host.namespace, host.interface
-    _ip("netns", "add", namespace)
-    common = ["link", "add", interface, "netns", namespace, "address", host.endpoint.mac]
+    in_namespace: list[str] = []
+    enter: list[str] = []
+    if namespace is not None:
+        _ip("netns", "add", namespace)
+        in_namespace, enter = ["netns", namespace], ["nsenter", f"--net={NAMESPACES / namespace}"]
+    common = ["link", "add", interface, *in_namespace, "address", host.endpoint.mac]
     if host.tunnel is not None:
         _ip(*common, "mtu", str(_inner_mtu(host.tunnel)), *_vxlan(host.tunnel))
     elif host.cable is not None:
         _check_cable(host.cable)
-        # The cable's own interface stays as it is, for the next run.
-        _ip("link", "add", "link", host.cable, *common[2:], "type", "macvlan", "mode", "private")
+        _check_unused(host.cable)
+        if namespace is None:
+            _ip("link", "add", "link", host.cable, *common[2:], "type", "macvlan", "mode", "private")
+        else:
+            # An interface above the cable's would cost CPU time for each packet.
+            lend_cable(host.cable, namespace, interface, host.endpoint.mac)
     else:
         _ip(*common, "type", "veth", "peer", "name", host.port_interface)
         _bring_up_port(host.port_interface)
-    run_command(
-        "nsenter", f"--net={NAMESPACES / namespace}", "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"
-    )
+    # The machine may use IPv6 on its other interfaces.
+    without_ipv6 = interface if namespace is None else "all"
+    run_command(*enter, "sysctl", "-qw", f"net.ipv6.conf.{without_ipv6}.disable_ipv6=1")
     # The switch forwards frames unchanged, so their checksums must be complete.
-    run_command("nsenter", f"--net={NAMESPACES / namespace}", "ethtool", "-K", interface, "tx", "off")
-    _batch(
-        namespace,
-        [
-            "link set lo up",
-            f"link set {interface} up",
-            f"address add {host.endpoint.address}/{addressing.PREFIX_LENGTH} dev {interface}",
-            *neighbour_commands(list_endpoints(workers, servers), host.endpoint.address, interface),
-        ],
-    )
+    run_command(*enter, "ethtool", "-K", interface, "tx", "off")
+    address = f"{host.endpoint.address}/{addressing.PREFIX_LENGTH}"
+    own = [] if namespace is None else ["link set lo up", f"address add {address} dev {interface}"]
+    neighbours = neighbour_commands(list_endpoints(workers, servers), host.endpoint.address, interface)
+    _batch(namespace, [*own, f"link set {interface} up", *neighbours])
+    if namespace is None:
+        routes.add(host.endpoint.address, address, interface)
 
 
 def build_port(port: PortWiring) -> None:
@@ -114,13 +122,14 @@ def _check_unused(interface: str) -> None:
     ]
     if addresses:
         raise MachinesError(
-            "wiring.cables: expected an interface without an address, since the switch takes all of its "
-            f"frames, got {interface} with {addresses[0]}"
+            "wiring.cables: expected an interface without an address, since the run takes all of its frames, "
+            f"got {interface} with {addresses[0]}"
         )
 
 
-def _batch(namespace: str, lines: Sequence[str]) -> None:
-    run_command("ip", "-netns", namespace, "-batch", "-", text="\n".join(lines) + "\n")
+def _batch(namespace: str | None, lines: Sequence[str]) -> None:
+    options = [] if namespace is None else ["-netns", namespace]
+    run_command("ip", *options, "-batch", "-", text="\n".join(lines) + "\n")
 
 
 def _ip(*arguments: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 from experiment.config import Config, Faults
 from experiment.errors import SwitchFailed
+from experiment.folder import chown_to_sudo_user
 from experiment.session import MachineCounters
 from foundation.concurrency import in_thread
 from foundation.logs.collector import UpdateLogCollector
@@ -20,9 +22,12 @@ from hotline_machines.security import client_context
 from hotline_machines.supervisor.children import DIES_WITH_PARENT, Children
 from hotline_machines.supervisor.interfaces import build_host, build_port, move_port
 from hotline_machines.supervisor.link import measure_link
+from hotline_machines.supervisor.worker_sockets import WorkerSockets
 from hotline_machines.wiring import HostWiring, PortWiring
 from softswitch.kernel.probe import probe
+from topologies.agent_launcher import AgentLauncher
 from topologies.disturbance import read_contention
+from topologies.scripts.command import ScriptCommand
 from topologies.switches import Counters, TargetSwitch, switch_of
 
 T = TypeVar("T")
@@ -33,11 +38,17 @@ class Operations:
     """The state of a run on this machine. `folder` is its folder here; `send` sends events to the run."""
 
     def __init__(
-        self, config: Config, folder: Path, collector: UpdateLogCollector, send: Callable[[object], None]
+        self,
+        config: Config,
+        folder: Path,
+        collector: UpdateLogCollector,
+        launcher: AgentLauncher,
+        send: Callable[[object], None],
     ) -> None:
         self._scheduler = config.machines or ""
         self._config, self._folder, self._collector, self._send = config, folder, collector, send
-        self.children = Children(send)
+        self.children = Children(launcher, send)
+        self.worker_sockets = WorkerSockets(send)
         self._switch: TargetSwitch | None = None
         self._switch_task: asyncio.Task[None] | None = None
         self._launches = 0
@@ -57,8 +68,8 @@ class Operations:
 
     # -- agents
 
-    async def start_process(self, number: int, namespace: str, arguments: Sequence[str]) -> int:
-        return await self.children.start(number, namespace, arguments)
+    async def start_agent(self, number: int, namespace: str, module: str, arguments: Sequence[str]) -> int:
+        return await self.children.start(number, namespace, module, arguments)
 
     async def write(self, number: int, data: bytes) -> None:
         self.children.write(number, data)
@@ -68,6 +79,21 @@ class Operations:
 
     async def kill(self, number: int) -> None:
         self.children.kill(number)
+
+    # -- scripts
+
+    async def listen(self, path: str) -> None:
+        await self.worker_sockets.listen(Path(path))
+
+    async def stop_listening(self, path: str) -> None:
+        self.worker_sockets.stop(Path(path))
+
+    async def start_script(self, number: int, namespace: str, command: ScriptCommand, folder: str) -> int:
+        chown_to_sudo_user(self._folder / "parts")  # scripts run as that user, and write there
+        return await self.children.start_script(number, namespace, command, Path(folder))
+
+    async def signal_group(self, number: int, signal_number: signal.Signals) -> None:
+        self.children.signal_group(number, signal_number)
 
     # -- switch
 
@@ -96,6 +122,12 @@ class Operations:
             return self._config.datapath
         return "kernel" if probe() is None else "sockets"
 
+    async def end_switch(self) -> None:
+        """End the switch in order; its end is no event then."""
+        if self._switch is not None:
+            await self._stop_reporting()
+            await self._switch.end()
+
     async def wait_for_switch(self) -> None:
         assert self._switch is not None
         await self._switch.wait_until_listening()
@@ -108,6 +140,11 @@ class Operations:
             await switch.wait_until_failed()
         except SwitchFailed as error:
             self._send(SwitchEnd(launch, str(error)))
+
+    async def _stop_reporting(self) -> None:
+        if self._switch_task is not None:
+            self._switch_task.cancel()
+            await asyncio.gather(self._switch_task, return_exceptions=True)
 
     # -- measurements
 
@@ -145,13 +182,16 @@ class Operations:
     async def read_file(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
 
+    async def empty_folder(self, folder: str) -> None:
+        for file in (self._folder / folder).iterdir():
+            file.unlink()
+
     # -- end
 
     async def end(self, is_shared: bool) -> None:
         """End all processes, and remove the folder unless the run itself sees it."""
-        if self._switch_task is not None:
-            self._switch_task.cancel()
-            await asyncio.gather(self._switch_task, return_exceptions=True)
+        self.worker_sockets.close()
+        await self._stop_reporting()
         await self.children.end()
         if self._switch is not None:
             await in_thread(self._switch.stop)

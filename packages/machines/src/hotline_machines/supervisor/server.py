@@ -17,10 +17,11 @@ from pydantic import BaseModel, ConfigDict
 
 from experiment.config import Config
 from foundation.errors import HotlineError
-from foundation.logs.collector import run_collector
+from foundation.logs.collector import COLLECTOR, run_collector
 from hotline_machines.channel import (
     SILENCE_S,
     Channel,
+    EndRequest,
     Farewell,
     Greeting,
     OperationAnswer,
@@ -30,15 +31,18 @@ from hotline_machines.channel import (
 )
 from hotline_machines.errors import MachineLost
 from hotline_machines.security import server_context
+from hotline_machines.supervisor.children import DIES_WITH_PARENT
 from hotline_machines.supervisor.link import DISCARD, ECHO, discard, echo
 from hotline_machines.supervisor.operations import Operations
 from hotline_machines.supervisor.remains import WORK_FOLDERS
-from topologies.fleet import COLLECTOR
+from topologies.agent_launcher import AGENTS_LOG, agent_launcher
 
 END = "end"  # operation after which the supervisor ends
-CONTROL, P4RUNTIME = "control", "p4runtime"
-"""Purposes of a connection: the run's, and one to the switch's P4Runtime server."""
+CONTROL, P4RUNTIME, WORKER = "control", "p4runtime", "worker-"
+"""Purposes of a connection: the run's, and one to the switch's P4Runtime server or, with the number of a
+`WorkerConnection`, to a script's worker."""
 _CONNECT_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 30.0  # from the request of an end until this process ends by itself
 
 
 class SupervisorSpec(BaseModel):
@@ -54,6 +58,8 @@ class SupervisorSpec(BaseModel):
     """Secret text that the client sends first on each connection; others are closed."""
     host: str
     """Address to listen at, by which dask reaches this machine."""
+    ended_by: str | None = None
+    """Command that ends `hotline up`; None for a run, which ends by itself."""
 
 
 def shared_file_of(run: Path, token: str) -> Path:
@@ -75,11 +81,15 @@ async def _serve(spec: SupervisorSpec) -> None:
     context = server_context(spec.scheduler)
     end_event = asyncio.Event()
     loop = asyncio.get_running_loop()
-    async with run_collector(folder / "parts", COLLECTOR) as collector:
+    async with (
+        agent_launcher(spec.config.design, folder / "logs" / AGENTS_LOG, DIES_WITH_PARENT) as launcher,
+        run_collector(folder / "parts", COLLECTOR) as collector,
+    ):
         connections = SupervisorConnections(spec, end_event)
-        loop.add_signal_handler(signal.SIGTERM, connections.end, "its supervisor was terminated")
+        signal.signal(signal.SIGTERM, lambda number, frame: loop.call_soon_threadsafe(connections.terminate))
         loop.add_reader(sys.stdin.fileno(), _end_at_end_of_input, connections)
-        operations = connections.operations = Operations(spec.config, folder, collector, connections.send)
+        operations = Operations(spec.config, folder, collector, launcher, connections.send)
+        connections.operations = operations
         server = await asyncio.start_server(connections.accept, spec.host, 0, ssl=context)
         try:
             port = server.sockets[0].getsockname()[1]
@@ -88,6 +98,8 @@ async def _serve(spec: SupervisorSpec) -> None:
             await end_event.wait()
             timer.cancel()
         finally:
+            # Not by the loop, at whose end it would end this process.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             server.close()
             await operations.end(is_shared)
             await connections.close()
@@ -116,6 +128,15 @@ class SupervisorConnections:
     def end(self, reason: str) -> None:
         self.send(Farewell(reason))
         self._end_event.set()
+
+    def terminate(self) -> None:
+        """End, after `hotline up` has ended in order if that is what this process is for."""
+        reason = "its supervisor was terminated"
+        if self._spec.ended_by is None or self._channel is None:
+            self.end(reason)
+        else:
+            self.send(EndRequest())
+            asyncio.get_running_loop().call_later(_END_TIMEOUT_S, self.end, reason)
 
     def end_unless_connected(self) -> None:
         if self._channel is None:
@@ -148,6 +169,10 @@ class SupervisorConnections:
                 set_timeouts(writer)
                 port = self._spec.config.p4runtime_port
                 await copy_both_ways(reader, writer, *await asyncio.open_connection("127.0.0.1", port))
+            elif purpose.startswith(WORKER):
+                set_timeouts(writer)
+                number = int(purpose.removeprefix(WORKER))
+                await self.operations.worker_sockets.carry(number, reader, writer)
             elif purpose == DISCARD:
                 await discard(reader, writer)
             elif purpose == ECHO:

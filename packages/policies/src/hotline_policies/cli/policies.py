@@ -70,7 +70,7 @@ def compare(
     from hotline_policies.page import write_page
     from hotline_policies.result import study
 
-    _check_source(files, generated)
+    check_source(files, generated)
     with one_line_errors(), _progress_bar() as progress:
         chosen = {"policies": _policy_names(only, rules), "sizes": tuple(sorted({*settings.sizes}))}
         all_settings = {**dict(generated), **dict(settings), **chosen}
@@ -85,7 +85,7 @@ def compare(
         click.echo(f"report: {page}")
 
 
-def _check_source(files: Sequence[Path], generated: GeneratedLog) -> None:
+def check_source(files: Sequence[Path], generated: GeneratedLog) -> None:
     if bool(files) == bool(generated.built_in):
         raise click.UsageError("give LOG or DATA files, or else --built-in r1 or r2, and not both")
     if generated.built_in is None and (generated.half_life is not None or generated.shift):
@@ -131,9 +131,9 @@ def _print(results: Study) -> None:
     table.columns[0].no_wrap = True
     console.print(table)
     if facts.tables:
-        console.print("\nShare of each table's updates that hit")
+        console.print("\nEach table's half-life in steps, and the share of its updates that hit")
         rows = [[name, *map(Text, numbers)] for name, *numbers in rows_by_table(results, size)]
-        console.print(plain_table(["table", "updates", *columns_by_table(results, size)], rows))
+        console.print(plain_table(columns_by_table(results, size), rows))
     click.echo(f"\n{headline(results)}")
     for sentence in findings(results):
         click.echo(f"• {sentence}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,13 +57,13 @@ class MissRatios(Strict):
 
 
 def miss_ratios(
-    steps: Steps, sample: float | None, progress: Progress, dims: Sequence[int] | None = None
+    steps: Steps, sample: float | None, progress: Progress, dims: NDArray[np.integer] | None = None
 ) -> MissRatios:
     """Return the curves of a log; `sample` is the share of keys to sample, or None for exact curves.
 
-    `dims` are the values of a row of each table, or of a log without tables; None means 1.
+    `dims` [distinct] are the values of the row of each key; None means 1.
     """
-    dims = dims or (1,) * max(len(steps.tables), 1)
+    dims = np.ones(len(steps.keys), np.int64) if dims is None else dims
     passes = 2 if steps.tables else 1
     done = 0
 
@@ -72,20 +72,28 @@ def miss_ratios(
         done += accesses
         progress(done, passes * len(steps.accesses))
 
-    curves = list(_curves(steps, np.zeros(len(steps.keys), np.uint16), (ALL,), sample, report))
+    groups: list[tuple[NDArray[np.uint16], tuple[str, ...]]] = [
+        (np.zeros(len(steps.keys), np.uint16), (ALL,))
+    ]
     if steps.tables:
-        curves += _curves(steps, steps.table_of, steps.tables, sample, report)
+        groups.append((steps.table_of, steps.tables))
     curves = [
         curve.model_copy(update={"slot_bytes": KEY_BYTES + VALUE_BYTES * dim})
-        for curve, dim in zip(curves, (_mean_dim(curves, dims), *dims), strict=False)
+        for group_of, names in groups
+        for curve, dim in zip(
+            _curves(steps, group_of, names, sample, report),
+            _mean_dims(dims, group_of, len(names)),
+            strict=True,
+        )
     ]
     return MissRatios(name=steps.name, sample=sample, curves=tuple(curves), notes=steps.notes)
 
 
-def _mean_dim(curves: Sequence[MissRatioCurve], dims: Sequence[int]) -> float:
-    """Return the mean dim of all keys; the first of `curves` is theirs, the others are those of tables."""
-    tables = curves[1:] or curves
-    return sum(curve.keys * dim for curve, dim in zip(tables, dims, strict=True)) / curves[0].keys
+def _mean_dims(dims: NDArray[np.integer], group_of: NDArray[np.uint16], groups: int) -> list[float]:
+    """Return the mean dim of the keys of each group; 1 for a group without keys."""
+    keys = np.bincount(group_of, minlength=groups)
+    values = np.bincount(group_of, weights=dims, minlength=groups)
+    return [total / n if n else 1.0 for total, n in zip(values.tolist(), keys.tolist(), strict=True)]
 
 
 def _curves(

@@ -51,7 +51,7 @@ def miss_ratio(files: LogFiles, **settings: object) -> MissRatio:
     with TemporaryDirectory() as scratch:
         with progress_bar("reading") as progress:
             steps = run_interruptibly(lambda: read_steps(paths_of(files), options, Path(scratch), progress))
-        dims = chosen.unpadded_dims(steps.tables)
+        dims = chosen.unpadded_dims_of_keys(steps)
         with progress_bar("accesses") as progress:
             ratios = run_interruptibly(lambda: miss_ratios(steps, chosen.sample, progress, dims))
         return MissRatio.model_construct(**dict(ratios), top_k=tuple(top_k_shares(steps)))

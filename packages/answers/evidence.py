@@ -1,0 +1,248 @@
+"""Simulated sweeps and answers for clusters: tables of README.md, and of this package's and tofino's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hotline_answers.cluster_answer.ask import ClusterAnswer
+from hotline_answers.sweeps.point import SweptArm, SweptRun
+from tools.evidence.result import Cell, Table, make_table
+from tools.evidence.stage import Stage, Step, json_output, modules_of, typed
+
+_SWEEPS = typed(
+    "sweeps", "./hotline answer sweep clusters top-k skew bandwidth connections incast training --json",
+    "--into", "{folder}/sweeps",
+)  # fmt: skip
+_RATING_SKEWS = (0.23, 0.14)
+"""Shares of the updates that the top 20,000 keys of rating data take (docs/logs.md)."""
+_VARIED = f"workload.hot_share={','.join(map(str, _RATING_SKEWS))}"
+_SKEWS = Step(
+    "rating-skews",
+    (
+        "./hotline", "answer", "sweep", "--json", "--config", "{folder}/s1.toml", "--vary", _VARIED,
+        "--into", "{folder}/sweeps",
+    ),
+    f"./hotline answer sweep --json --config s1.toml --vary {_VARIED}",
+    files=(("s1.toml", "workers = 80\nservers = 20\nrounds = 3\nblock_steps = 1\ntrace_steps = 14\n"),),
+)  # fmt: skip
+_CONNECTIONS = (20, 40, 320)
+_CHANGE = "{:+.0f} %"
+_ONE = "one simulation each"
+
+Runs = Mapping[str, SweptRun]
+"""Runs of a sweep by the label of the point."""
+
+
+def tables(folder: Path) -> dict[str, Table]:
+    sweeps = {name: _runs(points) for name, points in json_output(folder, _SWEEPS.name).items()}
+    [skews] = json_output(folder, _SKEWS.name).values()
+    return {
+        "offload-simulated": _clusters(sweeps["clusters"], _runs(skews)),
+        "gain-by-top-k": _gains(
+            "gain in capacity of S1 by the parameters in the switch", "parameters in the switch",
+            {f"{int(label):,}": run for label, run in sweeps["top-k"].items()},
+        ),
+        "gain-by-skew": _gains(
+            "gain in capacity of S1 by the share of the updates that the top 20,000 parameters take", "share",
+            {f"{100 * float(label):.0f} %": run for label, run in sweeps["skew"].items()},
+        ),
+        "gain-by-bandwidth": _gains(
+            "gain in capacity of S1 by the bandwidth of every cable", "Mbit/s",
+            {f"{int(label):,}": run for label, run in sweeps["bandwidth"].items()},
+        ),
+        "proxy-scanning": _proxy(sweeps["connections"]),
+        "incast": _incast(sweeps["incast"]),
+        "training-time": _training(sweeps["training"]),
+    }  # fmt: skip
+
+
+def _runs(points: Mapping[str, Mapping[str, object]]) -> dict[str, SweptRun]:
+    return {
+        label: SweptRun.model_validate({name: point[name] for name in SweptRun.model_fields})
+        for label, point in points.items()
+    }
+
+
+def _clusters(clusters: Runs, skews: Runs) -> Table:
+    sizes = {"S1": ("80", "20"), "S3": ("160", "40"), "S6": ("280", "70")}
+    rows = {(name, *size, "50 %"): _of_cluster(clusters[name]) for name, size in sizes.items()}
+    rows |= {
+        ("S1", *sizes["S1"], f"{100 * share:.0f} %"): _of_cluster(skews[f"{share:g}"])
+        for share in _RATING_SKEWS
+    }
+    return make_table(
+        "change by offload for clusters of the paper, with a dedicated switch",
+        f"{_ONE}; operations at half of the slowest arm's capacity",
+        ("cluster", "workers", "servers", "updates of the top 20,000"),
+        {
+            "steps/s that it carries": _CHANGE, "servers' CPU": _CHANGE, "time of a pull": _CHANGE,
+            "time of a push": _CHANGE, "RPCs": _CHANGE, "packets to the servers": _CHANGE,
+        },
+        {names: list(cells) for names, cells in rows.items()},
+    )  # fmt: skip
+
+
+def _of_cluster(run: SweptRun) -> Iterator[Cell]:
+    fields = (
+        "capacity", "ps_cpu_us_per_step", "pull_mean", "push_mean", "rpcs_per_step", "ps_packets_per_step"
+    )  # fmt: skip
+    return (_change(run, "offload", field) for field in fields)
+
+
+def _change(run: SweptRun, arm: str, field: str) -> float | None:
+    """Return the change of an arm against the baseline in per cent."""
+    arms: Mapping[str, SweptArm] = run.result.arms
+    base, value = getattr(arms["baseline"], field), getattr(arms[arm], field)
+    return None if base is None or value is None else 100 * (value / base - 1)
+
+
+def _gains(quantity: str, heading: str, runs: Runs) -> Table:
+    return make_table(
+        quantity,
+        _ONE,
+        (heading,),
+        dict.fromkeys(runs, _CHANGE),
+        {("steps/s that S1 carries",): [_change(run, "offload", "capacity") for run in runs.values()]},
+    )
+
+
+def _proxy(runs: Runs) -> Table:
+    return make_table(
+        "change for 40 servers that scan their connections, 372 ns each",
+        f"{_ONE}; operations at half of the slowest arm's capacity",
+        ("workers",),
+        {
+            "`proxy`: steps/s": _CHANGE, "`proxy`: servers' CPU": _CHANGE, "`proxy`: time of a pull": _CHANGE,
+            "`offload-proxy`: steps/s": _CHANGE, "`offload`: steps/s": _CHANGE,
+        },
+        {
+            (f"{workers}",): [
+                *(_change(run, "proxy", field) for field in ("capacity", "ps_cpu_us_per_step", "pull_mean")),
+                _change(run, "offload-proxy", "capacity"), _change(run, "offload", "capacity"),
+            ]
+            for workers in _CONNECTIONS
+            if (run := runs[f"{workers}"])
+        },
+    )  # fmt: skip
+
+
+def _incast(runs: Runs) -> Table:
+    def cells(run: SweptRun) -> Iterator[Cell]:
+        for arm in ("baseline", "offload"):
+            simulated = run.result.arms[arm].simulated
+            yield 100 * simulated.dropped / simulated.frames
+        yield _change(run, "offload", "capacity")
+
+    return make_table(
+        "frames that find a queue full if all workers begin at once, 20 servers, 1 Gbit/s, queues of 64 kB",
+        _ONE,
+        ("workers",),
+        {
+            "dropped in `baseline`": "{:.1f} %",
+            "dropped in `offload`": "{:.1f} %",
+            "`offload`: steps/s": _CHANGE,
+        },
+        {(label,): list(cells(run)) for label, run in runs.items()},
+    )
+
+
+def _training(runs: Runs) -> Table:
+    base = runs["16"].result.arms["baseline"].capacity / 16
+
+    def cells(workers: int, run: SweptRun) -> Iterator[Cell]:
+        for arm in ("baseline", "offload"):
+            yield 1e6 / run.result.arms[arm].capacity
+        yield 1e6 / (base * workers)
+
+    return make_table(
+        "time of a million steps with 20 servers, 15 ms of computing a step",
+        f"{_ONE}; perfect scaling is that of 16 workers of `baseline`",
+        ("workers",),
+        {"`baseline`, s": "{:,.0f}", "`offload`, s": "{:,.0f}", "perfect scaling, s": "{:,.0f}"},
+        {(label,): list(cells(int(label), run)) for label, run in runs.items()},
+    )
+
+
+SWEEPS = Stage(
+    name="sweeps",
+    minutes=15,
+    results=(
+        "offload-simulated", "gain-by-top-k", "gain-by-skew", "gain-by-bandwidth", "proxy-scanning", "incast",
+        "training-time",
+    ),
+    steps=(_SWEEPS, _SKEWS),
+    tables=tables,
+    modules=("hotline_answers.sweeps.point", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+    seeds=(1,),
+)  # fmt: skip
+
+_S1 = "--workers 80 --servers 20 --racks 8 --json"
+_CHIPS = {
+    ("ideal", "20,000"): typed("ideal", f"./hotline answer {_S1}"),
+    ("Tofino 1", "20,000"): typed("tofino", f"./hotline answer --switch tofino {_S1}"),
+    ("Tofino 1", "50,000"): typed("tofino-50000", f"./hotline answer --switch tofino --top-k 50000 {_S1}"),
+    ("Tofino 2", "20,000"): typed("tofino2", f"./hotline answer --switch tofino2 {_S1}"),
+}
+_SMALL = typed("small", "./hotline answer --workers 8 --servers 2 --json")
+
+
+def answer_tables(folder: Path) -> dict[str, Table]:
+    return {"tofino-gain": _gain_of_chips(folder), "gain-by-dim": _gain_by_dim(_answer(folder, _SMALL.name))}
+
+
+def _answer(folder: Path, step: str) -> ClusterAnswer:
+    return ClusterAnswer.model_validate(json_output(folder, step))
+
+
+def _gain_by_dim(answer: ClusterAnswer) -> Table:
+    sides = answer.sides
+    rows = {
+        ("1", f"{sides.top_k:,}"): (sides.baseline.capacity, sides.offload.capacity),
+        **{(f"{each.dim}", f"{each.top_k:,}"): (each.baseline, each.offload) for each in answer.other_dims},
+    }
+    return make_table(
+        "capacity of 8 workers and 2 servers without the hot set and with it, by the values of a row",
+        _ONE,
+        ("values of a row", "hot rows"),
+        {"steps/s without": "{:,.0f}", "steps/s with": "{:,.0f}", "gain": "× {:.2f}"},
+        {
+            names: [without, with_hot_set, with_hot_set / without]
+            for names, (without, with_hot_set) in rows.items()
+        },
+    )
+
+
+def _gain_of_chips(folder: Path) -> Table:
+    answers = {names: _answer(folder, step.name) for names, step in _CHIPS.items()}
+    without = answers["ideal", "20,000"].sides.baseline
+    arms = {("none", "0"): without, **{names: each.sides.offload for names, each in answers.items()}}
+    return make_table(
+        "RPCs, packets and capacity of S1 in 8 racks by the kind of switch",
+        _ONE,
+        ("switch", "hot keys"),
+        {
+            "RPCs a step": "{:,.0f}", "packets to servers a step": "{:,.0f}", "steps/s": "{:,.0f}",
+            "gain": "× {:.2f}",
+        },
+        {
+            names: [
+                arm.rpcs_per_step, arm.ps_packets_per_step, arm.capacity, arm.capacity / without.capacity
+            ]
+            for names, arm in arms.items()
+        },
+    )  # fmt: skip
+
+
+ANSWERS = Stage(
+    name="answers",
+    minutes=6,
+    results=("tofino-gain", "gain-by-dim"),
+    steps=(*_CHIPS.values(), _SMALL),
+    tables=answer_tables,
+    modules=("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+    seeds=(1,),
+)
+STAGES = (ANSWERS, SWEEPS)

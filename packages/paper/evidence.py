@@ -1,0 +1,90 @@
+"""The paper's figures: packing in docs/design.md, and what a connection costs in packages/paper/README.md."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from foundation.designs.hotset import BASELINE, PROXY
+from hotline_paper.connections.figure import ACTIVITIES, delay_against_connections
+from hotline_paper.connections.waiting import WAYS
+from hotline_paper.packing import PackingRatios
+from tools.evidence.result import Cell, Measured, Table, make_table
+from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, typed
+
+_PACKING = typed("packing", "python -m hotline_paper.packing")
+_FILE = "fig-09.parquet"
+_CONNECTIONS = Step(
+    "connections",
+    (sys.executable, "-m", "hotline_paper.connections", "-o", f"{{folder}}/{_FILE}"),
+    f"python -m hotline_paper.connections -o {_FILE}",
+)
+_THOUSAND = 1_000  # connections
+_ARMS = (BASELINE.name, PROXY.name)
+
+
+def packing_tables(folder: Path) -> dict[str, Table]:
+    ratios = [PackingRatios(**row) for row in json_output(folder, _PACKING.name)]
+    return {
+        "packing": make_table(
+            "RPCs and packets to the servers with offload, as multiples of those without",
+            "mean of 60 mini-batches of one generated trace",
+            ("dim", "keys a step", "servers"),
+            dict.fromkeys(("RPCs", "least", "packets to the servers"), "× {:.2f}"),
+            {
+                (f"{each.dim}", f"{each.keys_per_step:,}", f"{each.servers}"): [
+                    each.rpcs, each.least, each.server_rpcs
+                ]
+                for each in ratios
+            },
+        )
+    }  # fmt: skip
+
+
+PACKING = Stage(
+    name="packing",
+    minutes=4,
+    results=("packing",),
+    steps=(_PACKING,),
+    tables=packing_tables,
+    modules=("hotline_paper.packing",),
+    seeds=(1,),
+)
+
+
+def connection_tables(folder: Path) -> dict[str, Table]:
+    facts = delay_against_connections(folder / _CONNECTIONS.name / _FILE).facts
+    curves = [(arm, activity) for arm in _ARMS for activity in ACTIVITIES.values()]
+
+    def delay(way: str, activity: str, arm: str) -> Cell:
+        slope, low, high = (_THOUSAND * facts[way, activity, arm, name] for name in ("slope", "low", "high"))
+        return Measured(value=slope, low=low, high=high)
+
+    return {
+        "connections": make_table(
+            "delay of an empty RPC that 1,000 connections add, µs",
+            "mean slope of six rounds, and its 95 % interval",
+            ("server",),
+            {f"`{arm}`: {activity.partition(',')[0]}": "{:,.0f}" for arm, activity in curves},
+            {(way,): [delay(way, activity, arm) for arm, activity in curves] for way in WAYS},
+        )
+    }
+
+
+CONNECTIONS = Stage(
+    name="connections",
+    minutes=6,
+    results=("connections",),
+    steps=(_CONNECTIONS,),
+    tables=connection_tables,
+    modules=(
+        "hotline_paper.connections.experiment",
+        "hotline_paper.connections.client",
+        "hotline_paper.connections.server",
+        *REAL_RUN,
+    ),
+    files=("p4src/hotset/*.p4", "p4src/compiled/hotset.json"),
+    seeds=(1,),
+    needs="two quiet cores and root",
+)
+STAGES = (PACKING, CONNECTIONS)

@@ -1,0 +1,1 @@
+"""The tables of the policies' page that are made from public logs."""

@@ -1,0 +1,140 @@
+"""`make evidence`: make the results that are missing or named, and put them into the pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table as TerminalTable
+
+from foundation.checkout import ROOT
+from foundation.logs.parts import write_text
+from foundation.text import pluralize
+from tools.evidence.pages import pages, with_tables
+from tools.evidence.result import EvidenceError, Result, read_results, write_result
+from tools.evidence.run import run_stage
+from tools.evidence.stage import Stage, stage_of, staleness
+from tools.evidence.stages import STAGES
+
+_OUTPUTS = ROOT / "evidence"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[STAGES]")
+@click.option(
+    "--list", "only_list", is_flag=True, help="Print stages, times and what is stale, and run nothing."
+)
+@click.option(
+    "--pages", "only_pages", is_flag=True, help="Put the results of results/ into the pages, and run nothing."
+)
+@click.option("--all", "also_stale", is_flag=True, help="Run also stages whose results are stale.")
+def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bool) -> None:
+    """Make the results that are missing, or those of STAGES, and put their tables into the pages.
+
+    A stage that was interrupted goes on with its next step. Results that are stale (another version of the
+    wire, or code that has changed since) are carried over and named.
+    """
+    stages = _chosen(names)
+    results = read_results()
+    if only_pages:
+        _renew_pages(results)
+        return
+    digests = {stage.name: stage.digest() for stage in STAGES}
+    console = Console(stderr=True)
+    console.print(_overview(stages, results, digests))
+    pending = [stage for stage in stages if names or _is_due(stage, results, digests, also_stale)]
+    for line in _carried_over(results, digests):
+        console.print(line, highlight=False)
+    if only_list:
+        return
+    console.print(f"{pluralize(len(pending), 'stage')} to run, about {_duration(pending)}.")
+    failures = []
+    for stage in pending:
+        try:
+            for name, result in run_stage(stage, _OUTPUTS / stage.name, console.print):
+                write_result(name, result)
+        except EvidenceError as error:
+            failures.append(f"{stage.name}: {error}")
+            console.print(failures[-1], highlight=False)
+        _renew_pages(read_results())
+    if failures:
+        raise EvidenceError("\n".join(failures))
+
+
+def _chosen(names: Sequence[str]) -> list[Stage]:
+    by_name = {stage.name: stage for stage in STAGES}
+    for name in names:
+        if name not in by_name:
+            raise click.UsageError(f"{name}: expected a stage, one of {', '.join(by_name)}")
+    return [by_name[name] for name in names] or list(STAGES)
+
+
+def _is_due(stage: Stage, results: dict[str, Result], digests: dict[str, str], also_stale: bool) -> bool:
+    missing = [name for name in stage.results if name not in results]
+    stale = [
+        name for name in stage.results
+        if name in results and any(staleness(results[name], stage, digests[stage.name]))
+    ]  # fmt: skip
+    return bool(missing) or (also_stale and bool(stale))
+
+
+def _overview(stages: Sequence[Stage], results: dict[str, Result], digests: dict[str, str]) -> TerminalTable:
+    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("stage", no_wrap=True)
+    table.add_column("minutes", justify="right")
+    for name in ("results", "needs"):
+        table.add_column(name)
+    for stage in stages:
+        minutes = f"{max(1.0, stage.minutes):,.0f}"
+        table.add_row(stage.name, minutes, _state(stage, results, digests), stage.needs)
+    return table
+
+
+def _state(stage: Stage, results: dict[str, Result], digests: dict[str, str]) -> str:
+    if missing := [name for name in stage.results if name not in results]:
+        return f"missing: {', '.join(missing)}"
+    reasons = [
+        reason for name in stage.results for reason in staleness(results[name], stage, digests[stage.name])
+    ]
+    return "; ".join(dict.fromkeys(reasons)) or "as today's code makes them"
+
+
+def _carried_over(results: dict[str, Result], digests: dict[str, str]) -> Iterator[str]:
+    """Yield what is kept although it may no longer hold, and what no stage can make, by commit."""
+    stale, by_recipe = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for name, result in results.items():
+        stage, commit = stage_of(name, STAGES), f"{result.origin.commit} ({result.origin.date})"
+        if stage is None:
+            by_recipe[commit].append(name)
+        elif any(staleness(result, stage, digests[stage.name])):
+            stale[commit].append(name)
+    for commit, names in stale.items():
+        yield f"carried over from {commit}: {', '.join(names)}"
+    for commit, names in by_recipe.items():
+        yield f"made by a recipe at {commit}: {', '.join(names)}"
+
+
+def _duration(stages: Sequence[Stage]) -> str:
+    minutes = sum(stage.minutes for stage in stages)
+    return f"{minutes:,.0f} min" if minutes < 90 else f"{minutes / 60:,.1f} h"
+
+
+def _renew_pages(results: dict[str, Result]) -> None:
+    pending = {name for stage in STAGES for name in stage.results}
+    for page in pages():
+        text = page.read_text()
+        renewed = with_tables(text, results, str(page.relative_to(ROOT)), pending)
+        if renewed != text:
+            write_text(page, renewed)
+            click.echo(str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page))
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=True)
+    except EvidenceError as error:
+        raise SystemExit(str(error)) from None

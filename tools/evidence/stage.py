@@ -1,0 +1,117 @@
+"""A stage of `make evidence`: commands, and the tables that are read from what they wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from foundation.checkout import ROOT
+from foundation.designs.registry import design
+from foundation.import_graph import files_needed_by
+from foundation.protocol.header import VERSION
+from tools.evidence.result import EvidenceError, Result, Table
+
+OUTPUT = "output"
+"""File of a step's folder with what its command printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command, with what it prints or writes in a folder of its own: `{folder}` in a word stands for it."""
+
+    name: str
+    words: tuple[str, ...]
+    shown: str
+    """The command as a reader would type it."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Names and texts of files that the folder has to have before; `{folder}` stands for it here too."""
+
+    def command(self, folder: Path) -> list[str]:
+        return [_within(folder, word) for word in self.words]
+
+    def write_files(self, folder: Path) -> None:
+        for name, text in self.files:
+            (folder / name).write_text(_within(folder, text))
+
+
+def _within(folder: Path, text: str) -> str:
+    return text.replace("{folder}", str(folder))
+
+
+def typed(name: str, shown: str, *more: str, files: tuple[tuple[str, str], ...] = ()) -> Step:
+    """Return a step of a command line; `more` are words that only say where the step's folder is."""
+    words = [sys.executable if word == "python" else word for word in shlex.split(shown)]
+    return Step(name, (*words, *more), shown, files)
+
+
+def text_output(folder: Path, step: str) -> str:
+    """Return what a step's command printed."""
+    return (folder / step / OUTPUT).read_text()
+
+
+def json_output(folder: Path, step: str) -> Any:  # JSON
+    """Return the JSON that a step's command printed."""
+    try:
+        return json.loads(text_output(folder, step))
+    except ValueError as error:
+        raise EvidenceError(f"{folder / step / OUTPUT}: expected JSON: {error}") from None
+
+
+def modules_of(*designs: str) -> tuple[str, ...]:
+    """Return the modules of designs, which name their parts by texts and not by imports."""
+    return tuple(dict.fromkeys(chain(*(design(name).modules for name in designs))))
+
+
+REAL_RUN = (
+    "topologies.session", "analysis.claims", "analysis.dedicated_switch", "hosts.ps.__main__",
+    "hosts.worker.__main__", *modules_of("hotset", "none"),
+)  # fmt: skip
+"""Modules of a run in real processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    name: str
+    minutes: float
+    """Duration on two idle cores."""
+    results: tuple[str, ...]
+    steps: tuple[Step, ...]
+    tables: Callable[[Path], Mapping[str, Table]]
+    """Read the tables of all results from the folder that has a folder for each step."""
+    modules: tuple[str, ...]
+    """Modules whose code, with all that they import, makes the numbers."""
+    files: tuple[str, ...] = ()
+    """Patterns of further files that the numbers depend on, such as the switch's program."""
+    seeds: tuple[int, ...] = ()
+    needs: str = ""
+    """Requirements on the machine, beyond what `make setup` installs."""
+
+    def sources(self) -> list[Path]:
+        """Return the files of the code that makes the stage's numbers."""
+        found = {path for pattern in self.files for path in ROOT.glob(pattern) if path.is_file()}
+        return sorted(found.union(files_needed_by(self.modules).values()))
+
+    def digest(self) -> str:
+        hasher = hashlib.sha256()
+        for path in self.sources():
+            hasher.update(f"{path.relative_to(ROOT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+        return hasher.hexdigest()[:16]
+
+
+def staleness(result: Result, stage: Stage | None, digest: str) -> Iterator[str]:
+    """Yield why a result may not hold for today's code."""
+    if result.origin.wire != VERSION:
+        yield f"wire {result.origin.wire}, today {VERSION}"
+    if stage is not None and result.origin.code != digest:
+        yield "its code has changed"
+
+
+def stage_of(name: str, stages: Sequence[Stage]) -> Stage | None:
+    return next((stage for stage in stages if name in stage.results), None)

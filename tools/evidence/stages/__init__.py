@@ -1,0 +1,28 @@
+"""The stages of `make evidence`: the core's here, and those of each package that has an `evidence.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from foundation.checkout import ROOT
+from tools.evidence.stage import Stage
+from tools.evidence.stages.bench import BENCH
+from tools.evidence.stages.intervals import INTERVALS
+from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
+from tools.evidence.stages.reliability import FAULT_SCHEDULES, RECOVERY
+from tools.evidence.stages.runs import RUNS
+
+_CORE = (INTERVALS, FAULT_SCHEDULES, RUNS, BENCH, PLACEMENT, LOST_ANSWERS, RECOVERY)
+
+
+def _of_packages() -> Iterator[Stage]:
+    """Yield the stages of each `packages/NAME/evidence.py`, its `STAGES`."""
+    for file in sorted(ROOT.glob("packages/*/evidence.py")):
+        yield from import_module(f"packages.{file.parent.name}.evidence").STAGES
+
+
+STAGES: tuple[Stage, ...] = tuple(
+    sorted((*_CORE, *_of_packages()), key=lambda stage: (bool(stage.needs), stage.minutes))
+)
+"""Stages without requirements on the machine come first, and short ones before long ones."""

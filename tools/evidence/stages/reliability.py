@@ -1,0 +1,103 @@
+"""The tables of docs/reliability.md: schedules of faults, and the cost of recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from simulator.faults.kinds import FAULTS
+from simulator.faults.schedule import ARMS
+from tools.bench.recovery import SETTINGS, WITHOUT, Change
+from tools.evidence.result import Cell, Measured, Table, make_table
+from tools.evidence.stage import REAL_RUN, Stage, json_output, modules_of, typed
+
+_FAULTS = typed("faults", "./hotline faults --json", "--into", "{folder}/faults.json")
+_RECOVERY = typed("recovery", "python -m tools.bench.recovery --json", "--folder", "{folder}/runs")
+_WRONG = ("lost", "doubled", "torn", "misread")
+_COUNTS = ("schedules", "rpcs", "sent")
+_QUANTILES = ("p50", "p99")
+
+Tally = Mapping[str, Any]  # JSON: strings, numbers and a mapping
+
+
+def fault_tables(folder: Path) -> dict[str, Table]:
+    tallies: Sequence[Tally] = json_output(folder, _FAULTS.name)
+    rows: dict[tuple[str, ...], list[Cell]] = {
+        (FAULTS[fault],): list(_cells(list(group)))
+        for fault, group in groupby(tallies, lambda each: each["fault"])
+    }
+    rows["all",] = [*_sums(tallies), *[None] * len(_QUANTILES) * len(ARMS)]
+    counts = ("schedules", "RPCs", "lanes acknowledged", "lost, doubled, torn or misread")
+    recoveries = [f"recovery {quantile}, ms, `{arm}`" for quantile in _QUANTILES for arm in ARMS]
+    return {
+        "faults": make_table(
+            "schedules of faults in virtual time, and what they did",
+            "counts, and quantiles over the schedules",
+            ("fault",),
+            {**dict.fromkeys(counts, "{:,.0f}"), **dict.fromkeys(recoveries, "{:,.2f}")},
+            rows,
+        )
+    }
+
+
+def _cells(tallies: Sequence[Tally]) -> Iterator[Cell]:
+    yield from _sums(tallies)
+    by_arm = {each["arm"]: each["recovery_ms"] for each in tallies}
+    for quantile in _QUANTILES:
+        yield from (by_arm[arm][quantile] if arm in by_arm else None for arm in ARMS)
+
+
+def _sums(tallies: Sequence[Tally]) -> Iterator[float]:
+    for name in _COUNTS:
+        yield sum(each[name] for each in tallies)
+    yield sum(each[name] for each in tallies for name in _WRONG)
+
+
+FAULT_SCHEDULES = Stage(
+    name="faults",
+    minutes=25,
+    results=("faults",),
+    steps=(_FAULTS,),
+    tables=fault_tables,
+    modules=("simulator.faults.matrix", *modules_of("hotset", "none", "collect")),
+    files=("p4src/**/*.json",),
+    seeds=(0,),
+)
+
+
+def recovery_tables(folder: Path) -> dict[str, Table]:
+    figures = json_output(folder, _RECOVERY.name)
+    settings = [setting for setting in SETTINGS if setting != WITHOUT]
+    titles = {"repeat": "a repeat, without recovery"}
+    return {
+        "recovery": make_table(
+            "change by durable servers and replay logs, against a run without recovery",
+            "geometric mean of 8 passes, and its 95 % interval",
+            ("arm", "what"),
+            {titles.get(setting, f"`{setting}`"): "{:+,.0f} %" for setting in settings},
+            {
+                (each["arm"], each["figure"]): [_change(Change(**each[setting])) for setting in settings]
+                for each in figures
+            },
+        )
+    }
+
+
+def _change(change: Change) -> Measured:
+    value, low, high = (100 * each for each in change)
+    return Measured(value=value, low=low, high=high)
+
+
+RECOVERY = Stage(
+    name="recovery",
+    minutes=30,
+    results=("recovery",),
+    steps=(_RECOVERY,),
+    tables=recovery_tables,
+    modules=("tools.bench.recovery", *REAL_RUN),
+    files=("p4src/hotset/*.p4", "p4src/compiled/hotset.json"),
+    seeds=tuple(range(1, 9)),
+    needs="two quiet cores and root",
+)
