@@ -146,6 +146,6 @@ PUBLIC_LOGS = Stage(
     tables=public_tables,
     modules=("hotline_policies.public_logs.tables", "hotline_policies.public_logs.logs"),
     seeds=(1,),
-    needs="the files that packages/policies/README.md names, in runs/public-logs",
+    needs="the public logs of the page, in runs/public-logs",
 )
 STAGES = (POLICIES, PUBLIC_LOGS)

@@ -238,6 +238,15 @@ def test_a_step_that_fails_is_named_and_not_done(tmp_path: Path) -> None:
     assert (tmp_path / "ran").read_text() == "w1w1"
 
 
+def test_what_an_interrupted_command_wrote_stays(tmp_path: Path) -> None:
+    stage, folder = counting(tmp_path), tmp_path / "counts"
+    points = folder / "w1" / "points"
+    points.mkdir(parents=True)
+    (points / "first.json").write_text("12")
+    [*run_stage(stage, folder, lambda text: None)]
+    assert (points / "first.json").read_text() == "12"
+
+
 def test_what_may_no_longer_hold_is_named(tmp_path: Path) -> None:
     stage = counting(tmp_path)
     today = stage.digest()

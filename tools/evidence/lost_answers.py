@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def patch_of(page: str) -> str:
 
 def copy_with_change(copy: Path) -> None:
     """Make a copy of the last commit whose program is changed and compiled, with this checkout's `.venv`."""
+    shutil.rmtree(copy, ignore_errors=True)
     git = ["git", "-c", f"safe.directory={ROOT}/.git", "-c", f"safe.directory={copy}"]
     subprocess.run([*git, "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
     subprocess.run(

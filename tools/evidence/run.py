@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,8 +69,9 @@ def _read_done(folder: Path) -> Done | None:
 
 
 def _run(step: Step, folder: Path, digest: str, at_commit: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    # What an interrupted command has written stays: studies continue from the points that they have.
     make_folder(folder)
+    (folder / _DONE).unlink(missing_ok=True)
     step.write_files(folder)
     begin = time.monotonic()
     with (folder / OUTPUT).open("w") as output:
