@@ -156,6 +156,12 @@ def test_a_narrow_row_replaces_a_wide_one_only_by_the_whole_rate_of_that() -> No
         change = choose_rows(rates_of({**rates, narrow: rate}), rows, SwapRule(9), MIXED, ROOM, NO_OTHERS)
         assert change.leaving == ([wide[0]] if moves else [])
         assert change.slots == ({narrow: 0} if moves else {})
+    # Beside a wide row of a rate of 300, the narrow rows of other slots are the cheaper ones.
+    *others, narrow = keys_in_bank(3, SLOTS)
+    rows = [row(wide[0], 0, MIXED), *(row(key, slot, MIXED) for slot, key in enumerate(others, 1))]
+    rates = {wide[0]: 300.0, **{key: 100.0 + k for k, key in enumerate(others)}}
+    change = choose_rows(rates_of({**rates, narrow: 250.0}), rows, SwapRule(9), MIXED, ROOM, NO_OTHERS)
+    assert change.leaving == [others[0]] and change.slots == {narrow: 1}
 
 
 def test_free_slots_with_different_numbers_hold_no_wide_row() -> None:

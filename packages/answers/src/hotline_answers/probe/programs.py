@@ -224,7 +224,7 @@ def _emit_frame(p: ProgramBuilder) -> None:
     _emit_for_datagrams(p, skb, remember)
 
 
-class _Program(NamedTuple):
+class _TracingProgram(NamedTuple):
     emit: Callable[[ProgramBuilder], None]
     tracepoint: str
     protocols: Set[bool] = frozenset({True, False})
@@ -233,9 +233,9 @@ class _Program(NamedTuple):
 
 _OF_TCP, _OF_UDP = frozenset({True}), frozenset({False})
 _PROGRAMS = {
-    "segment": _Program(_emit_segment, "skb_copy_datagram_iovec", _OF_TCP),
-    "datagram": _Program(_emit_datagram, "sk_data_ready", _OF_UDP),
-    "read": _Program(_emit_read, "sock_recv_length"),
-    "frame": _Program(_emit_frame, "net_dev_queue", _OF_UDP),
-    "write": _Program(_emit_write, "sock_send_length"),
+    "segment": _TracingProgram(_emit_segment, "skb_copy_datagram_iovec", _OF_TCP),
+    "datagram": _TracingProgram(_emit_datagram, "sk_data_ready", _OF_UDP),
+    "read": _TracingProgram(_emit_read, "sock_recv_length"),
+    "frame": _TracingProgram(_emit_frame, "net_dev_queue", _OF_UDP),
+    "write": _TracingProgram(_emit_write, "sock_send_length"),
 }

@@ -25,8 +25,9 @@ from softswitch.kernel.assembler import insert_map_descriptors
 from softswitch.kernel.btf import Btf
 from softswitch.kernel.ring import RingBuffer
 
-RING_BYTES = 1 << 24
-"""Bytes of the events that wait for this process: some 260,000."""
+RING_BYTES = 1 << 21
+"""Bytes of the events that wait for this process: some 32,000. A larger buffer would not stay in caches, and
+cost the server more for each event."""
 MAX_EVENTS = 8_000_000
 """Events after which a watch ends; they and their evaluation take about 1 GB of this process's memory."""
 _MAX_UDP_SOCKETS = 1 << 10
