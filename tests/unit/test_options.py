@@ -23,6 +23,7 @@ FILL_NO_FIELD = {
     "dense whatif --fusion": "names a whole Fusion; the options of its fields replace it",
     "policies compare --only": "with --rule makes the names of StudySettings.policies",
     "policies compare --rule": "with --only makes the names of StudySettings.policies",
+    "up --machines": "replaces a setting of FILE, which checks it; the verb does not import the settings",
 }
 """Options with a value that is neither a path nor a field's. Flags and paths need no entry: a flag without a
 field says what to do or to print, and a path where to read or to write."""
