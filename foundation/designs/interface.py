@@ -395,6 +395,8 @@ class Design:
     """Whether servers can write a journal, and workers a replay log."""
     has_rows: bool = False
     """Whether its agents and its switch have rows of more than one value."""
+    mixes_dims: bool = False
+    """Whether the rows of a job may have different numbers of values."""
     optimises: bool = False
     """Whether servers apply optimisers to gradients (`foundation.optimisers`)."""
     is_lockstep: bool = False

@@ -44,12 +44,14 @@ EXCEPTIONS = {
     "packages/machines/supervisor/operations.py": "files of a run, before its agents begin",
     "packages/paper/stages.py": "the log of a process",
     "packages/tofino/model.py": "temporary files, which only this process and the harness read",
+    "topologies/agent_launcher.py": "the log of a process",
     "topologies/agents.py": "the log of a process",
+    "topologies/network.py": "the log of a process",
+    "topologies/scripts/command.py": "the log of a process",
     "topologies/switches.py": "the log of a process",
     "topologies/rendezvous.py": "appends a line",
     "topologies/routes.py": "settings of the kernel",
     "topologies/run_lock.py": "the lock file, whose record is written by one call",
-    "topologies/scripts/process.py": "the log of a process",
 }
 
 

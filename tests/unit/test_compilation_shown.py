@@ -50,7 +50,7 @@ def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp
         return {"error": "it ends here"}
 
     monkeypatch.setattr(launch, "_ask_status", lambda: None)
-    monkeypatch.setattr(launch, "check", lambda config: order.append("check"))
+    monkeypatch.setattr(launch, "check", lambda config, kind: order.append("check"))
     monkeypatch.setattr(launch, "warm", order.append)
     monkeypatch.setattr(launch, "_start", start)
     (tmp_path / "up.toml").write_text(f'design = "none"\nruns = "{tmp_path}"\n')

@@ -30,7 +30,7 @@ from topologies.run_lock import RemovedRun, hold_run_lock
 SCRIPT = CHECKOUT / "hotline"
 PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
 TEXT = "\n".join(page.read_text() for page in PAGES)
-COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", TEXT, re.MULTILINE)
+COMMANDS = re.findall(r"^    (?:sudo )?\./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
 NEED_NOTHING = ("down", "explain", "dense overlap", "dense whatif")
 ADDED = {
@@ -131,7 +131,7 @@ def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pyt
         return
     assert result.exit_code == 1, result.output
     assert re.search(
-        r"no switch answers|cannot be read|No such file|not a run folder|got no folder", result.output
+        r"no switch answers|cannot be read|No such file|not a run folder|got no folder|no such process", result.output
     )
 
 

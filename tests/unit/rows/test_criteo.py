@@ -104,7 +104,7 @@ def test_the_loss_of_several_dims_is_that_of_values(trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "other"),
     [
-        (["DIM=16"], "dim"), (["DESIGN=ring"], "ring"),
+        (["DIM=16"], "dim"), (["DESIGN=collect"], "collect"), (["DESIGN=ring"], "ring"),
         (["DATA=clicks.csv"], "data"), (["SCRIPT=train.py", "TOP_K=9"], "script"),
         (["TOP_K=20000"], "top_k"),
     ],

@@ -61,7 +61,8 @@ def rows_of_docs(title: str) -> dict[tuple[str, int], list[str]]:
     """Return the cells of a table of docs/exact.md by distribution and number of workers."""
     _, found, rest = DOCS.read_text().partition(f"\n{title}")
     assert found, title
-    rows = [re.split(r" *\| *", line.strip("| ")) for line in rest.split("\n\n")[1].splitlines()[2:]]
+    table = next(block for block in rest.split("\n\n") if block.startswith("|"))
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in table.splitlines()[2:]]
     return {(row[0], int(row[1])): row[2:] for row in rows}
 
 

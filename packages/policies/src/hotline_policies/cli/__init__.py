@@ -15,7 +15,7 @@ _EXAMPLES = {
     compare: "examples/clicks.csv --sizes 100,1000",
     memory: "examples/clicks.csv --dim 64",
     miss_ratio: "examples/clicks.csv -o curve.png",
-    public_logs: "logs/ --into results",
+    public_logs: "logs/",
 }
 
 
