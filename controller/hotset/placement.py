@@ -8,7 +8,7 @@ a lower rate of updates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -136,6 +136,11 @@ def choose_rows(
         slot = free_slot = places.free_slot(arrival.banks)
         if free_slot is None:
             slot, victims = places.cheapest_slot(arrival.banks)
+            other_slot, coldest = _room_of_coldest(places, arrival.banks, hot, staying)
+            if other_slot is not None and (
+                slot is None or hot_rates[coldest].sum() < hot_rates[victims].sum()
+            ):
+                slot, victims = other_slot, coldest
         else:
             victims = [next(reversed(staying))] if staying else []
         if slot is None or not victims or not rule.beats(arrival.rate, float(hot_rates[victims].sum())):
@@ -150,6 +155,24 @@ def choose_rows(
         swaps.append((arrival.key, hot[victims[0]].key))
         surplus += [hot[victim].key for victim in victims[1:]]
     return HotSetChange(tuple(swaps), tuple(filling), tuple(surplus), slots)
+
+
+def _room_of_coldest(
+    places: _Places, banks: range, hot: Sequence[HotParam], staying: Iterable[int]
+) -> tuple[int | None, list[int]]:
+    """Return a slot that is free in all these banks, and the coldest rows whose leaving gives room there.
+
+    None if there is no such slot. A slot's number can be free while the job has no room left in its bank.
+    """
+    lacking, victims = places.lacking(banks), list[int]()
+    for k in reversed(list(staying)):
+        if not lacking:
+            break
+        if found := lacking & set(hot[k].banks):
+            victims.append(k)
+            lacking -= found
+    slot = None if lacking else places.empty_slot(banks)
+    return (None, []) if slot is None else (slot, victims)
 
 
 class _Arrival(NamedTuple):
@@ -206,10 +229,16 @@ class _Places:
 
     def free_slot(self, banks: range) -> int | None:
         """Return the lowest slot that is free in all these banks, or None without room or such a slot."""
-        if not self.has_room(banks):
-            return None
+        return self.empty_slot(banks) if self.has_room(banks) else None
+
+    def empty_slot(self, banks: range) -> int | None:
+        """Return the lowest slot that no row has in any of these banks, or None."""
         is_free = (self._row_at[banks.start : banks.stop] == _FREE).all(axis=0)
         return int(is_free.argmax()) if is_free.any() else None
+
+    def lacking(self, banks: range) -> set[int]:
+        """Return those of these banks in which the job may take no further slot."""
+        return {bank for bank in banks if self._room[bank] <= 0}
 
     def cheapest_slot(self, banks: range) -> tuple[int | None, list[int]]:
         """Return the slot whose rows in these banks have the lowest total rate, and these rows.

@@ -131,7 +131,8 @@ def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pyt
         return
     assert result.exit_code == 1, result.output
     assert re.search(
-        r"no switch answers|cannot be read|No such file|not a run folder|got no folder|no such process", result.output
+        r"no switch answers|cannot be read|No such file|not a run folder|got no folder|no such process",
+        result.output,
     )
 
 
