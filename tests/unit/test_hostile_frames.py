@@ -342,7 +342,7 @@ def requests(draw: st.DrawFn) -> tuple[Op, list[int], list[int]]:
         ("ps", others(16, 0), "misdirected"),
         ("seq", st.integers(0, TURN - 1).map(lambda turn: turn << WINDOW_BITS), "stale"),
         ("version", others(8, VERSION), "malformed"),
-        ("dim", others(8, 1), "malformed"),
+        ("dim", others(8, 1, 4, 8, 16, 32, 64, 128), "malformed"),
         ("refused", st.integers(1, 2**32 - 1), "malformed"),
         ("count", st.integers(LANES + 1, 255), "malformed"),
     ],
