@@ -144,7 +144,7 @@ class HotSetState(NamedTuple):
     hot: Keys
     rule: SwapRule
     ranges: RowRanges = ONE_VALUE
-    """Of one dim; `placement.in_slots` chooses rows of several dims."""
+    """`choose` expects rows of one dim; `placement.in_slots` chooses rows of several dims."""
 
     def choose(self, room: Slots) -> HotSetChange:
         dim = self.ranges[0].dim

@@ -27,7 +27,7 @@ class OfferedMachine(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Number of agents."""
+        """Return how many workers and servers the machine takes."""
         return int(self.resources.get(HOST_RESOURCE, 0))
 
 

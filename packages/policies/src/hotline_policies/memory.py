@@ -34,7 +34,7 @@ class MemoryPoint(Strict):
     size: int | None
     """Bytes of registers and table entries; None means all slots of the switch."""
     memory: MemoryOfRows
-    """What the rows take; fewer rows than fit into `size` if the log has no more."""
+    """Memory that the rows take in the switch; it is below `size` if the log has fewer rows than fit."""
     share: float
     """Share of the updates in the second half of the log."""
 

@@ -29,7 +29,7 @@ class LogFacts(Strict):
     tables: tuple[str, ...] = ()
     table_updates: tuple[int, ...] = ()
     table_half_lives: tuple[float | None, ...] = ()
-    """As `half_life`, of the keys of each table among themselves."""
+    """The same as `half_life` for each table, estimated from the keys of that table alone."""
     notes: tuple[str, ...] = ()
     dims: tuple[int, ...] = (1,)
     """Distinct dims of the keys' rows, as RPCs carry them, ascending."""

@@ -95,11 +95,11 @@ class StudySettings(RowLogSettings):
         return self
 
     def _size_problem(self) -> str | None:
-        if max(self.sizes) <= (most := _max_rows(self)):
+        if max(self.sizes) <= (max_rows := _max_rows(self)):
             return None
         return (
-            f"sizes ({max(self.sizes)}): expected at most {most:,}, as many rows of {self.min_dim} values as "
-            "the switch has slots for"
+            f"sizes ({max(self.sizes)}): expected at most {max_rows:,}, as many rows of {self.min_dim} values "
+            "as the switch has slots for"
         )
 
     def for_log(self, dims: Sequence[int]) -> Self:

@@ -85,7 +85,7 @@ def create_map(
 
 
 class TracingHook(NamedTuple):
-    """Where a tracing program runs: an attach type, and the BTF type of the function or tracepoint."""
+    """The function or tracepoint at which a tracing program runs, by its attach type and its BTF type."""
 
     attach_type: int
     type_id: int

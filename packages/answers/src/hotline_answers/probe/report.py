@@ -1,4 +1,4 @@
-"""What a watch says about a server, and its files: costs of hosts, and a log of connections."""
+"""Report what was seen of a server, and write its files: the costs of hosts, and a log of connections."""
 
 from __future__ import annotations
 
@@ -163,12 +163,14 @@ def hosts_of(report: ProbeReport) -> HostCosts:
     It takes `take_ns` for reading a request, `serve_ns` and `send_ns`. The first and last are those of our
     agents, of workers too, unless the server takes less in total.
     """
-    cpu_ns, ours = report.cpu_us_per_request * 1e3 / report.rpcs_per_request, HostCosts()
-    factor = min(1.0, cpu_ns / (ours.take_ns + ours.serve_ns + ours.send_ns))
-    take_ns, send_ns = round(factor * ours.take_ns), round(factor * ours.send_ns)
+    cpu_ns, defaults = report.cpu_us_per_request * 1e3 / report.rpcs_per_request, HostCosts()
+    factor = min(1.0, cpu_ns / (defaults.take_ns + defaults.serve_ns + defaults.send_ns))
+    take_ns, send_ns = round(factor * defaults.take_ns), round(factor * defaults.send_ns)
+    # What lanes and values cost is in the CPU time of a request already.
     return HostCosts(
-        take_ns=take_ns, send_ns=send_ns, serve_ns=max(round(cpu_ns) - take_ns - send_ns, 0), lane_ns=0
-    )
+        take_ns=take_ns, send_ns=send_ns, serve_ns=max(round(cpu_ns) - take_ns - send_ns, 0),
+        lane_ns=0, value_ns=0.0,
+    )  # fmt: skip
 
 
 def write_files(folder: Path, report: ProbeReport, log: pl.DataFrame, ps: int) -> None:

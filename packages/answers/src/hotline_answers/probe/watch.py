@@ -107,7 +107,7 @@ class SocketFlow:
 
 @dataclass(frozen=True, slots=True)
 class WatchedServer:
-    """What was seen of a server."""
+    """The requests, bytes, connections and CPU time of a server while it was watched."""
 
     seconds: float
     processes: int

@@ -1,4 +1,4 @@
-"""What policies do with public logs, and which share of their updates a switch takes by its memory."""
+"""Make the tables of public logs: policies compared, and shares of updates by the memory of the switch."""
 
 from __future__ import annotations
 
