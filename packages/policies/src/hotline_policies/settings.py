@@ -98,8 +98,8 @@ class StudySettings(RowLogSettings):
         if max(self.sizes) <= (max_rows := _max_rows(self)):
             return None
         return (
-            f"sizes ({max(self.sizes)}): expected at most {max_rows:,}, as many rows of {self.min_dim} values "
-            "as the switch has slots for"
+            f"sizes ({max(self.sizes)}): expected at most {max_rows:,}, as many rows of {self.min_dim} "
+            "values as the switch has slots for"
         )
 
     def for_log(self, dims: Sequence[int]) -> Self:
