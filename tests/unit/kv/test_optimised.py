@@ -11,6 +11,7 @@ import pytest
 
 import hotline
 from experiment.config import Config
+from foundation.designs.registry import NAMES, design
 from hotline.kv.calls import InvalidArgument
 from switch_harness.wording import mentions
 from tests.harness import torch_optimisers
@@ -96,3 +97,14 @@ def test_only_a_design_whose_servers_optimise_takes_optimisers() -> None:
     message = r"^table b: optimiser sgd\(lr=1\): design hotset .* expected design collect, none"
     with pytest.raises(TableError, match=message):
         tables_of_design(Config(), tables)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_of_several_dims_are_refused_where_a_job_has_one(name: str) -> None:
+    tables = make_tables({"bias": (9, 1), "users": (9, 16)})
+    config = Config(design=name)
+    if design(name).has_rows and not design(name).mixes_dims:
+        with pytest.raises(TableError, match=mentions(name, "1, 16")):
+            tables_of_design(config, tables)
+    else:  # without rows each value has a key of its own, of dim 1
+        tables_of_design(config, tables)
