@@ -35,7 +35,8 @@ RANGES: Mapping[str, CostRange] = {
     "idle_ns": CostRange(2_000, 30_000, 150_000),
     "wake_ns": CostRange(500, 3_000, 30_000),
     "program_ns": CostRange(200, 1_200, 6_000),
-    "hit_ns": CostRange(500, 5_000, 20_000),
+    "lookup_ns": CostRange(200, 2_000, 10_000),
+    "hit_ns": CostRange(50, 1_000, 20_000),
     "answer_ns": CostRange(100, 1_000, 5_000),
     "noise_every_us": CostRange(500, 20_000, 500_000),
     "noise_us": CostRange(5, 1_000, 10_000),
@@ -46,7 +47,7 @@ WEIGHTS = {
     "worker_cpu": 1.0, "ps_cpu": 1.0,
 }  # fmt: skip
 """Weights of logarithmic errors; tail latencies vary more between runs than means."""
-_KERNEL_COSTS = ("program_ns", "hit_ns", "answer_ns")
+_KERNEL_COSTS = ("program_ns", "lookup_ns", "hit_ns", "answer_ns")
 _GRADIENT_STEP = 0.25
 """Relative change of a cost for its gradient; the effect of a smaller change is less than the noise."""
 _SHORT_RUN = {
