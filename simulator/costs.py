@@ -17,6 +17,7 @@ from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from nativekit.records import Records, one_record, records
+from simulator import measured_costs
 from simulator.state import QUANTILES, AgentDurations, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
@@ -97,9 +98,12 @@ class Network(Strict):
 
 
 class HostCosts(Strict):
-    """CPU times of agents in ns, measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18)."""
+    """CPU times of agents in ns, with 3,000 keys a step.
 
-    # Measured with 3,000 keys a step. By default each agent has a core, and the switch takes no host's time.
+    Those of `simulator.measured_costs` are fitted to the bench, with its date and machine. The others are of
+    runs on two cores of an AMD EPYC and of an Intel Xeon. By default each agent has a core, and the switch
+    takes no host's time.
+    """
 
     worker_cores: int | None = Field(default=None, ge=1)
     """Cores that all workers share; None gives each worker a core of its own."""
@@ -111,14 +115,16 @@ class HostCosts(Strict):
     """Time of waking an idle core, which no agent's CPU time has; about 40 µs in a virtual machine."""
     slice_ns: int = Field(default=1_400_000, ge=1, le=_MAX_NS)
     """Time after which an agent yields its core to one that waits: a slice of Linux 6.12 on two CPUs."""
-    encode_ns: int = Field(default=500, ge=0, le=_MAX_NS)  # a worker's time to make a datagram
-    send_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
+    encode_ns: int = Field(
+        default=measured_costs.ENCODE_NS, ge=0, le=_MAX_NS
+    )  # a worker's time to make a datagram
+    send_ns: int = Field(default=measured_costs.SEND_NS, ge=0, le=_MAX_NS)
     """Kernel time of each datagram sent."""
     take_ns: int = Field(default=1_000, ge=0, le=_MAX_NS)
     """Kernel time of each burst received."""
     receive_ns: int = Field(default=400, ge=0, le=_MAX_NS)
     """`W_proc`: a worker's time for each answer."""
-    begin_ns: int = Field(default=50_000, ge=0, le=_MAX_NS)
+    begin_ns: int = Field(default=measured_costs.BEGIN_NS, ge=0, le=_MAX_NS)
     """A worker's time to begin an operation: it packs keys into requests."""
     finish_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """A worker's time from the last answer of an operation to its end."""
@@ -130,9 +136,9 @@ class HostCosts(Strict):
     """A worker's extra time from the last answer of a push to its end: it adds the values to its ledger."""
     operation_value_ns: float = Field(default=0.5, ge=0, le=_MAX_NS)
     """A worker's extra time for each further value of an operation's rows."""
-    serve_ns: int = Field(default=300, ge=0, le=_MAX_NS)
+    serve_ns: int = Field(default=measured_costs.SERVE_NS, ge=0, le=_MAX_NS)
     """`PS_proc`: a server's time for each request."""
-    lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)
+    lane_ns: int = Field(default=6, ge=0, le=_MAX_NS)
     """Extra time for each lane of a request that the switch has not served: a row with its first value."""
     value_ns: float = Field(default=1.0, ge=0, le=_MAX_NS)
     """Extra time for each further value of such a row."""
