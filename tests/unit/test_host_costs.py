@@ -69,7 +69,7 @@ def test_costs_add_up_to_what_the_bench_measured() -> None:
 
 def test_each_cost_is_what_remains_of_a_number() -> None:
     assumed = HostCosts(take_ns=6_400, lane_ns=5, receive_ns=700)
-    # A server takes 2,500 ns of a pull and 4,000 of a push, 300 for the function, and 100 for a part of a burst.
+    # A server takes 2,500 ns of a pull and 4,000 of a push: 300 for the function, 100 for a part of a burst.
     costs = fit(bench(), assumed)
     assert (costs.send_ns, costs.serve_ns, costs.begin_ns) == (2_850, 140, 30_000)
     # A worker takes 5,000 ns, 320 of them for packing.

@@ -27,13 +27,14 @@ class CostRange(NamedTuple):
 
 
 RANGES: Mapping[str, CostRange] = {
-    "begin_ns": CostRange(50_000, 250_000, 3_000_000),
+    "begin_ns": CostRange(10_000, 150_000, 3_000_000),
+    "end_ns": CostRange(10_000, 200_000, 3_000_000),
     "cold_ns": CostRange(1_000, 50_000, 1_000_000),
     "push_ns": CostRange(5_000, 50_000, 1_000_000),
     "send_ns": CostRange(1_000, 6_000, 20_000),
     "take_ns": CostRange(300, 3_000, 50_000),
     "idle_ns": CostRange(2_000, 30_000, 150_000),
-    "wake_ns": CostRange(500, 3_000, 30_000),
+    "wake_ns": CostRange(500, 5_000, 60_000),
     "program_ns": CostRange(200, 1_200, 6_000),
     "lookup_ns": CostRange(200, 2_000, 10_000),
     "hit_ns": CostRange(50, 1_000, 20_000),
