@@ -10,8 +10,8 @@ The costs of the real run are measured directly, from its logs and counters, wit
   whether it answers them or not, and of servers' frames (`answer_ns`).
 - The time from the start of an operation to its first RPC is for packing (`begin_ns`), and that from its
   last answer to its end for the ledger (`finish_ns`, `push_ns`).
-- The servers' CPU time without program and RPC functions is linear in their packets and in the times that
-  they slept (`wake_ns`). It is fitted to all blocks, in which arms and loads differ in packets for each time.
+- The CPU time of a sleep (`wake_ns`) is taken as a share of the time to wake a core, since the processor or
+  the hypervisor takes both. No measurement of the arms is used for it.
 - The remaining CPU time of a step is for sending, at the servers, and for what follows an operation
   (`end_ns`), at the workers: one simulation shows how much remains (`correct_costs`).
 
@@ -24,12 +24,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
-from scipy.optimize import nnls
 
 from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
-from analysis.record import AnalysisError, Block, RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary
 from experiment.config import config_of
 from foundation.designs.arms import arms_in_order, baseline_and_lead
@@ -43,7 +41,9 @@ _REAL_RUN_SETTINGS = (
 _OPERATION = ("arm", "round", "load", "worker", "iteration", "op")
 _WAITS = pl.col("w_queue_us", "ps_queue_us")
 _MIN_NS = 500  # lower limit of corrected costs
-_MIN_BLOCKS = 6  # for the cost of waking up
+_SLEEP_SHARE = 0.6
+"""CPU time of a server's sleep as a share of the time of waking an idle core: the median of what
+`python -m tools.sleep_costs` found in seven configurations on two Xeon cores of a virtual machine."""
 
 
 def read_real_record(run: Path) -> RunRecord:
@@ -98,12 +98,13 @@ def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> HostCosts:
         for measured_arm in baseline_and_lead(record.design)
     )
     # The wait is for waking a core (`idle_ns`) and receiving a burst (`take_ns`).
+    idle_ns = max(0, round(1e3 * mean_wait_us(run)) - HostCosts().take_ns)
     return HostCosts.model_validate(
         {
             **shared_cores(record),
             "measured": run.resolve(),
-            "idle_ns": max(0, round(1e3 * _mean_wait_us(run)) - HostCosts().take_ns),
-            **wake_costs(record.blocks),
+            "idle_ns": idle_ns,
+            "wake_ns": round(_SLEEP_SHARE * idle_ns),
             **_operation_costs(run, baseline_and_lead(record.design)[0].name),
             **_program_costs(baseline, lead),
         }
@@ -136,31 +137,13 @@ def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> ArmC
     )
 
 
-def _mean_wait_us(run: Path) -> float:
+def mean_wait_us(run: Path) -> float:
     empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
     medians: tuple[float | None, float | None] = empty_rpcs.select(_WAITS.median()).collect().row(0)
     worker_us, server_us = medians
     if worker_us is None or server_us is None:
         raise AnalysisError(f"{run}: expected empty RPCs (empty_rpcs), which measure idle cores, got none")
     return (worker_us + server_us) / 2
-
-
-def wake_costs(blocks: Sequence[Block]) -> dict[str, int]:
-    """Return a server's CPU time for each time that it slept, ns; nothing if servers did not count them."""
-    counted = [block for block in blocks if block.servers.waits]
-    if len(counted) < _MIN_BLOCKS:
-        return {}
-    packets_and_waits = np.array([(block.servers.packets, block.servers.waits) for block in counted], float)
-    kernel_ns = np.array([_kernel_ns(block) for block in counted])
-    weights = 1 / np.sqrt(packets_and_waits[:, 0])
-    (_, wake_ns), _ = nnls(packets_and_waits * weights[:, None], np.maximum(kernel_ns, 0) * weights)
-    return {"wake_ns": round(wake_ns)}
-
-
-def _kernel_ns(block: Block) -> float:
-    """Return the servers' CPU time in the kernel without the switch's program, ns."""
-    program_s = 0.0 if block.program_s is None else block.program_s.servers
-    return 1e9 * (block.servers.cpu_s - program_s) - block.servers.proc_cpu_ns
 
 
 def _operation_costs(run: Path, arm: str) -> dict[str, float]:

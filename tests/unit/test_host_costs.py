@@ -40,7 +40,7 @@ def bench(changes: Mapping[str, Cell] | None = None) -> Table:
         RATE.format("push"): 250_000.0, PACK.format("pull"): 20.0, PACK.format("push"): 40.0, WORKER: 5.0,
     }  # fmt: skip
     cells = {**numbers, **(changes or {})}
-    rows = {(name,): [cell] for name, cell in cells.items()}
+    rows: dict[tuple[str, ...], list[Cell]] = {(name,): [cell] for name, cell in cells.items()}
     return make_table("speed", "median", ("what",), {"sockets, or agent": "{:.2f}"}, rows)
 
 

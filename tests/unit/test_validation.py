@@ -36,8 +36,8 @@ RUNS = {name: RECORDED / step_name(name) / "runs" / "latest" for name in CONFIGU
 
 
 def prediction(run: str, predicted: float, measured: float, half_width: float | None = None) -> Prediction:
-    bounds = (None, None) if half_width is None else (measured - half_width, measured + half_width)
-    return Prediction(run, "metric", predicted, measured, *bounds, predicted - measured)
+    low, high = (None, None) if half_width is None else (measured - half_width, measured + half_width)
+    return Prediction(run, "metric", predicted, measured, low, high, predicted - measured)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

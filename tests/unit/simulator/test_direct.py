@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from analysis.record import AnalysisError, ProgramUse, RunRecord, ServerUse, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary, summarise
 from experiment.phases.workload import generate_trace
 from hosts.workload.trace import Trace
@@ -23,7 +22,6 @@ from simulator.dedicated_switch.similar_run import (
     baseline_costs,
     correct_costs,
     costs_of_run,
-    wake_costs,
 )
 from simulator.experiment import temporary_run
 from switch_harness.wording import mentions
@@ -72,6 +70,7 @@ def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
     assert hosts.hit_ns == 0
     assert hosts.answer_ns == pytest.approx(ANSWER_NS, rel=0.05)
     assert hosts.idle_ns == pytest.approx(IDLE_NS, abs=2)
+    assert hosts.wake_ns == pytest.approx(0.6 * IDLE_NS, abs=2)
     assert (hosts.worker_cores, hosts.server_cores, hosts.measured) == (1, 1, real)
 
 
@@ -104,25 +103,6 @@ def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_what_follows_an_oper
     # There is no less than next to nothing.
     least = correct_costs(hosts, ArmCosts(10, 10, 100), ArmCosts(2_000, 1_000, 100))
     assert (least.send_ns, least.end_ns) == (500, 500)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_cost_of_waking_up_is_found_in_blocks_that_sleep_differently_often(real: Path, seed: int) -> None:
-    """Kernel time is 3,700 ns of a packet and 20,000 ns of each sleep, with noise of 2 %."""
-    rng, blocks = random.Random(seed), read_record(real).blocks
-    for block in blocks:
-        packets, sleeps = rng.randrange(5_000, 20_000), rng.randrange(300, 2_000)
-        kernel_ns = (3_700 * packets + 20_000 * sleeps) * rng.uniform(0.98, 1.02)
-        block.program_s = ProgramUse(workers=1.0, servers=0.02)
-        block.servers = ServerUse(
-            packets=packets, waits=sleeps, proc_cpu_ns=7_000_000, cpu_s=0.02 + (kernel_ns + 7e6) / 1e9
-        )
-    assert wake_costs(blocks) == {"wake_ns": pytest.approx(20_000, rel=0.1)}
-    # Without the numbers of sleeps, or with a few blocks, nothing is known.
-    assert wake_costs(blocks[:5]) == {}
-    for block in blocks:
-        block.servers.waits = 0
-    assert wake_costs(blocks) == {}
 
 
 def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
