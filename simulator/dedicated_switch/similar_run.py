@@ -148,10 +148,12 @@ def mean_wait_us(run: Path) -> float:
 
 def _operation_costs(run: Path, arm: str) -> dict[str, float]:
     """Return a worker's median times before the first RPC of an operation, and after the last answer, ns."""
-    rpcs = pl.scan_parquet(run / "rpc.parquet").filter("measured").group_by(*_OPERATION)
+    # In the closed loop before the rounds a simulated operation begins with the time after the previous one.
+    is_paced = pl.col("measured") & (pl.col("round") >= 0)
+    rpcs = pl.scan_parquet(run / "rpc.parquet").filter(is_paced).group_by(*_OPERATION)
     first_us, answered_us = pl.col("t_send_us").min(), (pl.col("t_send_us") + pl.col("latency_us")).max()
     spans = rpcs.agg(first_us.alias("first_us"), answered_us.alias("answered_us"))
-    operations = pl.scan_parquet(run / "operations.parquet").filter("measured")
+    operations = pl.scan_parquet(run / "operations.parquet").filter(is_paced)
     begin_us = pl.col("first_us") - pl.col("start_us")
     finish_us = pl.col("end_us") - pl.col("answered_us")
     joined = _of_arm(operations, arm).join(_of_arm(spans, arm), on=_OPERATION)

@@ -37,7 +37,11 @@ delay_us = 0.0
 [hosts]
 worker_cores = 1
 server_cores = 1
+idle_ns = 5000
+wake_ns = 3000
 begin_ns = 700000
+end_ns = 400000
+push_ns = 60000
 send_ns = 9000
 program_ns = 1500
 lookup_ns = {lookup_ns}

@@ -130,6 +130,8 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     shared, own = sorted(compared, key=lambda config: config.hosts.worker_cores is None)
     assert trial.hosts.send_ns == HostCosts().send_ns
     assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
+    assert shared.hosts.end_ns == pytest.approx(400_000, rel=0.05)
+    assert shared.hosts.push_ns == pytest.approx(60_000, rel=0.05)
     assert shared.hosts.send_ns == pytest.approx(9_000, rel=0.15)
     assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.lookup_ns) == (None, None, 0)
     assert (own.hosts.hit_ns, own.hosts.answer_ns) == (0, 0)
