@@ -40,6 +40,7 @@ server_cores = 1
 idle_ns = 5000
 wake_ns = 3000
 begin_ns = 700000
+finish_ns = 20000
 end_ns = 400000
 push_ns = 60000
 send_ns = 9000

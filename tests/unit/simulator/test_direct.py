@@ -131,6 +131,7 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     assert trial.hosts.send_ns == HostCosts().send_ns
     assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
     assert shared.hosts.end_ns == pytest.approx(400_000, rel=0.05)
+    assert shared.hosts.finish_ns == pytest.approx(20_000, rel=0.1)
     assert shared.hosts.push_ns == pytest.approx(60_000, rel=0.05)
     assert shared.hosts.send_ns == pytest.approx(9_000, rel=0.15)
     assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.lookup_ns) == (None, None, 0)
