@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,15 @@ def test_most_temporaries_of_the_programs_are_local() -> None:
         temporaries += sum(name.startswith("tmp") for name in names)
         found += sum(field.startswith("tmp") for _, field in local_names(program))
     assert found > temporaries / 2
+
+
+def test_fields_of_a_header_that_is_copied_or_hashed_as_a_whole_are_kept() -> None:
+    program = load_program((FOLDER / "resubmit_recirculate.json").read_bytes())
+    [number] = {ref.header for ref in program.local_fields}
+    hashed = ir.Calculation("all", "xor16", (ir.WholeHeader(number),))
+    copied = replace(program.actions[0], body=(ir.AssignHeader(number, number),), locations=())
+    for changed in (
+        replace(program, calculations=(hashed,)),
+        replace(program, actions=(copied, *program.actions[1:])),
+    ):
+        assert not changed.local_fields
