@@ -54,9 +54,10 @@ def test_local_fields_are_used_by_one_control_and_by_nothing_else(path: Path) ->
         by_control.append(
             {*fields_in(pipeline), *fields_in([a for a in document["actions"] if a["id"] in actions])}
         )
-    assert not names & set.intersection(*by_control)
+    ingress, egress = by_control
+    assert not names & ingress & egress
     colours = {tuple(meter["result_target"]) for meter in document["meter_arrays"] if meter["is_direct"]}
-    assert names <= set.union(*by_control, colours)
+    assert names <= ingress | egress | colours
 
 
 def test_most_temporaries_of_the_programs_are_local() -> None:
