@@ -34,6 +34,7 @@ settings.register_profile(
 settings.register_profile("soak", settings.get_profile("test"), max_examples=SOAK_TIMES * _ALL)
 settings.load_profile("test")
 
+_GC_THRESHOLDS = (10_000, 10, 10)
 _PROGRAMS = 32  # that switches in one process share
 PYTHON = pytest.StashKey["str | None"]()
 """Python command of pytest-xdist's workers, if each gets separate namespaces."""
@@ -116,13 +117,15 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_collection() -> Iterator[None]:
     """Collect tests without collecting garbage, which would take a sixth of the time.
 
-    Afterwards exempt the tests from it: a pass takes 0.3 s, and some tests force many.
+    Afterwards exempt the tests from it: a pass takes 0.3 s, and some tests force many. While tests run,
+    collect less often than by default, which would take 8 % of their time.
     """
     gc.disable()
     yield
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
