@@ -123,7 +123,6 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
 
