@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from softswitch.errors import Bmv2NotFound
 from softswitch.kernel.probe import probe
+from softswitch.load import load_program
 from softswitch.p4runtime import loaded_config
 from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
 from switch_harness import durations
@@ -148,7 +149,7 @@ def programs_loaded_once() -> Iterator[None]:
     A program cannot change. Tests of the loader call it themselves.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loaded_config, "load_program", lru_cache(_PROGRAMS)(loaded_config.load_program))
+        patched.setattr(loaded_config, "load_program", lru_cache(_PROGRAMS)(load_program))
         yield
 
 
