@@ -2,6 +2,8 @@
 
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
+# The benchmarks and the harnesses of the switch's tests, which are no packages.
+WITH_BENCH = env PYTHONPATH=$(CURDIR)/softswitch/bench:$(CURDIR)/softswitch/tests
 VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM TABLES RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP \
 	CLI SEED MACHINES CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
@@ -74,10 +76,10 @@ check: ## style and types
 	@cd softswitch && ../$(PYTHON) -m mypy
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
-	@$(AS_ROOT) env PYTHONPATH=$(CURDIR)/softswitch/bench:$(CURDIR)/softswitch/tests $(PYTHON) -m tools.bench $(ARGS)
+	@$(AS_ROOT) $(WITH_BENCH) $(PYTHON) -m tools.bench $(ARGS)
 
 evidence: setup ## make the results that the pages show and that are missing: many hours (ARGS="--list", or names of stages)
-	@$(AS_ROOT) $(PYTHON) -m tools.evidence $(ARGS)
+	@$(AS_ROOT) $(WITH_BENCH) $(PYTHON) -m tools.evidence $(ARGS)
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)

@@ -2,6 +2,10 @@
 #ifndef REPEAT_P4
 #define REPEAT_P4
 
+// STRING(a.b) is "a.b", after the replacement of macros in a.b.
+#define STRING_OF(text) #text
+#define STRING(text) STRING_OF(text)
+
 #define LANES_0_TO_3(X) X(00, 0) X(01, 1) X(02, 2) X(03, 3)
 #define LANES_0_TO_7(X) LANES_0_TO_3(X) X(04, 4) X(05, 5) X(06, 6) X(07, 7)
 #define LANES_8_TO_15(X) X(08, 8) X(09, 9) X(10, 10) X(11, 11) X(12, 12) X(13, 13) X(14, 14) X(15, 15)

@@ -1,18 +1,15 @@
-// Adds to or reads four values of a row, once per packet. Values are 32-bit fixed point that wraps: sums are exact,
-// independent of the order, and can be undone. The first bank of a row counts what happened to the row.
-control Bank(inout metadata_t meta, inout word_t word, inout quad_t quad, in bit<16> slot, in Op op)
-            (bitmap_t bank) {
-    register<bit<32>>(SLOTS) values_a;
-    register<bit<32>>(SLOTS) values_b;
-    register<bit<32>>(SLOTS) values_c;
-    register<bit<32>>(SLOTS) values_d;
-    counter(LANE_EVENTS, CounterType.packets) row_stats;
-    counter(SLOTS, CounterType.packets) pushes;     // by slot, as a parameter server counts updates by key
-    action push_value(in bool is_counted) {
+// Each bank has registers and counters for four values of a row, or for the value of a row of dim 1. A packet uses a
+// bank once, by its Value or by its Quad. Values are 32-bit fixed point that wraps: sums are exact, independent of the
+// order, and can be undone. The first bank of a row counts what happened to the row.
+
+// Adds to or reads the value of a row of dim 1.
+control Value(inout metadata_t meta, inout word_t word, in bit<16> slot, in Op op)
+             (register<bit<32>> values, counter row_stats, counter pushes, bitmap_t bank) {
+    action push(in bool is_counted) {
         bit<32> held;
-        values_a.read(held, (bit<32>)slot);
+        values.read(held, (bit<32>)slot);
         bit<32> sum = held + word.value;
-        values_a.write((bit<32>)slot, sum);
+        values.write((bit<32>)slot, sum);
         // Two numbers of one sign have a sum of the other sign.
         bit<32> overflow = (held ^ sum) & (word.value ^ sum);
         if (overflow[31:31] == 1) {
@@ -24,7 +21,43 @@ control Bank(inout metadata_t meta, inout word_t word, inout quad_t quad, in bit
         }
     }
 
-    action push_quad(in bool is_counted) {
+    action pull(in bool is_counted) {
+        word.setValid();
+        values.read(word.value, (bit<32>)slot);
+        if (is_counted) {
+            row_stats.count(LaneEvent.HIT);
+        }
+    }
+
+    action pull_0() {
+        word.setValid();
+        word.value = 0;
+    }
+
+    apply {
+        bool is_counted = meta.counting & bank != 0;
+        if (meta.hits & bank != 0) {
+            if (op == Op.PUSH) {
+                push(is_counted);
+            } else {
+                pull(is_counted);
+            }
+        } else {
+            if (op != Op.PUSH) {
+                pull_0();
+            }
+            if (is_counted) {
+                row_stats.count(LaneEvent.MISS);
+            }
+        }
+    }
+}
+
+// Adds to or reads four values of a longer row.
+control Quad(inout metadata_t meta, inout quad_t quad, in bit<16> slot, in Op op)
+            (register<bit<32>> values_a, register<bit<32>> values_b, register<bit<32>> values_c,
+             register<bit<32>> values_d, counter row_stats, counter pushes, bitmap_t bank) {
+    action push(in bool is_counted) {
         bit<32> held_a;
         bit<32> held_b;
         bit<32> held_c;
@@ -52,14 +85,8 @@ control Bank(inout metadata_t meta, inout word_t word, inout quad_t quad, in bit
         }
     }
 
-    action pull_value(in bool is_counted) {
-        values_a.read(word.value, (bit<32>)slot);
-        if (is_counted) {
-            row_stats.count(LaneEvent.HIT);
-        }
-    }
-
-    action pull_quad(in bool is_counted) {
+    action pull(in bool is_counted) {
+        quad.setValid();
         values_a.read(quad.a, (bit<32>)slot);
         values_b.read(quad.b, (bit<32>)slot);
         values_c.read(quad.c, (bit<32>)slot);
@@ -69,37 +96,28 @@ control Bank(inout metadata_t meta, inout word_t word, inout quad_t quad, in bit
         }
     }
 
-    action miss() {
-        row_stats.count(LaneEvent.MISS);
+    action pull_0() {
+        quad.setValid();
+        quad.a = 0;
+        quad.b = 0;
+        quad.c = 0;
+        quad.d = 0;
     }
 
     apply {
         bool is_counted = meta.counting & bank != 0;
-        if (slot == MISS && is_counted) {
-            miss();
-        }
-        if (op == Op.PUSH) {
-            if (slot < SLOTS) {
-                if (meta.is_scalar) {
-                    push_value(is_counted);
-                } else {
-                    push_quad(is_counted);
-                }
-            }
-        } else if (meta.is_scalar) {
-            word.setValid();
-            word.value = 0;
-            if (slot < SLOTS) {
-                pull_value(is_counted);
+        if (slot < SLOTS) {
+            if (op == Op.PUSH) {
+                push(is_counted);
+            } else {
+                pull(is_counted);
             }
         } else {
-            quad.setValid();
-            quad.a = 0;
-            quad.b = 0;
-            quad.c = 0;
-            quad.d = 0;
-            if (slot < SLOTS) {
-                pull_quad(is_counted);
+            if (op != Op.PUSH) {
+                pull_0();
+            }
+            if (slot == MISS && is_counted) {
+                row_stats.count(LaneEvent.MISS);
             }
         }
     }

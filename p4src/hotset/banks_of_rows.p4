@@ -1,6 +1,10 @@
 #ifndef BANKS_OF_ROWS_P4
 #define BANKS_OF_ROWS_P4
 
+// Slots of banks whose row has no hit.
+const bit<16> MISS   = 0xffff;      // the row is not in the switch, for this caller
+const bit<16> UNUSED = 0xfffe;      // the lane is not live
+
 // Bitmaps of the banks that are the first ones of their rows.
 const bit<64> EVERY_BANK           = 0xffffffffffffffff;
 const bit<64> EVERY_SECOND_BANK    = 0x5555555555555555;

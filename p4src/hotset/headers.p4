@@ -25,7 +25,7 @@ struct metadata_t {
     bitmap_t   hits;            // lanes whose key is in the switch, for this caller
     bitmap_t   served;          // lanes that the answer marks as served
     bitmap_t   counting;        // banks whose `row_stats` count: the first ones of the rows of a worker's fresh RPC
-    bit<16>    no_privilege;    // 0 if the caller reaches entries that are moving, else MISS
+    bitmap_t   privileged_lanes;    // all lanes if the caller reaches entries that are moving
 }
 
 #endif

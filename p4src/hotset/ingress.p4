@@ -7,17 +7,15 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
-#define DECLARE_LANE(nn, i) LaneLookup(1 << (i)) lookup_##nn; Bank(1 << (i)) bank_##nn; \
-    bit<16> slot_##nn = ABSENT;
+#include "bank_arrays.p4"
+#define DECLARE_LANE(nn, i) LaneLookup(1 << (i)) lookup_##nn; bit<16> slot_##nn = 0;
     REPEAT(DECLARE_LANE)
-#undef DECLARE_LANE
 
     // The slot of each lane is also that of the bank of the same number. Rows that are twice as long need the banks of
     // two lanes.
     action use_twice_the_banks() {
 #define COPY_SLOT(bank, lane) slot_##bank = slot_##lane;
         EACH_BANK_AND_HALF(COPY_SLOT)
-#undef COPY_SLOT
     }
 
     apply {
@@ -40,44 +38,58 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             bool uses_lanes = meta.is_privileged || meta.offload == 1;
 #endif
             if (uses_lanes) {
-                if (!meta.is_privileged) {
-                    meta.no_privilege = MISS;
+                if (meta.is_privileged) {
+                    meta.privileged_lanes = ~(bitmap_t)0;
                 }
 #define APPLY_LOOKUP(nn, i) if (hdr.keys[i].isValid()) { \
     lookup_##nn.apply(meta, slot_##nn, hdr.rpc, hdr.keys[i].key); }
                 REPEAT(APPLY_LOOKUP)
-#undef APPLY_LOOKUP
+                meta.hits = meta.hits & hdr.rpc.live;
             }
             exactly_once.apply(hdr, meta);
-            if (!meta.is_duplicate && !meta.is_privileged) {
-                meta.counting = (bitmap_t)EVERY_BANK;
-            }
+            bool is_counted = !meta.is_duplicate && !meta.is_privileged;
             // A duplicate push adds nothing.
             if (meta.kind == PacketKind.REQUEST && uses_lanes && !(hdr.rpc.op == Op.PUSH && meta.is_duplicate)) {
-                if (hdr.rpc.dim >= 2 * QUAD) {
-                    use_twice_the_banks();
-                    meta.counting = meta.counting & (bitmap_t)EVERY_SECOND_BANK;
-                    if (hdr.rpc.dim >= 4 * QUAD) {
+                if (meta.is_scalar) {
+                    if (is_counted) {
+                        meta.counting = hdr.rpc.live;
+                    }
+#define APPLY_VALUE(nn, i) if (hdr.keys[i].isValid()) { \
+    value_##nn.apply(meta, hdr.words[i], slot_##nn, hdr.rpc.op); }
+                    REPEAT(APPLY_VALUE)
+                } else {
+                    if (is_counted) {
+                        meta.counting = (bitmap_t)EVERY_BANK;
+                    }
+#define MARK_COLD_LANE(nn, i) if (hdr.keys[i].isValid() && meta.hits & (1 << (i)) == 0) { \
+    slot_##nn = hdr.rpc.live & (1 << (i)) == 0 ? UNUSED : MISS; }
+                    REPEAT(MARK_COLD_LANE)
+                    if (hdr.rpc.dim >= 2 * QUAD) {
                         use_twice_the_banks();
-                        meta.counting = meta.counting & (bitmap_t)EVERY_FOURTH_BANK;
-                        if (hdr.rpc.dim >= 8 * QUAD) {
+                        meta.counting = meta.counting & (bitmap_t)EVERY_SECOND_BANK;
+                        if (hdr.rpc.dim >= 4 * QUAD) {
                             use_twice_the_banks();
-                            meta.counting = meta.counting & (bitmap_t)EVERY_EIGHTH_BANK;
-                            if (hdr.rpc.dim >= 16 * QUAD) {
+                            meta.counting = meta.counting & (bitmap_t)EVERY_FOURTH_BANK;
+                            if (hdr.rpc.dim >= 8 * QUAD) {
                                 use_twice_the_banks();
-                                meta.counting = meta.counting & (bitmap_t)EVERY_SIXTEENTH_BANK;
-                                if (hdr.rpc.dim >= 32 * QUAD) {
+                                meta.counting = meta.counting & (bitmap_t)EVERY_EIGHTH_BANK;
+                                if (hdr.rpc.dim >= 16 * QUAD) {
                                     use_twice_the_banks();
-                                    meta.counting = meta.counting & (bitmap_t)EVERY_32ND_BANK;
+                                    meta.counting = meta.counting & (bitmap_t)EVERY_SIXTEENTH_BANK;
+                                    if (hdr.rpc.dim >= 32 * QUAD) {
+                                        use_twice_the_banks();
+                                        meta.counting = meta.counting & (bitmap_t)EVERY_32ND_BANK;
+                                    }
                                 }
                             }
                         }
                     }
+                    bit<16> values = (bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim;
+                    bitmap_t banks = ((bitmap_t)1 << values[9:2]) - 1;
+#define APPLY_QUAD(nn, i) if (banks & (1 << (i)) != 0) { \
+    quad_##nn.apply(meta, hdr.quads[i], slot_##nn, hdr.rpc.op); }
+                    REPEAT(APPLY_QUAD)
                 }
-#define APPLY_BANK(nn, i) if (slot_##nn != ABSENT) { \
-    bank_##nn.apply(meta, hdr.words[i], hdr.quads[i], slot_##nn, hdr.rpc.op); }
-                REPEAT(APPLY_BANK)
-#undef APPLY_BANK
             }
         }
 

@@ -5,26 +5,25 @@
 // `reserved`  arriving: the parameter server is about to move the values here. Hits for privileged callers only.
 // `draining`  leaving: the parameter server is about to take the values back. Hits for privileged callers only.
 // `parked`    offload is off for the job: the entry only keeps the slot, and misses.
-const bit<16> MISS   = 0xffff;      // the slot of a lane whose row is not in the switch, for this caller
-const bit<16> UNUSED = 0xfffe;      // the slot of a lane that is not live
-const bit<16> ABSENT = 0xfffd;      // the slot of a lane that the packet does not have
-
 control LaneLookup(inout metadata_t meta, inout bit<16> lane_slot, in rpc_t rpc, in bit<64> parameter)
                   (bitmap_t lane) {
     action hot(bit<16> slot) {
         lane_slot = slot;
+        meta.hits = meta.hits | lane;
     }
 
     action reserved(bit<16> slot) {
-        lane_slot = slot | meta.no_privilege;
+        lane_slot = slot;
+        meta.hits = meta.hits | (lane & meta.privileged_lanes);
     }
 
     action draining(bit<16> slot) {
-        lane_slot = slot | meta.no_privilege;
+        lane_slot = slot;
+        meta.hits = meta.hits | (lane & meta.privileged_lanes);
     }
 
     action parked(bit<16> slot) {
-        lane_slot = slot | MISS;
+        lane_slot = slot;
     }
 
     table hot_params {
@@ -39,12 +38,6 @@ control LaneLookup(inout metadata_t meta, inout bit<16> lane_slot, in rpc_t rpc,
     }
 
     apply {
-        lane_slot = MISS;
         hot_params.apply();
-        if (rpc.live & lane == 0) {
-            lane_slot = UNUSED;
-        } else if (lane_slot != MISS) {
-            meta.hits = meta.hits | lane;
-        }
     }
 }

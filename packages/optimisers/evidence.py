@@ -63,8 +63,8 @@ def _loss(numbers: OptimiserNumbers) -> Table:
         yield from map(_age, of_data)
 
     return make_table(
-        "log loss at the end of a simulated training, and median age of the values that are pulled, in "
-        "mini-batches",
+        "log loss at the end of a simulated training, and median age at which published values were "
+        "replaced, in mini-batches",
         "one training each, at the learning rate that was best of three on the other half of the data",
         ("",),
         {

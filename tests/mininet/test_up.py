@@ -108,10 +108,11 @@ def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tm
         for each in scripts:
             assert each.stdout is not None and each.stdout.readline() == "trains\n"
         at_switch = ["--switch", up["switch"], "--job", str(up["job"])]
-        updates, ranges = dict.fromkeys(range(1, 201), 1), (RowRange(0, DIM), RowRange(ROWS, 1))
+        # The keys of tables follow each other in the order of their names: `bias`, then `rows`.
+        updates, ranges = dict.fromkeys(range(1, 201), 1), (RowRange(0, 1), RowRange(1, DIM))
         refused = hotline("load", *at_switch, write_hot_set(tmp_path, updates))
         assert refused.returncode == 1 and f"expected {DIM}, as the rows of job" in refused.stderr
-        assert f"--dims 0={DIM},{ROWS}=1" in refused.stderr
+        assert f"--dims 0=1,1={DIM}" in refused.stderr
         loaded = hotline("load", *at_switch, write_hot_set(tmp_path, updates, ranges))
         assert loaded.returncode == 0, loaded.stderr
         go_on.touch()
@@ -237,7 +238,7 @@ def test_a_barrier_publishes_what_the_switch_has_added(settings: Path, tmp_path:
     script = tmp_path / "train.py"
     script.write_text(ADAGRAD)
     up = bring_up(settings)
-    hot = write_hot_set(tmp_path, dict.fromkeys(range(32), 1))
+    hot = write_hot_set(tmp_path, dict.fromkeys(range(32), 1), (RowRange(0, 4),))
     command = [sys.executable, str(script), up["switch"], str(up["job"]), hot]
     trained = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert trained.returncode == 0, trained.stderr

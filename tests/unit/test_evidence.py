@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +15,7 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from foundation.checkout import ROOT
+from foundation.checkout import ROOT, source_folders
 from foundation.protocol.header import VERSION
 from tools.evidence import __main__ as command
 from tools.evidence import run
@@ -309,3 +311,27 @@ def test_an_unknown_stage_is_a_usage_error() -> None:
 def test_the_origin_is_of_this_checkout_and_machine() -> None:
     assert run.machine().cores >= 1
     assert re.fullmatch(r"[0-9a-f]{8,}\+?", run.commit(STAGES[0].sources()))
+
+
+def test_make_evidence_finds_the_modules_that_steps_run() -> None:
+    printed = subprocess.run(
+        ["make", "-n", "evidence"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    (of_make,) = re.findall(r"PYTHONPATH=(\S+)", printed)
+    commands = [step.words for stage in STAGES for step in stage.steps]
+    modules = sorted(
+        {
+            words[i + 2]
+            for words in commands
+            for i, word in enumerate(words[:-2])
+            if is_module(word, words[i + 1])
+        }
+    )
+    assert len(modules) >= 3
+    path = os.pathsep.join([*map(str, source_folders()), of_make])
+    code = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
+    subprocess.run([sys.executable, "-c", code, *modules], env={**os.environ, "PYTHONPATH": path}, check=True)
+
+
+def is_module(word: str, option: str) -> bool:
+    return word == sys.executable and option == "-m"

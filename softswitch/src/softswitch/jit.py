@@ -29,7 +29,7 @@ _PACKET_SIZE = struct.Struct("<Q")  # size in bytes of a packet in flight, which
 PROCESS_CTYPE = ctypes.CFUNCTYPE(_CTYPES[RESULT_KIND], *(_CTYPES[argument.kind] for argument in ARGUMENTS))
 
 
-_PASSES = "O2 with SLP"  # part of the cache's key, as `_compile_source` sets them
+_PASSES = "O2"  # part of the cache's key, as `_compile_source` sets them
 
 
 class MachineCode:

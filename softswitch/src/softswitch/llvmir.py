@@ -45,6 +45,11 @@ def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value
     return b.gep(address, [offset], inbounds=True, source_etype=I8)
 
 
+def offset_of(b: llvm.IRBuilder, kind: llvm.Type, indices: list[llvm.Constant]) -> llvm.Value:
+    """Return the offset in bytes that a `gep` with these indices adds to an address of a value of a type."""
+    return b.ptrtoint(b.gep(null(POINTER), indices, source_etype=kind), I64)  # an address relative to null
+
+
 def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
     """Return the address that is `offset` 64-bit words after another."""
     if isinstance(offset, int):

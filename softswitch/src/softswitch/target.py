@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir as llvm
 
-from softswitch.llvmir import I32, I64, POINTER, integer, opaque_pointer
+from softswitch.llvmir import I32, I64, POINTER, integer, offset_of, opaque_pointer
 
 DOUBLE = llvm.DoubleType()
 _NOT_VOLATILE = integer(1, 0)
@@ -26,6 +26,10 @@ class Target:
         """Allocate memory for a value for the duration of the function."""
         return opaque_pointer(b.alloca(kind, name=name))
 
+    def struct_size(self, b: llvm.IRBuilder, kind: llvm.Type) -> llvm.Value:
+        """Return the size of a type in bytes."""
+        return offset_of(b, kind, [integer(32, 1)])  # of a second value
+
     def load_opaque(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
         """Load a value of `reserve` so that the verifier cannot infer it from what was stored."""
         return b.load(address, typ=kind)
@@ -43,6 +47,15 @@ class Target:
     def optimization_barrier(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """Return the value, which LLVM then computes as a whole, to save registers for its constant part."""
         return value
+
+    def set_apart(self, b: llvm.IRBuilder, address: llvm.Value) -> llvm.Value:
+        """Return an address of which LLVM does not know that it is beside another.
+
+        It would add to two neighbouring words as to a vector, and take longer to build it than to add twice.
+        """
+        return opaque_pointer(
+            b.asm(llvm.FunctionType(I64.as_pointer(), [I64.as_pointer()]), "", "=r,0", [address], False)
+        )
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
         """Emit a check for an iteration of a loop without an evident bound: none here; BPF's may end it."""

@@ -29,6 +29,8 @@ struct metadata_t {
     @field_list(2)
     bit<16> trace;
     bit<8> lost;
+    bit<8> lost_by_ingress;     // used by ingress only, and 0 again in each pass
+    bit<8> lost_by_egress;
 }
 
 parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
@@ -63,12 +65,13 @@ control Send(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         }
         passes.count(std.instance_type);
         std.egress_spec = (bit<9>) hdr.probe.port;
-        hdr.probe.from = (bit<8>) std.ingress_port;
+        hdr.probe.from = (bit<8>) std.ingress_port + meta.lost_by_ingress;
         if (hdr.probe.op[0:0] == 1) { clone_preserving_field_list(CloneType.I2E, 1, 2); }
         if (hdr.probe.op[1:1] == 1) { std.mcast_grp = 1; }
         if (meta.resubmitted < hdr.probe.resubmits) {
             meta.resubmitted = meta.resubmitted + 1;
             meta.lost = 0xff;
+            meta.lost_by_ingress = 0x40;
             hdr.probe.trace = 0xffff;
             resubmit_preserving_field_list(1);
         }
@@ -83,7 +86,8 @@ control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         meta.trace = meta.trace << 4 | (bit<16>) std.instance_type;
         hdr.probe.instance = (bit<8>) std.instance_type;
         hdr.probe.length = (bit<16>) std.packet_length;
-        hdr.probe.trace = meta.trace + (bit<16>) meta.lost;
+        hdr.probe.trace = meta.trace + (bit<16>) (meta.lost + meta.lost_by_egress);
+        meta.lost_by_egress = 0x20;
         if (hdr.probe.recirculations > 0 && std.instance_type != 1) {
             hdr.probe.recirculations = hdr.probe.recirculations - 1;
             if (hdr.probe.op[2:2] == 1) {

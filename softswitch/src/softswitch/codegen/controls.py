@@ -22,6 +22,8 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     end_block = b.append_basic_block(f"{control.name}_done")
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
     emitter = _ControlEmitter(actions, blocks, end_block)
+    if actions.packet.in_struct:
+        actions.packet.clear_local_fields()
     b.branch(emitter.block(control.start))
     has_prefetch = target_of(b.module).has_prefetch
     prefetches = plan_prefetches(actions.packet.program, control) if has_prefetch else {}

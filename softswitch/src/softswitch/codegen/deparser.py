@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from softswitch import ir
 from softswitch.codegen.loops import OpaqueVariable
+from softswitch.codegen.packet import MAX_VALIDITIES
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.traffic import Traffic
 from softswitch.llvmir import I64, integer, resize
@@ -30,9 +33,11 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
 
     # The verifier would follow each combination of valid headers, so the position is hidden from it.
     position = OpaqueVariable(b, start.type, start, name="position")
-    for header in program.deparser:
-        with b.if_then(packet.is_valid(header)):
-            position.set(packet.emit(header, position.get()))
+    for headers in _chunks(program):
+        with b.if_then(packet.has_valid(headers)):
+            for header in headers:
+                with b.if_then(packet.is_valid(header)):
+                    position.set(packet.emit(header, position.get()))
     end = position.get()
     actions.output.write_payload(start, end, payload_bytes)
     length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload_bytes)
@@ -44,3 +49,23 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     length = b.select(b.icmp_unsigned("<", length, limit), length, limit)
     actions.output.finish_record(packet.get("egress_port"), length)
     b.branch(traffic.next_packet_block)
+
+
+def _chunks(program: ir.Program) -> Iterator[tuple[int, ...]]:
+    """Split the headers to emit: elements that are neighbours in a stack stay together, at most 8 of them.
+
+    One comparison skips a chunk without a valid header, such as the unused rest of a stack.
+    """
+    position_of = {
+        header: (stack.name, i) for stack in program.stacks for i, header in enumerate(stack.headers)
+    }
+    chunk: list[int] = []
+    for header in program.deparser:
+        stack, position = position_of.get(header, ("", 0))
+        is_next = chunk and stack and position_of.get(chunk[-1]) == (stack, position - 1)
+        if chunk and not (is_next and len(chunk) < MAX_VALIDITIES):
+            yield tuple(chunk)
+            chunk = []
+        chunk.append(header)
+    if chunk:
+        yield tuple(chunk)

@@ -48,8 +48,8 @@ class Externs:
         """Add this packet to the (packets, bytes) words at an address; BMv2 counts the length on arrival."""
         b = self.b
         length = resize(b, self.packet.get("ingress_length"), WORD)
-        for offset, amount in enumerate((integer(WORD, 1), length)):
-            address = word(b, counter, offset)
+        bytes_address = target_of(b.module).set_apart(b, word(b, counter, 1))
+        for address, amount in ((counter, integer(WORD, 1)), (bytes_address, length)):
             b.store(b.add(b.load(address, typ=I64), amount), address)
 
     def _cell_address(self, cells: CellArray, index: llvm.Value) -> llvm.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -11,11 +11,13 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.codegen.expressions import Arithmetic
 from softswitch.codegen.loops import require
-from softswitch.codegen.storage import SLOT_TYPES_AFTER_FIELDS, Storage
+from softswitch.codegen.storage import Storage
 from softswitch.codegen.wire import load_fields, runs, store_fields
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize, sign_extend
 from softswitch.target import target_of
 from softswitch.v1model import Standard
+
+MAX_VALIDITIES = 8  # that fill a word
 
 
 class Instance(NamedTuple):
@@ -80,13 +82,14 @@ class Packet(Storage):
         return self.b.gep(after_fields[number - len(types)], indices, inbounds=True, source_etype=array)
 
     def _slot_type(self, header: int, number: int) -> llvm.Type:
-        return (*self._field_types(header), *SLOT_TYPES_AFTER_FIELDS)[number]
+        return (*self._field_types(header), *self._types_after_fields(header))[number]
 
-    def _length_slot(self, instance: Instance) -> llvm.Value:
-        return self._slot(instance, len(self.program.headers[instance.header].fields))
+    # The slots that follow those of fields, as in `_types_after_fields`.
 
     def _validity_slot(self, instance: Instance) -> llvm.Value:
-        # The last slot, as in `SLOT_TYPES_AFTER_FIELDS`.
+        return self._slot(instance, len(self.program.headers[instance.header].fields))
+
+    def _length_slot(self, instance: Instance) -> llvm.Value:
         return self._slot(instance, len(self.program.headers[instance.header].fields) + 1)
 
     # -- leaves of expressions (`expressions.Sources`)
@@ -113,6 +116,15 @@ class Packet(Storage):
         if self.program.headers[instance.header].metadata:
             return integer(1, 1)
         return self.b.icmp_unsigned("!=", self.b.load(self._validity_slot(instance), typ=I8), integer(8, 0))
+
+    def has_valid(self, headers: Sequence[int]) -> llvm.Value:
+        """Return an `i1`: whether a header is valid, or one of `MAX_VALIDITIES` neighbours in a stack."""
+        if len(headers) == 1:
+            return self.is_valid(headers[0])
+        validities = self.b.load(
+            self._validity_slot(self.instance(headers[0])), typ=llvm.IntType(8 * len(headers)), align=1
+        )
+        return self.b.icmp_unsigned("!=", validities, llvm.Constant(validities.type, 0))
 
     def last_index(self, stack: int) -> llvm.Value:
         next_index = self.next_index(self.program.stacks[stack].cursor)
@@ -219,8 +231,10 @@ class Packet(Storage):
         fields = self.program.headers[target.header].fields
         with self.b.if_else(self.is_valid_at(source)) as (if_valid, if_invalid):
             with if_valid:
-                for number in range(len(fields) + 1):  # and the length
+                for number in range(len(fields)):
                     self._copy_slot(target, source, number, number)
+                if self.program.headers[target.header].varbit_position is not None:
+                    self._copy_length(target, source)
                 self._make_valid(target)
             with if_invalid:
                 self.b.store(integer(8, 0), self._validity_slot(target))
@@ -233,7 +247,10 @@ class Packet(Storage):
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
         copy, original = self.instance(target.header), self.instance(source.header)
         self._copy_slot(copy, original, target.field, source.field)
-        self.b.store(self.b.load(self._length_slot(original), typ=I32), self._length_slot(copy))
+        self._copy_length(copy, original)
+
+    def _copy_length(self, target: Instance, source: Instance) -> None:
+        self.b.store(self.b.load(self._length_slot(source), typ=I32), self._length_slot(target))
 
     def next_index(self, stack_cursor: int) -> llvm.Value:
         return self.b.load(self._next_index[stack_cursor], typ=I32)
@@ -246,7 +263,8 @@ class Packet(Storage):
         # A stack of unions is one stack for each member; these share the next index.
         for stack in shift.stacks:
             header = self.program.stacks[stack].headers[0]
-            for number in range(len(self.program.headers[header].fields) + len(SLOT_TYPES_AFTER_FIELDS)):
+            slots = len(self.program.headers[header].fields) + len(self._types_after_fields(header))
+            for number in range(slots):
                 self._permute(Instance(header, stack), number, shift.sources)
             for position in shift.invalid_positions:
                 instance = Instance(header, stack, integer(32, position))

@@ -7,15 +7,14 @@ their buckets are prefetched there (`prefetch`). A prefetch cannot change a resu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from softswitch import ir
+from softswitch.ir.graph import successors, topological_order
 
 _MIN_LOOKUPS = 2
-
-Node = ir.Table | ir.Conditional
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,11 @@ def _common_node(
 class _Graph:
     def __init__(self, program: ir.Program, control: ir.Control) -> None:
         self._program, self._nodes = program, control.nodes
-        self.order = list(reversed(list(self._postorder(control.start))))
-        """Nodes in topological order."""
+        self.order = topological_order(control)
         rank = {name: position for position, name in enumerate(self.order)}
         self._predecessors: dict[str, list[str]] = {name: [] for name in self.order}
         for name in self.order:
-            for successor in _successors(self._nodes[name]):
+            for successor in successors(self._nodes[name]):
                 self._predecessors[successor].append(name)
         self._dominator: dict[str, str] = {}
         for name in self.order[1:]:
@@ -79,18 +77,6 @@ class _Graph:
                     else:
                         candidate = self._dominator[candidate]
             self._dominator[name] = dominator
-
-    def _postorder(self, start: str | None) -> Iterator[str]:
-        visited: set[str] = set()
-        stack = [(start, False)] if start is not None else []
-        while stack:
-            name, is_expanded = stack.pop()
-            if is_expanded:
-                yield name
-            elif name not in visited:
-                visited.add(name)
-                stack.append((name, True))
-                stack += [(successor, False) for successor in _successors(self._nodes[name])]
 
     def lookup_by_node(self, name: str) -> dict[str, KnownLookup]:
         """Return an exact table's look-up by the nodes at which its key is known, the nearest first."""
@@ -122,7 +108,7 @@ class _Graph:
         if any(self._written_fields(node) & lookup.key_fields for node in nodes_between):
             return None
         successors_on_path = {
-            node for node in _successors(self._nodes[dominator]) if node in nodes_between or node == name
+            node for node in successors(self._nodes[dominator]) if node in nodes_between or node == name
         }
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
@@ -130,7 +116,7 @@ class _Graph:
             return lookup if is_always_reached or isinstance(node.condition, ir.IsValid) else None
         if not node.key and node.default_is_const and node.default is not None:
             return _lookup_before_action(self._program.actions[node.default.action], lookup)
-        is_always_reached = successors_on_path == set(_successors(node))
+        is_always_reached = successors_on_path == set(successors(node))
         changes_key = bool(self._written_fields(dominator) & lookup.key_fields)
         return lookup if is_always_reached and not changes_key else None
 
@@ -152,14 +138,6 @@ class _Graph:
         return {
             field for action in actions for statement in action.body for field in ir.target_fields(statement)
         }
-
-
-def _successors(node: Node) -> list[str]:
-    if isinstance(node, ir.Conditional):
-        names = [node.if_true, node.if_false]
-    else:
-        names = [*node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action]
-    return [name for name in dict.fromkeys(names) if name is not None]
 
 
 def _lookup_before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:

@@ -41,7 +41,8 @@ class ActionEmitter:
         """Emit an action's body; return an `i1`: whether it leaves the control (`exit`)."""
         self.packet.parameters = parameters
         self._has_exited = Variable(self.b, llvm.IntType(1))
-        self._loop_count = OpaqueVariable(self.b, llvm.IntType(32))
+        if any(isinstance(statement, ir.CountLoop) for statement in action.body):
+            self._loop_count = OpaqueVariable(self.b, llvm.IntType(32))
         blocks = _append_jump_blocks(self.b, action.body)
         locations = action.locations or [""] * len(action.body)
         for position, (statement, location) in enumerate(zip(action.body, locations, strict=True)):

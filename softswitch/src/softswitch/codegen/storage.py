@@ -1,8 +1,9 @@
 """Storage of a packet in flight: fields and validity of headers, stack positions, and scalars.
 
-Each is an `alloca` that LLVM promotes to a register. Where packets are copied (`traffic`) the slots are one
-struct. A header stack is an array of structs, one of the fields of each element, and an array each of lengths
-and validity, since elements are accessed at computed positions.
+Each is an `alloca` that LLVM promotes to a register. Where packets are copied (`traffic`), or the target
+keeps them in memory, all slots but those of local fields (`ir.local_fields`) are one struct. A stack is an
+array of structs, one of the fields of each element, and arrays of validity and of lengths, since elements
+are accessed at computed positions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.llvmir import I8, I32, I64, POINTER, integer, null, opaque_pointer
+from softswitch.llvmir import I8, I32, integer, offset_of, opaque_pointer
 from softswitch.target import target_of
 
 # A packet's scalars by name; `frame`, the address of the frame that arrived, is another one.
@@ -29,56 +30,66 @@ SCALARS = {
 }
 NOT_TRUNCATED = (1 << 32) - 1
 """`truncated_length` of a packet that is not truncated."""
-SLOT_TYPES_AFTER_FIELDS = (I32, I8)
-"""Types of the slots of a header's length and validity, which follow those of its fields."""
 
 
 class Storage:
-    """Slots of a packet in the function that `b` builds; with `in_struct`, fields of a struct at `memory`."""
+    """Slots of a packet in the function that `b` builds.
+
+    With `in_struct`, all but those of local fields are in a struct at `memory`.
+    """
 
     def __init__(self, b: llvm.IRBuilder, program: ir.Program, in_struct: bool) -> None:
         self.b = b
         self.program = program
+        self.in_struct = in_struct
         self._stack_position = {
             header: (stack, position)
             for stack, declared in enumerate(program.stacks)
             for position, header in enumerate(declared.headers)
         }
         self._kinds: list[llvm.Type] = []
+        self._struct_kinds: list[llvm.Type] = []
+        self._struct_positions: dict[int, int] = {}  # of slots, by number
         # Metadata come first, so that `clear_metadata` zeros one range.
         metadata = [h for h, header in enumerate(program.headers) if header.metadata]
         headers = [h for h, header in enumerate(program.headers) if not header.metadata]
         fields = {h: self._declare_fields(h) for h in metadata}
-        self._first_header_slot = len(self._kinds)
+        self._first_header_position = len(self._struct_kinds)
         fields |= {h: self._declare_fields(h) for h in headers if h not in self._stack_position}
         stacks = [self._declare_stack(stack) for stack in program.stacks]
         cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
         next_index = [self._declare(I32) for _ in range(cursors)]
         self._scalar_kinds = {"frame": target_of(b.module).pointer, **SCALARS}
         scalars = {name: self._declare(kind) for name, kind in self._scalar_kinds.items()}
-        self.type = llvm.LiteralStructType(self._kinds)
+        self.type = llvm.LiteralStructType(self._struct_kinds)
         if in_struct:
             self.memory = target_of(b.module).reserve(b, self.type)
-            slots = [self._slot_address(number) for number in range(len(self._kinds))]
         else:
-            slots = [opaque_pointer(b.alloca(kind)) for kind in self._kinds]
-            for kind, slot in zip(self._kinds, slots, strict=True):
-                b.store(llvm.Constant(kind, None), slot)
+            self._struct_positions.clear()
+        slots = [self._slot_address(number, kind) for number, kind in enumerate(self._kinds)]
         self._fields = {h: [slots[n] for n in numbers] for h, numbers in fields.items()}
         self._stacks = [[slots[n] for n in numbers] for numbers in stacks]
         self._next_index = [slots[n] for n in next_index]
         self._scalars = {name: slots[n] for name, n in scalars.items()}
 
-    def _declare(self, kind: llvm.Type) -> int:
+    def _declare(self, kind: llvm.Type, is_local: bool = False) -> int:
+        number = len(self._kinds)
         self._kinds.append(kind)
-        return len(self._kinds) - 1
+        if not is_local:
+            self._struct_positions[number] = len(self._struct_kinds)
+            self._struct_kinds.append(kind)
+        return number
 
     def _declare_fields(self, header: int) -> list[int]:
-        return [self._declare(kind) for kind in (*self._field_types(header), *SLOT_TYPES_AFTER_FIELDS)]
+        local_fields = self.program.local_fields
+        return [
+            self._declare(kind, ir.FieldRef(header, field) in local_fields)
+            for field, kind in enumerate((*self._field_types(header), *self._types_after_fields(header)))
+        ]
 
     def _declare_stack(self, stack: ir.Stack) -> list[int]:
         element = llvm.LiteralStructType(self._field_types(stack.headers[0]))
-        kinds = (element, *SLOT_TYPES_AFTER_FIELDS)
+        kinds = (element, *self._types_after_fields(stack.headers[0]))
         return [self._declare(llvm.ArrayType(kind, len(stack.headers))) for kind in kinds]
 
     def _field_types(self, header: int) -> list[llvm.Type]:
@@ -87,25 +98,35 @@ class Storage:
             for f in self.program.headers[header].fields
         ]
 
-    def _slot_address(self, number: int) -> llvm.Value:
-        indices = [integer(32, 0), integer(32, number)]
-        return self.b.gep(self.memory, indices, inbounds=True, source_etype=self.type)
+    def _types_after_fields(self, header: int) -> list[llvm.Type]:
+        """Return the types of the slots after those of fields: validity, and the length of a varbit field."""
+        return [I8] if self.program.headers[header].varbit_position is None else [I8, I32]
+
+    def _slot_address(self, number: int, kind: llvm.Type) -> llvm.Value:
+        if number in self._struct_positions:
+            indices = [integer(32, 0), integer(32, self._struct_positions[number])]
+            return self.b.gep(self.memory, indices, inbounds=True, source_etype=self.type)
+        slot = opaque_pointer(self.b.alloca(kind))
+        self.b.store(llvm.Constant(kind, None), slot)
+        return slot
 
     # -- the whole struct, if there is one
 
     def size(self) -> llvm.Value:
-        return self._offset_of_slot(None)
-
-    def _offset_of_slot(self, number: int | None) -> llvm.Value:
-        # An address relative to null is an offset; that of a second struct at null is the size.
-        indices = [integer(32, 1)] if number is None else [integer(32, 0), integer(32, number)]
-        return self.b.ptrtoint(self.b.gep(null(POINTER), indices, source_etype=self.type), I64)
+        return target_of(self.b.module).struct_size(self.b, self.type)
 
     def clear(self) -> None:
         self._zero(self.size())
 
     def clear_metadata(self) -> None:
-        self._zero(self._offset_of_slot(self._first_header_slot))
+        indices = [integer(32, 0), integer(32, self._first_header_position)]
+        self._zero(offset_of(self.b, self.type, indices))
+
+    def clear_local_fields(self) -> None:
+        """Zero the local fields, which are no part of the struct, as a control finds them."""
+        for ref in self.program.local_fields:
+            bits = self.program.type_of(ref).stored_bits
+            self.b.store(integer(bits, 0), self._fields[ref.header][ref.field])
 
     def _zero(self, size: llvm.Value) -> None:
         target_of(self.b.module).zero(self.b, self.memory, size)

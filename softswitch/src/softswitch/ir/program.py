@@ -9,6 +9,7 @@ from softswitch.errors import StateError
 from softswitch.ir.calculations import Calculation, Checksum, FieldList
 from softswitch.ir.expressions import FieldRef, LValue
 from softswitch.ir.headers import FieldType, Header, Stack
+from softswitch.ir.local_fields import find_local_fields
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
 from softswitch.ir.stale_fields import StaleFields
 from softswitch.ir.statements import Action, Assert, CountLoop, If, Statement
@@ -102,6 +103,17 @@ class Program:
         return StaleFields(
             self.headers, self.stacks, self.unions, self.statements, [*meters, *field_list_fields]
         )
+
+    @cached_property
+    def local_fields(self) -> frozenset[FieldRef]:
+        """Fields of metadata that are variables of a control: 0 where it begins, and not needed after it."""
+        standard = tuple(ref for (name, _), ref in self.field_index.items() if name == STANDARD_METADATA)
+        other_parts = (
+            self.parser, self.verify, self.update, self.deparser_body, self.calculations, self.field_lists,
+            self.digests, standard,
+        )  # fmt: skip
+        controls = (self.ingress, self.egress)
+        return frozenset(find_local_fields(self.headers, self.actions, controls, other_parts))
 
     @cached_property
     def assertions(self) -> frozenset[int]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir as llvm
 
+from softswitch.codegen.wire import pieces
 from softswitch.errors import KernelError
 from softswitch.kernel import wide_arithmetic
 from softswitch.kernel.arena import AREA_OF, CONSTANT_BYTES, CONSTANTS, MAX_CPUS, START_NS
@@ -27,6 +28,8 @@ _Part = Callable[[llvm.Value, int], None]
 _WORD_BYTES = 8
 _ALIGNMENT = 16  # of the parts of areas and constants, in bytes
 _CHUNK_WORDS = 8  # words in each iteration of a copying loop
+_CHUNK_BYTES = _CHUNK_WORDS * _WORD_BYTES
+_MAX_ZEROED_BYTES = 4_096  # without a loop
 _MAP, MAP_VALUE = 1, 2  # BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE
 
 # Numbers of helper functions.
@@ -81,6 +84,9 @@ class Bpf(Target):
         size: int = kind.get_abi_size(self._target_data, context=module.context)
         return size
 
+    def struct_size(self, b: llvm.IRBuilder, kind: llvm.Type) -> llvm.Value:
+        return integer(64, self.size_of(kind, b.module))
+
     def allocate(self, size: int) -> int:
         offset = self.area_bytes
         self.area_bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
@@ -118,6 +124,9 @@ class Bpf(Target):
         kind = llvm.FunctionType(value.type, [value.type])
         return b.asm(kind, "", "=r,0", [value], side_effect=False)
 
+    def set_apart(self, b: llvm.IRBuilder, address: llvm.Value) -> llvm.Value:
+        return address  # BPF has no vectors
+
     # -- loops
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
@@ -148,6 +157,14 @@ class Bpf(Target):
         self._emit_parts(b, size, move)
 
     def zero(self, b: llvm.IRBuilder, address: llvm.Value, size: llvm.Value) -> None:
+        if isinstance(size, llvm.Constant) and size.constant <= _MAX_ZEROED_BYTES:
+            for offset, width in pieces(size.constant):
+                if offset % _CHUNK_BYTES == 0:
+                    # LLVM would make one `memset` of all stores, and the kernel has no such function.
+                    chunk = self.optimization_barrier(b, byte_offset(b, address, offset))
+                b.store(integer(8 * width, 0), byte_offset(b, chunk, offset % _CHUNK_BYTES), align=1)
+            return
+
         def clear(offset: llvm.Value, width: int) -> None:
             b.store(integer(width, 0), byte_offset(b, address, offset), align=1)
 
@@ -157,7 +174,7 @@ class Bpf(Target):
         """Call `emit` with offset and width in bits of each part of `size` bytes: chunks, words, bytes."""
         size = self.black_box(b, size)
         start: llvm.Value = integer(64, 0)
-        for step, width in ((_CHUNK_WORDS * _WORD_BYTES, 64), (_WORD_BYTES, 64), (1, 8)):
+        for step, width in ((_CHUNK_BYTES, 64), (_WORD_BYTES, 64), (1, 8)):
             predecessor, loop_head, body, loop_end = (
                 b.block,
                 *(b.append_basic_block(n) for n in ("parts", "part", "rest")),

@@ -7,6 +7,7 @@ from itertools import chain
 
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
+from softswitch.ir.graph import successors
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import VALIDITY_FIELD, Json, Names, Scope, source_line, source_text
 
@@ -130,24 +131,15 @@ def _check_next_tables(table: str, next_tables: Json, actions: list[str]) -> Non
         raise ProgramError(f"next_tables of {table}: expected {', '.join(sorted(expected))}, got {found}")
 
 
-def _next_names(node: ir.Table | ir.Conditional) -> tuple[str | None, ...]:
-    if isinstance(node, ir.Conditional):
-        return node.if_true, node.if_false
-    return *node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action
-
-
 def _check_successors(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None:
     """Check that all successors of nodes exist, and that there is no cycle."""
-    successors = {
-        name: [next_name for next_name in _next_names(node) if next_name is not None]
-        for name, node in nodes.items()
-    }
+    next_names = {name: successors(node) for name, node in nodes.items()}
     start = [item["init_table"]] if item["init_table"] else []
-    for name in chain(start, *successors.values()):
+    for name in chain(start, *next_names.values()):
         if name not in nodes:
             raise ProgramError(f"pipeline {item['name']}: expected one of its nodes, got `{name}`")
     try:
-        TopologicalSorter(successors).prepare()
+        TopologicalSorter(next_names).prepare()
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
         raise ProgramError(f"pipeline {item['name']}: expected no cycle of nodes, got {cycle}") from None

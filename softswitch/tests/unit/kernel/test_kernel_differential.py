@@ -53,7 +53,7 @@ def test_constructs_with_values_off_the_stack(
         return code, used
 
     monkeypatch.setattr(assembler, "move_spills", move)
-    monkeypatch.setattr(spills, "BPF_STACK_BYTES", 128)
+    monkeypatch.setattr(spills, "BPF_STACK_BYTES", 96)
     monkeypatch.setattr(instructions, "_NEAR_JUMP_LIMIT", 16)
     compare(name, seed, 300)
     assert sum(moved) > 0

@@ -120,7 +120,7 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
         lambda workers: {"workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64},
     ),
     "connections": (
-        "Forty servers that scan their connections (372 ns each, as in our Fig. 9)",
+        "Forty servers that scan their connections (372 ns each)",
         "workers, each with a connection to every server", _WORKERS_UP_TO_320,
         lambda workers: {"workers": workers, "servers": 40, "hosts.connection_ns": 372},
     ),

@@ -189,6 +189,6 @@ def _count_in_cell(cells: _HeavyKeeperCells, row: int, place: int, key: int) -> 
 HEAVY_KEEPER = PolicySpec(
     "heavykeeper",
     "HeavyKeeper",
-    "the top k of a period by 2 k hashed cells, in which other keys make_heavy_keeper a key's count decay",
+    "the top k of a period by 2 k hashed cells, in which other keys make a key's count decay",
     make_heavy_keeper,
 )
