@@ -43,7 +43,8 @@ def trees() -> Iterator[Path]:
     """Yield the folders of P4 sources, each with a folder `compiled`."""
     yield ROOT / "p4src"
     yield from sorted(ROOT.glob("packages/*/p4src"))
-    yield from (folder.parent for folder in sorted(ROOT.glob("**/tests/programs/compiled")))
+    for pattern in ("", "softswitch/", "packages/*/"):
+        yield from (folder.parent for folder in sorted(ROOT.glob(f"{pattern}tests/programs/compiled")))
     yield ROOT / "tests" / "designs" / "tutorial"
 
 

@@ -22,12 +22,12 @@ from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
 from simulator.faults.draw import Kill, draw_kills
 from tests.harness.cli import invoke
-from tests.mininet.run_topo import SMALL, Run, check_staleness, command_line, record_of, run_topo
+from tests.mininet.run_topo import FEWER_KEYS, Run, check_staleness, command_line, record_of, run_topo
 from topologies.run_lock import is_alive
 
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\njournal_sync = "checkpoint"\nreplay_log = true\n'
-WORKERS, SERVERS = int(str(SMALL["workers"])), 2
+WORKERS, SERVERS = int(str(FEWER_KEYS["workers"])), 2
 PARAMETER_SERVERS = [
     f"{SERVER_KILLED.process}{number}"
     for number in range(SERVER_KILLED.first_number, SERVER_KILLED.first_number + SERVERS)
@@ -103,7 +103,7 @@ def check_sums_after(
     number = sum(map(len, sequences))
     with run_topo(
         folder, f"ROUNDS={ROUNDS_A_KILL * number}", *variables, tables=RECOVERY, arms=list(arms),
-        simulate_dedicated_switch=False,
+        small=FEWER_KEYS, simulate_dedicated_switch=False,
     ) as run:  # fmt: skip
         run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))
         for earlier, kills in enumerate(sequences):
@@ -157,7 +157,7 @@ def test_servers_that_collect_lose_nothing_before_recover_or_by_it(tmp_path: Pat
 def test_a_runner_that_ends_early_leaves_what_recover_needs(tmp_path: Path, ended_by: str) -> None:
     """Its servers' files have what they had acknowledged, and workers' files what the switch had."""
     arms = ["baseline", "offload", "offload-proxy"]
-    with run_topo(tmp_path, f"ROUNDS={ROUNDS_A_KILL}", tables=RECOVERY, arms=arms) as run:
+    with run_topo(tmp_path, f"ROUNDS={ROUNDS_A_KILL}", tables=RECOVERY, arms=arms, small=FEWER_KEYS) as run:
         run.wait_for(lambda: any(run.runs.glob(f"*/{IN_ROUNDS}")))
         if ended_by == "cleanup":
             os.kill(run.process.pid, signal.SIGKILL)

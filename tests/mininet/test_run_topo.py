@@ -19,6 +19,7 @@ from foundation.logs.merge import finish_merge
 from switch_harness.wording import says
 from tests.harness.arms import JOBS
 from tests.mininet.run_topo import (
+    FEWER_KEYS,
     Run,
     command_line,
     finished_run,
@@ -42,7 +43,7 @@ SMALL_SCAPY: dict[str, object] = {
 
 def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
     arms = ["baseline", "offload-proxy"]
-    with run_topo(tmp_path, "ROUNDS=200", arms=arms, workers=1, servers=1) as run:
+    with run_topo(tmp_path, "ROUNDS=200", arms=arms, small={**FEWER_KEYS, "workers": 1}, servers=1) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
         begun = time.monotonic()
         os.killpg(run.process.pid, signal.SIGINT)
@@ -210,7 +211,8 @@ def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: 
 @pytest.mark.bmv2
 def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     variables, arms = ("TARGET=bmv2", "ROUNDS=1", "TOP_K=200"), ["baseline", "offload"]
-    run = finished_run(tmp_path, *variables, arms=arms, workers=1, servers=1, profile_lanes=10_000)
+    small = {**FEWER_KEYS, "workers": 1, "servers": 1, "profile_lanes": 10_000}
+    run = finished_run(tmp_path, *variables, arms=arms, small=small)
     summary = summary_of(run.folder)
     assert summary["target"] == "bmv2"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000

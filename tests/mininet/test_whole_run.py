@@ -9,7 +9,14 @@ from foundation.logs.check import check
 from foundation.logs.columns import LOGS
 from softswitch.kernel.probe import probe
 from tests.harness.arms import MEASURED as ARMS
-from tests.mininet.run_topo import Run, finished_run, record_of, rpcs_to_servers, summary_of
+from tests.mininet.run_topo import (
+    FEWER_KEYS,
+    Run,
+    finished_run,
+    record_of,
+    rpcs_to_servers,
+    summary_of,
+)
 
 pytestmark = pytest.mark.mininet
 
@@ -17,7 +24,7 @@ pytestmark = pytest.mark.mininet
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run that has ended well, with the kernel datapath where available, and captured packets."""
-    return finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1")
+    return finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1", small=FEWER_KEYS)
 
 
 def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
@@ -26,7 +33,7 @@ def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
         assert pl.read_parquet_schema(folder / f"{log}.parquet") == schema
     rows = check(folder)
     assert set(rows) == {f"{log}.parquet" for log in LOGS} and min(rows.values()) > 0
-    assert len(pl.read_parquet(folder / "hotset.parquet")) == 2000
+    assert len(pl.read_parquet(folder / "hotset.parquet")) == FEWER_KEYS["top_k"]
     assert (folder / "report.html").stat().st_size > 10_000
     assert not (folder / "parts").exists()
     summary = summary_of(folder)

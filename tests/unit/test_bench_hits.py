@@ -28,15 +28,15 @@ from switch_harness.wording import mentions
 from tools.bench import counters, hotline, pushes, timed
 from tools.bench.sections import hits as section
 
-CONFIG = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
 FIRST = count(0, 128)  # whole turns of a caller's window
 SOFTWARE = {"task clock": (1, 1), "page faults": (1, 2)}
 
 
 @pytest.fixture(scope="module")
 def switch() -> CompiledPipeline:
-    pipeline = CompiledPipeline(CONFIG.program)
-    section.install(CONFIG, pipeline, pushes.hot_rows(2))
+    config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
+    pipeline = CompiledPipeline(config.program)
+    section.install(config, pipeline, pushes.hot_rows(2))
     return pipeline
 
 

@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock
 import finsy as fy
 import pytest
 
+from controller.client import schema_of
 from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import RPC_OUTCOMES, LaneCounters, drop_reasons
@@ -37,7 +38,7 @@ from foundation.protocol.rows import ONE_VALUE, RowRanges
 from tests.harness.snapshots import exactly
 from tests.harness.testnet import KEY_OF
 
-SCHEMA = fy.P4Schema(design("hotset").p4info)
+SCHEMA = schema_of(design("hotset"))
 ENCODER = RowEncoder(SCHEMA.p4info)
 R = TypeVar("R", bound=TableRow)
 EPOCH = 77

@@ -15,6 +15,7 @@ import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
 
+from controller.client import schema_of
 from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
     CALLERS,
@@ -66,8 +67,8 @@ def header_fields(header_type: str, program: Path = HOTSET) -> dict[str, int]:
     return {name: width for name, width, _ in found["fields"]}
 
 
-P4INFO = p4info(design("hotset").p4info)
-SCHEMA = fy.P4Schema(design("hotset").p4info)
+SCHEMA = schema_of(design("hotset"))
+P4INFO = SCHEMA.p4info
 ENCODER = RowEncoder(P4INFO)
 
 

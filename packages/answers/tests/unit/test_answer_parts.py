@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiment.phases.workload import generate_trace
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
 from hosts.workload.files import deal, load
@@ -49,6 +50,17 @@ def test_the_capacity_with_a_hot_set_needs_no_simulation_without() -> None:
     workload = workload_for(config, None, quiet_reporter())
     both = capacities(config, workload, 500, quiet_reporter())
     assert capacity_with(config, workload, 500, quiet_reporter()) == both[1] != both[0]
+
+
+def test_samples_change_no_capacity() -> None:
+    """Answers leave them out: to train on them takes half of a simulation."""
+    config = config_for(Cluster(workers=4, servers=1, keys_per_step=100, top_k=500))
+    workload = workload_for(config, None, quiet_reporter())
+    training = workload._replace(trace=generate_trace(config, lambda done: None))
+    assert workload.trace.samples is None and training.trace.samples is not None
+    assert capacities(config, training, 500, quiet_reporter()) == capacities(
+        config, workload, 500, quiet_reporter()
+    )
 
 
 @pytest.fixture(scope="module")

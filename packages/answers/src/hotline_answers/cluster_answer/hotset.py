@@ -67,9 +67,10 @@ class ScoredWorkload(NamedTuple):
 
 
 def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Reporter) -> ScoredWorkload:
+    """Return a workload without samples: what a simulation takes does not depend on the values pushed."""
     with reporter.phase("workload", 1.0) as phase:
         if log is None:
-            trace = generate_trace(config, phase.update)
+            trace = replace(generate_trace(config, phase.update), samples=None)
             steps = np.arange(trace.profile_steps)[:, None] + trace.steps * np.arange(trace.workers)
             parts = [trace.position[trace.key_start[b] : trace.key_start[b + 1]] for b in steps.ravel()]
             return ScoredWorkload(trace, _count_updates(np.concatenate(parts), trace.space))
@@ -80,7 +81,8 @@ def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Report
                 f"got {log.steps}"
             )
         scored = log.scored if log.scored.steps >= config.workers else _repeat(log.scored, config.workers)
-        return ScoredWorkload(files.deal(scored, config.workers, config.data), log.updates)
+        dealt = files.deal(replace(scored, samples=None), config.workers, config.data)
+        return ScoredWorkload(dealt, log.updates)
 
 
 def simulated_part(workload: ScoredWorkload, top_k: int) -> ScoredWorkload:
