@@ -415,10 +415,6 @@ class Config(RunSettings):
             raise ValueError(f"dim ({self.dim}) and {name}: its tables have dims; leave one out")
         if self.data is not None:
             raise ValueError(f"data and {name}: data are a workload of their own; leave one out")
-        if not find_design(self.design).mixes_dims:
-            raise ValueError(
-                f"{name} and design {self.design}: it takes rows of one dim; expected hotset or none"
-            )
         self._check_rows(name, "tables")
 
     def _check_rows(self, setting: str, name: str) -> None:

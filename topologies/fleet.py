@@ -187,12 +187,7 @@ def tables_of_design(config: Config, tables: EmbeddingTables) -> EmbeddingTables
                 raise TableError(
                     f"table {table.name}: {no_optimiser_message(config.design, str(table.optimiser))}"
                 )
-    placed_tables = tables.in_design(design(config.design).has_rows)
-    if len(dims := placed_tables.space.dims) > 1 and not design(config.design).mixes_dims:
-        raise TableError(
-            f"design {config.design}: expected tables of one dim, got dims {', '.join(map(str, dims))}"
-        )
-    return placed_tables
+    return tables.in_design(design(config.design).has_rows)
 
 
 def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:

@@ -63,7 +63,6 @@ DESIGN = Design(
     agents="hosts.hotset:AGENTS",
     control="controller.hotset.control:CONTROL",
     has_rows=True,
-    mixes_dims=True,
     preparation="experiment.hotset:prepare",
     switch_state="simulator.hotset:SWITCH_STATE_OPS",
     has_services=True,

@@ -394,9 +394,7 @@ class Design:
     is_durable: bool = False
     """Whether servers can write a journal, and workers a replay log."""
     has_rows: bool = False
-    """Whether its agents and its switch have rows of more than one value."""
-    mixes_dims: bool = False
-    """Whether the rows of a job may have different numbers of values."""
+    """Whether its agents and its switch have rows of several values, and of different numbers in one job."""
     optimises: bool = False
     """Whether servers apply optimisers to gradients (`foundation.optimisers`)."""
     is_lockstep: bool = False

@@ -30,6 +30,5 @@ DESIGN = Design(
     agents="hosts.none:AGENTS",
     control="controller.forwarding:CONTROL",
     has_rows=True,
-    mixes_dims=True,
     optimises=True,
 )

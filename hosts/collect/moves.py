@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import ClassVar
 
-from foundation.protocol.codec import Keys
+from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import SET
 from hosts.collect.store import BY_COMMAND, BY_MOVE, CollectStore
@@ -59,15 +59,22 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
         store = self._store
         store.resume(BY_COMMAND)  # a SEED also ends the controller's HOLD
         places = store.locate(keys)
-        values = store.release(places)
-        self._switch.prepare(push_number=0, word_flags=SET)
-        self._push(keys, values)
+        self._push(keys, store.release(places), word_flags=SET)
         yield
-        self._switch.prepare(push_number=0)  # later pushes add again
         is_missing = ~self._switch.served
         store.reclaim(places[is_missing])
         store.begin_collecting(places[~is_missing], self._clock())
         return Status.NO_ENTRY if is_missing.any() else Status.OK
+
+    def _push(self, keys: Keys, deltas: Values, word_flags: int = 0) -> None:
+        # Checkpoints have no number of pushes. A restarted server that numbered them anew would not take the
+        # answers in its journal.
+        self._switch.prepare(push_number=0, word_flags=word_flags)
+        super()._push(keys, deltas)
+
+    def _pull(self, keys: Keys) -> None:
+        self._switch.prepare(push_number=0)
+        super()._pull(keys)
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         store = self._store
@@ -93,6 +100,7 @@ class CollectMover(BaseMover[CollectStore, ReplyTo]):
             store.resume(BY_COMMAND)
             store.request_full_collection(self._clock())
             yield from self._wait_for_zero("n_wanted")
+            store.end_full_collection()
 
     def _wait_for_zero(self, counter: str) -> Generator[None, None, None]:
         if getattr(self._store.collector, counter):

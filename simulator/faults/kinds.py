@@ -151,9 +151,9 @@ class ServerRestarted(Fault):
 
     def _kill(self) -> None:
         p = self._injection.target
-        # A checkpoint just before the kill leaves the journal empty.
+        # A checkpoint just before the kill leaves no note, unless the server is in a move.
         if self._player.random.random() < _CHECKPOINT_PROBABILITY:
-            self._testbed.servers[p].checkpoint()
+            self._testbed.servers[p].persist()
         self._player.cluster.kill_server(p)
         self._frames_before = self._received_frames()
         self.clear_after(self._duration_ns)

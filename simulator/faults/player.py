@@ -37,8 +37,6 @@ _SLICE_NS = 5 * MS  # interval of checks whether the operations have ended, whil
 _MAX_CLOSING_NS = 60_000 * MS
 """Maximum time from the last operation until all is at rest, if servers also act without requests; later the
 schedule counts as stuck."""
-# Time until a server with a full journal continues if it cannot write a checkpoint yet.
-_CHECKPOINT_PAUSE_NS = 100_000
 _PACKET_IN_HEADER_BYTES = 2
 """Header of frames to the CPU port (the ingress port), which a P4Runtime server sends as metadata."""
 _MIN_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S, _RETRY_BACKOFF = 0.002, 1.0, 1.3
@@ -164,8 +162,8 @@ class Player:
     def _empty_server_log(self, p: int) -> None:
         server = self.testbed.servers[p]
         server.state.header.n_connection_records = 0
-        if int(server.state.header.journal_length) and not server.checkpoint():
-            self.testbed.world.agents.stalled_until[WORKERS + p] = self.testbed.now + _CHECKPOINT_PAUSE_NS
+        if int(server.state.header.journal_length):
+            server.persist()
 
     def _next_due(self) -> int:
         testbed = self.testbed

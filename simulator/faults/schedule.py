@@ -17,17 +17,12 @@ from foundation.settings import first_error
 WORKERS, SERVERS = 3, 2
 RPCS = 200  # answered RPCs of the shortest schedule that is drawn
 ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
-
-
-_ROWS_OF_ONE_DIM = (RowRange(0, 4),)
 _MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
 
 
 def ranges_of(chosen_design: Design) -> RowRanges:
-    """Return the dims of the rows that schedules are played on: mixed, where a job may mix them."""
-    if not chosen_design.has_rows:
-        return ONE_VALUE
-    return _MIXED_ROWS if chosen_design.mixes_dims else _ROWS_OF_ONE_DIM
+    """Return the dims of the rows that schedules are played on."""
+    return _MIXED_ROWS if chosen_design.has_rows else ONE_VALUE
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ class RestartableServer:
         self._core: ServerCore[UdpEndpoint] | None = None
         self.due = NEVER  # `frames_to_send` updates it
         self._checkpoint: dict[str, bytes] = {}
+        self._committed_notes: list[bytes] = []  # since the checkpoint
         self._initial_switch_keys = np.zeros(0, np.uint64)
 
     @property
@@ -112,19 +113,21 @@ class RestartableServer:
         due = self._core.deadline()
         self.due = NEVER if due is None else due
 
-    def checkpoint(self) -> bool:
-        """Make a checkpoint, which empties the journal; return False if the server is not idle."""
-        if not self.core.is_idle:
-            return False
-        self._checkpoint = dict(self.core.checkpoint())
+    def persist(self) -> None:
+        """Commit the notes; then make a checkpoint, which replaces them, if the server is idle."""
+        self._committed_notes.append(self.core.server.notes)
         self.core.server.forget_notes()
-        return True
+        if self.core.is_idle:  # a server does not wait for the end of a move, which may take long
+            self._checkpoint = dict(self.core.checkpoint())
+            self._committed_notes.clear()
 
-    def recover(self, journal: bytes) -> None:
-        """Restart after a kill from the checkpoint and the journal; the caller has reset the arrays."""
+    def recover(self, notes: bytes) -> None:
+        """Restart after a kill from the checkpoint and all notes since; the caller has reset the arrays.
+
+        `notes` are those that the server had not committed: a kill loses none of them here.
+        """
         self._core = None
+        self._committed_notes.append(notes)
         if not self._checkpoint:
             self._state_ops.release_to_switch(self.store, self._initial_switch_keys)
-        self.core.recover(self._checkpoint, [journal])
-        self.state.journal[: len(journal)] = np.frombuffer(journal, np.uint8)
-        self.state.header.journal_length = len(journal)
+        self.core.recover(self._checkpoint, self._committed_notes)

@@ -100,11 +100,8 @@ def test_only_a_design_whose_servers_optimise_takes_optimisers() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tables_of_several_dims_are_refused_where_a_job_has_one(name: str) -> None:
-    tables = make_tables({"bias": (9, 1), "users": (9, 16)})
-    config = Config(design=name)
-    if design(name).has_rows and not design(name).mixes_dims:
-        with pytest.raises(TableError, match=mentions(name, "1, 16")):
-            tables_of_design(config, tables)
-    else:  # without rows each value has a key of its own, of dim 1
-        tables_of_design(config, tables)
+def test_each_design_takes_tables_of_several_dims(name: str) -> None:
+    tables = tables_of_design(Config(design=name), make_tables({"bias": (9, 1), "users": (9, 16)}))
+    # Without rows each value has a key of its own.
+    expected = ((1, 16), 9 + 9) if design(name).has_rows else ((1,), 9 + 9 * 16)
+    assert (tables.space.dims, tables.space.size) == expected

@@ -7,6 +7,7 @@ import pytest
 
 from experiment.config import RUN_TOML, Config, load_config
 from experiment.errors import ConfigError
+from foundation.designs.registry import NAMES, design
 from foundation.protocol.header import DIMS
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
@@ -104,7 +105,7 @@ def test_the_loss_of_several_dims_is_that_of_values(trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "other"),
     [
-        (["DIM=16"], "dim"), (["DESIGN=collect"], "collect"), (["DESIGN=ring"], "ring"),
+        (["DIM=16"], "dim"), (["DESIGN=ring"], "ring"),
         (["DATA=clicks.csv"], "data"), (["SCRIPT=train.py", "TOP_K=9"], "script"),
         (["TOP_K=20000"], "top_k"),
     ],
@@ -114,8 +115,14 @@ def test_what_has_no_several_dims_is_refused(arguments: list[str], other: str) -
         load_config(["TABLES=criteo", *arguments])
 
 
-def test_its_hot_sets_fit_into_the_switch() -> None:
-    config = Config(tables="criteo")
+@pytest.mark.parametrize("name", [name for name in NAMES if design(name).has_rows])
+def test_each_design_with_rows_takes_the_tables(name: str) -> None:
+    assert load_config(["TABLES=criteo", f"DESIGN={name}"]).row_ranges == RANGES
+
+
+@pytest.mark.parametrize("name", ["hotset", "collect"])
+def test_its_hot_sets_fit_into_the_switch(name: str) -> None:
+    config = Config(tables="criteo", design=name)
     assert config.has_room_for_profile and config.top_k == 2_388 and config.max_dim == 64
     assert KeySpace(FIRST_ROWS[-1], ranges=config.row_ranges).n_values < 2**24
 

@@ -65,34 +65,43 @@ def changed(arm: Arm, change: Callable[[Description], int]) -> Any:
     return compile_small(json.dumps(description).encode(), read_p4info(design(arm.design).p4info))
 
 
+HALF_ELSEWHERE = without("slot_03 = slot_01")  # another lane's row is there
+COUNT_AS_DIM = looked_up_by("dim", ["rpc", "count"])
+FIRST_KEY = looked_up_by("key", ["scalars", "key_0"])  # of all lanes
+
+
 @pytest.mark.parametrize(
-    ("change", "fault"),
+    ("arm", "change", "fault"),
     [
-        (without("values_c.write"), "duplication"),
-        (
-            without("slot_03 = slot_01"),
-            "duplication",
-        ),  # another lane's row is there
-        (looked_up_by("dim", ["rpc", "count"]), "hot set"),
-        (
-            looked_up_by("key", ["scalars", "key_0"]),
-            "hot set",
-        ),  # of all lanes
+        pytest.param(hotset.OFFLOAD_PROXY, without("values_c.write"), "duplication", id="no third value"),
+        pytest.param(hotset.OFFLOAD_PROXY, HALF_ELSEWHERE, "duplication", id="second half elsewhere"),
+        pytest.param(hotset.OFFLOAD_PROXY, COUNT_AS_DIM, "hot set", id="count as dim"),
+        pytest.param(hotset.OFFLOAD_PROXY, FIRST_KEY, "hot set", id="key of lane 0"),
+        pytest.param(
+            collect.COLLECT, without("pending_c.write"), "duplication", id="collect: no third sum",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            collect.COLLECT, HALF_ELSEWHERE, "duplication", id="collect: second half elsewhere",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            collect.COLLECT, COUNT_AS_DIM, "hot set", id="collect: count as dim", marks=pytest.mark.soak
+        ),
+        pytest.param(
+            collect.COLLECT, FIRST_KEY, "hot set", id="collect: key of lane 0", marks=pytest.mark.soak
+        ),
     ],
-    ids=["no third value", "second half elsewhere", "count as dim", "key of lane 0"],
-)
+)  # fmt: skip
 def test_a_program_that_tears_or_mixes_up_rows_is_found(
-    change: Callable[[Description], int], fault: str
+    arm: Arm, change: Callable[[Description], int], fault: str
 ) -> None:
-    arm = hotset.OFFLOAD_PROXY
     fails_soon(SimulatedTestbed(arm, changed(arm, change), ranges=MIXED), fault)
 
 
 def test_a_program_that_publishes_a_part_of_a_row_is_found() -> None:
     arm = collect.COLLECT
-    testbed = SimulatedTestbed(
-        arm, changed(arm, without("published_b.write")), ranges=ranges_of(collect.DESIGN)
-    )
+    testbed = SimulatedTestbed(arm, changed(arm, without("published_b.write")), ranges=MIXED)
     _, outcome = fails_soon(testbed, "duplication")
     assert outcome.judgement.torn
 

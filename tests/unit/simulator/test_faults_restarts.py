@@ -5,16 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hosts.ps.journal import WAIT_ENDED
+import simulator.faults.testbed
+from foundation.designs.registry import design
+from hosts.collect.state import COLLECTIONS
+from hosts.ps.journal import NOTE_BYTES, WAIT_ENDED
 from hosts.ps.server import RpcServer
+from hosts.udp import BURST
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.matrix import cached_testbed
 from simulator.faults.player import ScheduleOutcome
+from simulator.faults.schedule import ARMS, ranges_of
+from simulator.faults.servers import RestartableServer
 from simulator.faults.testbed import SimulatedTestbed
 
-GOES_ON_AFTER_A_WAIT = 3003
-"""A seed: keys enter the switch after a server has waited for collections, between two pushes."""
+GOES_ON_AFTER_A_WAIT = 43
+"""A seed: a server that has waited for collections goes on with a move, and restarts later."""
 
 
 class Differs(Exception):
@@ -27,9 +33,11 @@ def durable_state(testbed: SimulatedTestbed, p: int) -> dict[str, np.ndarray]:
     return {name: np.array(getattr(state, name)) for name in names}
 
 
-def play(monkeypatch: pytest.MonkeyPatch, arm: str, fault: str, seed: int) -> tuple[int, ScheduleOutcome]:
+def play(
+    monkeypatch: pytest.MonkeyPatch, arm: str, fault: str, seed: int, testbed: SimulatedTestbed | None = None
+) -> tuple[int, ScheduleOutcome]:
     """Play a schedule; return the number of restarts that left no trace. Raises `Differs`."""
-    restarts = 0
+    testbed, restarts = testbed or cached_testbed(arm), 0
     restart = SimulatedTestbed.restart_server
 
     def restart_and_compare(testbed: SimulatedTestbed, p: int) -> None:
@@ -44,7 +52,7 @@ def play(monkeypatch: pytest.MonkeyPatch, arm: str, fault: str, seed: int) -> tu
 
     with monkeypatch.context() as patched:
         patched.setattr(SimulatedTestbed, "restart_server", restart_and_compare)
-        outcome = play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed))
+        outcome = play_schedule(testbed, draw_faults(fault, arm, seed))
     return restarts, outcome
 
 
@@ -57,6 +65,30 @@ def test_a_restarted_server_has_its_state(monkeypatch: pytest.MonkeyPatch, arm: 
     ]
     assert all(outcome.holds for _, outcome in played)
     assert sum(restarts for restarts, _ in played) > 12
+
+
+@pytest.mark.parametrize(("arm", "notes"), [("offload", BURST), ("collect", BURST + COLLECTIONS + 1)])
+def test_a_server_whose_journal_is_full_goes_on_during_a_move(
+    monkeypatch: pytest.MonkeyPatch, arm: str, notes: int
+) -> None:
+    """Its journal has room for one note more than the `notes` of a burst."""
+    monkeypatch.setattr(simulator.faults.testbed, "_JOURNAL_BYTES", (notes + 1) * NOTE_BYTES)
+    testbed, moves = SimulatedTestbed(ARMS[arm], ranges=ranges_of(design(ARMS[arm].design))), 0
+    persist = RestartableServer.persist
+
+    def persist_and_count(server: RestartableServer) -> None:
+        nonlocal moves
+        moves += not server.core.is_idle
+        persist(server)
+
+    monkeypatch.setattr(RestartableServer, "persist", persist_and_count)
+    played = [
+        play(monkeypatch, arm, fault, seed, testbed)
+        for fault in ("hot set", "server restarted", "kills")
+        for seed in range(4)
+    ]
+    assert all(outcome.holds for _, outcome in played)
+    assert moves > 0 < sum(restarts for restarts, _ in played)
 
 
 def test_the_journal_has_when_a_waiting_command_went_on(monkeypatch: pytest.MonkeyPatch) -> None:

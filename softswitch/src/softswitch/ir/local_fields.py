@@ -38,21 +38,23 @@ def find_local_fields(
     other_parts: tuple[object, ...],
 ) -> Iterator[FieldRef]:
     """Yield the local fields; `other_parts` are all parts of the program that are in none of the controls."""
-    whole = {header for part in (actions, other_parts) for header in _whole_headers(part)}
-    elsewhere = set(_fields_in(other_parts))
+    whole_headers = {header for part in (actions, other_parts) for header in _whole_headers(part)}
+    kept_fields = set(_fields_in(other_parts))
     flows = [_Flow(control, actions) for control in controls]
     n_controls = Counter(ref for flow in flows for ref in flow.used)
     for flow in flows:
-        for ref in sorted(flow.used - elsewhere, key=attrgetter("header", "field")):
+        for ref in sorted(flow.used - kept_fields, key=attrgetter("header", "field")):
             header = headers[ref.header]
-            is_variable = header.metadata and ref.header not in whole and not header.fields[ref.field].varbit
+            is_variable = (
+                header.metadata and ref.header not in whole_headers and not header.fields[ref.field].varbit
+            )
             if is_variable and n_controls[ref] == 1 and flow.nodes_with_value[ref] <= _MAX_NODES:
                 yield ref
 
 
 @dataclass(frozen=True)
 class _Uses:
-    """What a node, or a part of it, does with fields."""
+    """The fields that a node or an action reads and assigns."""
 
     read: frozenset[FieldRef]
     """Read, possibly before the node has assigned them."""
@@ -63,7 +65,7 @@ class _Uses:
 
 
 class _Flow:
-    """Where fields hold values that later nodes of a control read."""
+    """The nodes of a control at which fields hold values that later nodes read."""
 
     def __init__(self, control: Control, actions: tuple[Action, ...]) -> None:
         self._nodes = control.nodes
