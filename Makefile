@@ -12,7 +12,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench evidence repeat fresh-root lock newest p4 shell clean
+.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench evidence costs repeat fresh-root lock newest p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ bench: setup ## speed of the switch, beside BMv2's where it is installed, and of
 
 evidence: setup ## make the results that the pages show and that are missing: many hours (ARGS="--list", or names of stages)
 	@$(AS_ROOT) $(WITH_BENCH) $(PYTHON) -m tools.evidence $(ARGS)
+
+costs: setup ## fit the simulator's costs of hosts to results/performance.json, which the stage bench makes
+	@$(PYTHON) -m tools.host_costs
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)

@@ -47,6 +47,10 @@ class ServerUse(_RecordModel):
     proc_cpu_ns: int = 0
     cpu_s: float = 0.0
     """CPU time of the whole processes in s. This and the counters below are totals of all jobs."""
+    bursts: int = 0
+    """Number of bursts of datagrams that servers have read; 0 if it is unknown."""
+    waits: int = 0
+    """Number of times that a server found nothing to do, and slept until a datagram came."""
     commits: int = 0
     commit_ns: int = 0
     delayed: int = 0

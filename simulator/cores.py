@@ -21,10 +21,11 @@ def make_ready(world: World, a: int, now: int) -> None:
     if agent.state != BLOCKED or agent.dead:
         return
     agent.queued_at = now
+    agent.waits += 1
     _enqueue(world, a)
     agent.woke_idle_core = world.cores[agent.core].running == ABSENT
     if agent.woke_idle_core:
-        _run_next(world, int64(agent.core), now, int64(world.costs.idle_ns))
+        _run_next(world, int64(agent.core), now, _slowed(world, a, int64(world.costs.idle_ns)))
 
 
 @compiled
@@ -42,7 +43,7 @@ def occupy_core(world: World, a: int, now: int, until: int) -> None:
 def yield_core(world: World, a: int, now: int) -> None:
     world.agents[a].queued_at = now
     _enqueue(world, a)
-    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake_ns))
+    _switch_from(world, a, now)
 
 
 @compiled
@@ -53,14 +54,14 @@ def block(world: World, a: int, now: int, until: int) -> None:
     if until < agent.alarm:
         agent.alarm = until
         push_event(world, max(until, now), ALARM, a, ABSENT)
-    _run_next(world, int64(agent.core), now, int64(world.costs.wake_ns))
+    _switch_from(world, a, now)
 
 
 @compiled
 def leave_core(world: World, a: int, now: int) -> None:
     # Unlike `block`, this sets no alarm: agent `a` is dead.
     world.agents[a].state = BLOCKED
-    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake_ns))
+    _switch_from(world, a, now)
 
 
 @compiled
@@ -92,7 +93,20 @@ def _enqueue(world: World, a: int) -> None:
 
 
 @compiled
-def _run_next(world: World, c: int, now: int, cost: int) -> None:
+def _switch_from(world: World, a: int, now: int) -> None:
+    """Let the next agent run on the core of agent `a`, whose CPU time has the cost of the switch."""
+    cost = _slowed(world, a, int64(world.costs.wake_ns))
+    world.agents[a].used_ns += cost
+    _run_next(world, int64(world.agents[a].core), now, cost + _draw_interruption_ns(world, cost))
+
+
+@compiled
+def _slowed(world: World, a: int, ns: int) -> int:
+    return int64(float(ns) * world.agents[a].slowdown)
+
+
+@compiled
+def _run_next(world: World, c: int, now: int, delay: int) -> None:
     core, ring = world.cores[c], world.run_queues[c]
     core.running = ABSENT
     if core.waiting == 0:
@@ -102,11 +116,7 @@ def _run_next(world: World, c: int, now: int, cost: int) -> None:
     core.waiting -= 1
     core.running = a
     agent = world.agents[a]
-    cost = int64(float(cost) * agent.slowdown)
-    begin = now + cost
     agent.state = RUNNING
     agent.queued_ns += now - agent.queued_at
-    agent.used_ns += begin - now
-    begin += _draw_interruption_ns(world, cost)
-    core.running_since = begin
-    push_event(world, begin, STEP, a, CONTINUES)
+    core.running_since = now + delay
+    push_event(world, now + delay, STEP, a, CONTINUES)

@@ -17,6 +17,7 @@ from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from nativekit.records import Records, one_record, records
+from simulator import measured_costs
 from simulator.state import QUANTILES, AgentDurations, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
@@ -97,35 +98,47 @@ class Network(Strict):
 
 
 class HostCosts(Strict):
-    """CPU times of agents in ns, measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18)."""
+    """CPU times of agents in ns, with 3,000 keys a step.
 
-    # Measured with 3,000 keys a step. By default each agent has a core, and the switch takes no host's time.
+    Those of `simulator.measured_costs` are fitted to the bench, with its date and machine. The others are of
+    runs on two cores of an AMD EPYC and of an Intel Xeon. By default each agent has a core, and the switch
+    takes no host's time.
+    """
 
     worker_cores: int | None = Field(default=None, ge=1)
     """Cores that all workers share; None gives each worker a core of its own."""
     server_cores: int | None = Field(default=None, ge=1)
     wake_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
-    """Time of a context switch to an agent from another agent on the same core."""
+    """CPU time of an agent for each time that it sleeps or yields its core: context switches there and back,
+    and caches that have become cold. The next agent on its core waits for so long."""
     idle_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
-    """Time of waking an idle core and switching to the agent; about 50 µs in a virtual machine."""
-    slice_ns: int = Field(default=3_000_000, ge=1, le=_MAX_NS)
-    encode_ns: int = Field(default=500, ge=0, le=_MAX_NS)  # a worker's time to make a datagram
-    send_ns: int = Field(default=5_000, ge=0, le=_MAX_NS)
+    """Time of waking an idle core, which no agent's CPU time has; about 40 µs in a virtual machine."""
+    slice_ns: int = Field(default=1_400_000, ge=1, le=_MAX_NS)
+    """Time after which an agent yields its core to one that waits: a slice of Linux 6.12 on two CPUs."""
+    encode_ns: int = Field(
+        default=measured_costs.ENCODE_NS, ge=0, le=_MAX_NS
+    )  # a worker's time to make a datagram
+    send_ns: int = Field(default=measured_costs.SEND_NS, ge=0, le=_MAX_NS)
     """Kernel time of each datagram sent."""
     take_ns: int = Field(default=1_000, ge=0, le=_MAX_NS)
     """Kernel time of each burst received."""
     receive_ns: int = Field(default=400, ge=0, le=_MAX_NS)
     """`W_proc`: a worker's time for each answer."""
-    begin_ns: int = Field(default=150_000, ge=0, le=_MAX_NS)
-    """A worker's time for each operation: packing, and half of the computing and ledger entries of a step."""
+    begin_ns: int = Field(default=measured_costs.BEGIN_NS, ge=0, le=_MAX_NS)
+    """A worker's time to begin an operation: it packs keys into requests."""
+    finish_ns: int = Field(default=0, ge=0, le=_MAX_NS)
+    """A worker's time from the last answer of an operation to its end."""
+    end_ns: int = Field(default=100_000, ge=0, le=_MAX_NS)
+    """A worker's time after an operation: half of the computing and ledger entries of a step."""
     cold_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of an operation that wakes an idle core with cold caches."""
-    push_ns: int = Field(default=0, ge=0, le=_MAX_NS)  # extra time of a push at its worker
+    push_ns: int = Field(default=0, ge=0, le=_MAX_NS)
+    """A worker's extra time from the last answer of a push to its end: it adds the values to its ledger."""
     operation_value_ns: float = Field(default=0.5, ge=0, le=_MAX_NS)
     """A worker's extra time for each further value of an operation's rows."""
-    serve_ns: int = Field(default=300, ge=0, le=_MAX_NS)
+    serve_ns: int = Field(default=measured_costs.SERVE_NS, ge=0, le=_MAX_NS)
     """`PS_proc`: a server's time for each request."""
-    lane_ns: int = Field(default=35, ge=0, le=_MAX_NS)
+    lane_ns: int = Field(default=6, ge=0, le=_MAX_NS)
     """Extra time for each lane of a request that the switch has not served: a row with its first value."""
     value_ns: float = Field(default=1.0, ge=0, le=_MAX_NS)
     """Extra time for each further value of such a row."""
@@ -135,8 +148,10 @@ class HostCosts(Strict):
     program_ns: int | None = Field(default=None, ge=0, le=_MAX_NS)
     """Time of the switch's program for a frame on its sender's core, as in the kernel's datapath. None makes
     the switch a separate device that takes no host's time."""
+    lookup_ns: int = Field(default=0, ge=0, le=_MAX_NS)
+    """Extra time of a worker's frame in arms whose switch aggregates: the program looks up its keys."""
     hit_ns: int = Field(default=0, ge=0, le=_MAX_NS)
-    """Extra time of a frame that the switch answers."""
+    """Further extra time of a frame that the switch answers."""
     answer_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Extra time of a server's frame in arms whose switch aggregates: the program looks up its keys."""
     noise_every_us: float | None = Field(default=None, gt=0, le=_MAX_US)
@@ -161,7 +176,8 @@ def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
     costs.lane_ns, costs.hit_ns = round(hosts.lane_ns / share), hosts.hit_ns
     costs.value_ns = hosts.value_ns / share
     costs.program_runs_at_sender, costs.program_ns = hosts.program_ns is not None, hosts.program_ns or 0
-    costs.answer_ns = hosts.answer_ns if arm is not None and arm_of(arm).settings.aggregates else 0
+    aggregates = arm is not None and arm_of(arm).settings.aggregates
+    costs.lookup_ns, costs.answer_ns = (hosts.lookup_ns, hosts.answer_ns) if aggregates else (0, 0)
     costs.noise_every_ns = round((hosts.noise_every_us or 0) * 1e3)
     costs.noise_ns = round(hosts.noise_us * 1e3)
     costs.serve_take_ns, costs.serve_send_ns = round(hosts.take_ns / share), round(hosts.send_ns / share)

@@ -78,5 +78,5 @@ DEDICATED_SWITCH_NETWORK = DEVICES["ideal"].network
 
 def with_dedicated_cores(hosts: HostCosts) -> HostCosts:
     """Return the costs of hosts whose agents have a core each, beside a switch that costs them nothing."""
-    without_program = {"program_ns": None, "hit_ns": 0, "answer_ns": 0}
+    without_program = {"program_ns": None, "lookup_ns": 0, "hit_ns": 0, "answer_ns": 0}
     return hosts.model_copy(update={"worker_cores": None, "server_cores": None, **without_program})

@@ -95,8 +95,13 @@ def _wake_driver(
     client = network.clients[w]
     client.copy_answered_flags()
     clock.now = now = network.now
+    end_ns = 0
+    if client.is_operating:
+        clock.now += hosts.finish_ns + client.is_push * hosts.push_ns
+        end_ns = hosts.end_ns
     driver.wake(now)
-    resume_ns = clock.now + (0 if client.idle else _begin_cost_ns(network, w, hosts))
+    client.is_operating = not client.idle
+    resume_ns = clock.now + end_ns + (0 if client.idle else _begin_cost_ns(network, w, hosts))
     # A driver without a deadline is woken again at once.
     until = NEVER if driver.finished else driver.deadline() or now
     resume(network.pinned_ref, w, resume_ns, max(until, resume_ns))
@@ -105,7 +110,7 @@ def _wake_driver(
 
 def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: HostCosts) -> int:
     client, is_cold = network.clients[w], bool(network.world.agents[w].woke_idle_core)
-    duration: int = hosts.begin_ns + client.is_push * hosts.push_ns + is_cold * hosts.cold_ns
+    duration: int = hosts.begin_ns + is_cold * hosts.cold_ns
     values_ns: int = round(hosts.operation_value_ns * client.further_values)
     return duration + values_ns
 

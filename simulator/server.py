@@ -50,6 +50,7 @@ def step_server(world: World, a: int, now: int) -> int:
         else:
             block(world, a, now, int64(server.header.due))
         return CONTINUED
+    world.agents[a].bursts += 1
     poll_ns = int64(costs.connection_ns) * int64(world.header.connections)
     burst_read_at, answers = now + poll_ns + int64(costs.serve_take_ns), int64(0)
     finished_at = burst_read_at

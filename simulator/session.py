@@ -285,4 +285,8 @@ def _server_use_of(network: SimulatedNetwork) -> ServerUse:
         name: sum(int(server.jobs[name].sum()) for server in network.servers)
         for name in ("packets", "bytes", "proc_wall_ns", "proc_cpu_ns")
     }
-    return ServerUse(**counters, cpu_s=network.server_used_ns() / 1e9)
+    return ServerUse(
+        **counters,
+        cpu_s=network.server_used_ns() / 1e9,
+        **{name: network.count_of_servers(name) for name in ("bursts", "waits")},
+    )

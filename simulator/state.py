@@ -126,6 +126,8 @@ class SimulatedAgent:
     first: int  # start and length of the ring of its frames
     waiting: int
     steps: int
+    bursts: int  # number of bursts of frames that a server has read
+    waits: int  # number of times that the agent blocked and woke
     used_ns: int  # CPU time
     queued_at: int  # when the agent became ready
     queued_ns: int  # time that the agent was ready and had no core
@@ -160,6 +162,7 @@ class AgentDurations:
     program_runs_at_sender: int
     """Whether the program runs on the core of a frame's sender, whose cable the frame then does not cross."""
     program_ns: int
+    lookup_ns: int
     hit_ns: int
     answer_ns: int
     noise_every_ns: int

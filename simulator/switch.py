@@ -131,8 +131,9 @@ def _extra_ns(world: World, port: int, out: int) -> int:
     # The switch answers an RPC at the port it came from.
     is_answered = out == port
     is_from_server = port >= 0 and world.host_at_port[port] >= world.header.workers
-    return (int64(world.costs.hit_ns) if is_answered else 0) + (
-        int64(world.costs.answer_ns) if is_from_server else 0
+    costs = world.costs
+    return (int64(costs.hit_ns) if is_answered else 0) + (
+        int64(costs.answer_ns) if is_from_server else int64(costs.lookup_ns)
     )
 
 

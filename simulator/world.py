@@ -68,6 +68,8 @@ class VirtualClient(BaseClient):
 
     _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
     """The caller's `answered` of the latest push, until its values are copied; then empty."""
+    is_operating = False
+    """Whether an operation has begun whose end the driver has not seen."""
 
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
@@ -203,6 +205,10 @@ class SimulatedNetwork:
 
     def server_used_ns(self) -> int:
         return int(self.world.agents.used_ns[len(self.clients) :].sum())
+
+    def count_of_servers(self, counter: str) -> int:
+        """Return the sum of a counter of all servers, a field of `SimulatedAgent`."""
+        return int(self.world.agents[counter][len(self.clients) :].sum())
 
     def queued_ns(self) -> dict[str, int]:
         """Return how long each agent was ready to run but had no core, ns."""

@@ -275,5 +275,7 @@ def _sum_server_use(answers: list[Message], job: int) -> ServerUse:
     return ServerUse(
         cpu_s=sum(answer["cpu_s"] for answer in answers),
         **{name: sum(use[name] for use in job_uses) for name in _JOB_FIELDS},
+        bursts=sum(answer["bursts"] for answer in answers),
+        waits=sum(answer["waits"] for answer in answers),
         **{name: sum(answer["durability"][name] for answer in answers) for name in _DURABILITY_FIELDS},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -106,6 +107,8 @@ class PsProcess:
         return {
             "cpu_s": time.process_time(),
             "runqueue_ns": run_queue_ns(),
+            "bursts": 0 if self._sockets is None else self._sockets.bursts,
+            "waits": resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw,
             "malformed": self.core.malformed,
             "misdirected": server.misdirected,
             "copies": {

@@ -84,6 +84,11 @@ class ServerSockets:
         # Compile the loop, or load it from the cache, before the first request.
         self._run_loop(deadline_ns=0)
 
+    @property
+    def bursts(self) -> int:
+        """Number of bursts of datagrams that the server has read so far."""
+        return int(self._sources.state.n_bursts)
+
     def durability(self) -> dict[str, int]:
         """Return number and total duration (ns) of commits, and of the delays of datagrams by commits."""
         durable, state = self._durable, self._sources.state

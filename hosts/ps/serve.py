@@ -85,6 +85,7 @@ class _SourcesState:
     fd: int
     """Socket of the last burst, of which `n_received` datagrams were read."""
     n_received: int
+    n_bursts: int  # number of bursts so far, each of one datagram or more
     has_unsent: int  # whether the answers to that burst must be sent once they are persisted
     has_marks: int  # whether some datagrams of that burst are marked
     persist_start_ns: int  # when the loop returned to persist that burst, in ns
@@ -204,6 +205,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
     sources.state.fd, sources.state.n_received = fd, n
     if n == 0:
         return False
+    sources.state.n_bursts += 1
     has_marks = False
     cpu_start_ns = clock(udp, THREAD_CPU)
     read_ns = clock(udp, MONOTONIC)

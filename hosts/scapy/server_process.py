@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import heapq
 import logging
+import resource
 import selectors
 import socket
 import sys
@@ -210,6 +211,8 @@ class ScapyServerProcess:
         return {
             "cpu_s": time.process_time(),
             "runqueue_ns": run_queue_ns(),
+            "bursts": 0,
+            "waits": resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw,
             "malformed": self.server.malformed,
             "misdirected": self.server.misdirected,
             "copies": {},

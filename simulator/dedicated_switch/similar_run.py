@@ -6,10 +6,14 @@ The costs of the real run are measured directly, from its logs and counters, wit
 - Its RPCs without lanes find the machine idle: their waiting time at an agent is the time to wake a core and
   to receive a burst.
 - The kernel counts the program's time for frames of workers and of servers. In the baseline the program only
-  forwards (`program_ns`). Its additional time in the design's lead arm is for workers' frames that it answers
-  (`hit_ns`), and for all frames of servers (`answer_ns`).
-- The remaining CPU time of a step is for sending, at the servers, and for beginning operations, at the
-  workers: one simulation shows how much remains (`correct_costs`).
+  forwards (`program_ns`). In the design's lead arm it looks up the keys of workers' frames (`lookup_ns`),
+  whether it answers them or not, and of servers' frames (`answer_ns`).
+- The time from the start of an operation to its first RPC is for packing (`begin_ns`), and that from its
+  last answer to its end for the ledger (`finish_ns`, `push_ns`).
+- The CPU time of a sleep (`wake_ns`) is taken as a share of the time to wake a core, since the processor or
+  the hypervisor takes both. No measurement of the arms is used for it.
+- The remaining CPU time of a step is for sending, at the servers, and for what follows an operation
+  (`end_ns`), at the workers: one simulation shows how much remains (`correct_costs`).
 
 `hotline answer fit` fits more costs, within minutes.
 """
@@ -34,8 +38,12 @@ from simulator.costs import HostCosts
 _REAL_RUN_SETTINGS = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
 )  # fmt: skip
+_OPERATION = ("arm", "round", "load", "worker", "iteration", "op")
 _WAITS = pl.col("w_queue_us", "ps_queue_us")
 _MIN_NS = 500  # lower limit of corrected costs
+_SLEEP_SHARE = 0.6
+"""CPU time of a server's sleep as a share of the time of waking an idle core: the median of what
+`python -m tools.sleep_costs` found in seven configurations on two Xeon cores of a virtual machine."""
 
 
 def read_real_record(run: Path) -> RunRecord:
@@ -90,11 +98,14 @@ def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> HostCosts:
         for measured_arm in baseline_and_lead(record.design)
     )
     # The wait is for waking a core (`idle_ns`) and receiving a burst (`take_ns`).
+    idle_ns = max(0, round(1e3 * mean_wait_us(run)) - HostCosts().take_ns)
     return HostCosts.model_validate(
         {
             **shared_cores(record),
             "measured": run.resolve(),
-            "idle_ns": max(0, round(1e3 * _mean_wait_us(run)) - HostCosts().take_ns),
+            "idle_ns": idle_ns,
+            "wake_ns": round(_SLEEP_SHARE * idle_ns),
+            **_operation_costs(run, baseline_and_lead(record.design)[0].name),
             **_program_costs(baseline, lead),
         }
     )
@@ -126,7 +137,7 @@ def _arm_costs(run: Path, record: RunRecord, summary: Summary, arm: str) -> ArmC
     )
 
 
-def _mean_wait_us(run: Path) -> float:
+def mean_wait_us(run: Path) -> float:
     empty_rpcs = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
     medians: tuple[float | None, float | None] = empty_rpcs.select(_WAITS.median()).collect().row(0)
     worker_us, server_us = medians
@@ -135,16 +146,50 @@ def _mean_wait_us(run: Path) -> float:
     return (worker_us + server_us) / 2
 
 
+def _operation_costs(run: Path, arm: str) -> dict[str, float]:
+    """Return a worker's median times before the first RPC of an operation, and after the last answer, ns."""
+    # In the closed loop before the rounds a simulated operation begins with the time after the previous one.
+    is_paced = pl.col("measured") & (pl.col("round") >= 0)
+    rpcs = pl.scan_parquet(run / "rpc.parquet").filter(is_paced).group_by(*_OPERATION)
+    first_us, answered_us = pl.col("t_send_us").min(), (pl.col("t_send_us") + pl.col("latency_us")).max()
+    spans = rpcs.agg(first_us.alias("first_us"), answered_us.alias("answered_us"))
+    operations = pl.scan_parquet(run / "operations.parquet").filter(is_paced)
+    begin_us = pl.col("first_us") - pl.col("start_us")
+    finish_us = pl.col("end_us") - pl.col("answered_us")
+    joined = _of_arm(operations, arm).join(_of_arm(spans, arm), on=_OPERATION)
+    times = joined.select("op", begin=begin_us, finish=finish_us).collect()
+    medians = times.group_by("op").agg(pl.col("begin", "finish").median())
+    us = {op: (begin, finish) for op, begin, finish in medians.iter_rows()}
+    if set(us) != set(TRANSFERS):
+        found = ", ".join(sorted(us)) or "none"
+        raise AnalysisError(f"{run}: expected measured pulls and pushes of arm {arm}, got {found}")
+    (pull_begin_us, pull_finish_us), (push_begin_us, push_finish_us) = (us[op] for op in TRANSFERS)
+    times_us = {
+        "begin_ns": (pull_begin_us + push_begin_us) / 2, "finish_ns": pull_finish_us,
+        "push_ns": push_finish_us - pull_finish_us,
+    }  # fmt: skip
+    # The time of further values is part of these.
+    return {name: max(0, round(1e3 * us)) for name, us in times_us.items()} | {"operation_value_ns": 0.0}
+
+
+def _of_arm(rows: pl.LazyFrame, arm: str) -> pl.LazyFrame:
+    texts = pl.col("arm", "op").cast(pl.String)
+    return rows.with_columns(texts).filter(pl.col("arm") == arm)
+
+
 def _program_costs(baseline: ArmCosts, lead: ArmCosts) -> dict[str, int]:
-    """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns."""
+    """Return the time of the kernel's program for a frame, and its extra times in the lead arm, ns.
+
+    Counters do not say which frames were answered. A hit takes 1.5 times as long as a frame whose keys all
+    miss (`make bench ARGS=hits`), and many frames have both, so all frames of workers get the same time.
+    """
     if baseline.program_us is None or lead.program_us is None:
         return {}
     frame_us = sum(baseline.program_us) / (baseline.rpcs + baseline.server_packets)
-    hits = lead.rpcs - lead.server_packets
     worker_frames_us, server_frames_us = lead.program_us
-    hit_us = (worker_frames_us - frame_us * lead.rpcs) / hits if hits > 0 else 0.0
+    lookup_us = worker_frames_us / lead.rpcs - frame_us if lead.rpcs > 0 else 0.0
     answer_us = server_frames_us / lead.server_packets - frame_us if lead.server_packets > 0 else 0.0
-    times_us = {"program_ns": frame_us, "hit_ns": max(0.0, hit_us), "answer_ns": max(0.0, answer_us)}
+    times_us = {"program_ns": frame_us, "lookup_ns": max(0.0, lookup_us), "answer_ns": max(0.0, answer_us)}
     return {name: round(1e3 * us) for name, us in times_us.items()}
 
 
@@ -155,12 +200,12 @@ def baseline_costs(run: Path, record: RunRecord, summary: Summary) -> ArmCosts:
 def correct_costs(hosts: HostCosts, measured: ArmCosts, simulated: ArmCosts) -> HostCosts:
     """Return costs that change the CPU time of the baseline's step from `simulated` to `measured`."""
     # The servers' difference is the cost of sending an answer to each RPC; sending a request costs a worker
-    # the same. The workers' remaining difference is the cost of beginning operations.
+    # the same. The workers' remaining difference is the cost of what follows an operation.
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
     send_ns = max(_MIN_NS, send_ns)
     sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3
     remaining_us = measured.worker_us - simulated.worker_us - sending_us
     operations_per_step = len(TRANSFERS)
-    begin_ns = hosts.begin_ns + 1e3 * remaining_us / operations_per_step
-    changes = {"send_ns": round(send_ns), "begin_ns": round(max(_MIN_NS, begin_ns))}
+    end_ns = hosts.end_ns + 1e3 * remaining_us / operations_per_step
+    changes = {"send_ns": round(send_ns), "end_ns": round(max(_MIN_NS, end_ns))}
     return HostCosts.model_validate({**hosts.model_dump(), **changes})

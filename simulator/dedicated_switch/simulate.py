@@ -19,7 +19,7 @@ from simulator.dedicated_switch.similar_run import baseline_costs, config_like, 
 from simulator.devices import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 
-_ROUNDS, _ROUNDS_TO_CORRECT = 10, 2  # of the results, and of the simulation that corrects the costs
+_MAX_ROUNDS, _ROUNDS_TO_CORRECT = 12, 2  # of the results, and of the simulation that corrects the costs
 
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
@@ -33,9 +33,11 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
 
     with simulate(shared_config) as simulated:
         hosts = correct_costs(hosts, baseline_costs(run, record, summary), baseline_costs(*simulated))
-    shared_config = _config_like(record, load, hosts, _ROUNDS)
+    # Rounds of the same number begin with the same offsets of the workers, in the run and in its simulation.
+    rounds = min(_MAX_ROUNDS, 1 + max(block.round for block in record.blocks))
+    shared_config = _config_like(record, load, hosts, rounds)
     dedicated_config = _config_like(
-        record, load, with_dedicated_cores(hosts), _ROUNDS, network=DEDICATED_SWITCH_NETWORK
+        record, load, with_dedicated_cores(hosts), rounds, network=DEDICATED_SWITCH_NETWORK
     )
     # Simulations release the GIL.
     with ThreadPoolExecutor(2) as pool:

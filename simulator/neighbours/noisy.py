@@ -90,7 +90,7 @@ def measure(
         # Without steps the noisy job pushes nothing.
         job_loads[NOISY] = replace(job_loads[NOISY], keys=job_loads[NOISY].keys[:, :0])
     quiet_job = push_all(
-        job_loads, hot_sets_by_job, KEYS, SERVERS, network, HostCosts(begin_ns=0), seed, arm
+        job_loads, hot_sets_by_job, KEYS, SERVERS, network, HostCosts(begin_ns=0, end_ns=0), seed, arm
     )[QUIET]
     return QuietJobResult(
         quiet_job.hit_share, *np.percentile(quiet_job.latencies_ns / 1_000, (50, 99)).tolist()

@@ -37,17 +37,24 @@ delay_us = 0.0
 [hosts]
 worker_cores = 1
 server_cores = 1
+idle_ns = 5000
+wake_ns = 3000
 begin_ns = 700000
+finish_ns = 20000
+end_ns = 400000
+push_ns = 60000
 send_ns = 9000
 program_ns = 1500
+lookup_ns = {lookup_ns}
 hit_ns = {hit_ns}
 """
 
 
-def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
+def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000, lookup_ns: int = 0) -> Path:
     """Simulate a run with known costs, and let its record say that it was real."""
     config = folder / f"{seed}.toml"
-    config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6, hit_ns=hit_ns))
+    values = {"runs": folder / f"runs-{seed}", "seed": seed, "rounds": 6}
+    config.write_text(RUN.format(**values, hit_ns=hit_ns, lookup_ns=lookup_ns))
     ran = invoke("simulate", config)
     assert ran.exit_code == 0, ran.output
     run = (folder / f"runs-{seed}" / "latest").resolve()

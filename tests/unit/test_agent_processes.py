@@ -138,6 +138,8 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     assert sum(each["jobs"][str(job)]["rpcs"] for each in stats for job in JOBS) == rpcs.height
     assert all(each["jobs"]["1"]["proc_cpu_ns"] > 0 and each["malformed"] == 0 for each in stats)
     assert all(set(each["durability"].values()) == {0} for each in stats)
+    requests = sum(each["jobs"][str(job)]["packets"] for each in stats for job in JOBS)
+    assert 0 < sum(each["bursts"] for each in stats) <= requests and all(each["waits"] > 0 for each in stats)
     assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2
     contacts = pl.read_parquet(log_dir / "connections-ps-*.parquet")
     # A request that is sent again, since the machine was busy, makes contact again.

@@ -96,6 +96,8 @@ def test_workers_are_answered_each_on_its_own_socket(run: Any) -> None:
     assert (counters[1].rpcs, counters[2].rpcs, counters[1].applied_lanes) == (4, 1, 2)
     assert min(counters[1].proc_wall_ns, counters[1].proc_cpu_ns, counters[2].proc_wall_ns) > 0
     assert sum(map(len, served.core.server.collect_connection_records())) == 5
+    # Each request is sent after the previous answer, and the nonsense may be read with the last one.
+    assert served.sockets.bursts in (5, 6)
 
 
 @pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])

@@ -14,8 +14,9 @@ from rich.table import Table as TerminalTable
 from foundation.checkout import ROOT
 from foundation.logs.parts import write_text
 from foundation.text import pluralize
+from tools import host_costs
 from tools.evidence.pages import pages, with_tables
-from tools.evidence.result import EvidenceError, Result, read_results, write_result
+from tools.evidence.result import EvidenceError, Result, read_result, read_results, result_path, write_result
 from tools.evidence.run import run_stage
 from tools.evidence.stage import Stage, stage_of, staleness
 from tools.evidence.stages import STAGES
@@ -57,6 +58,8 @@ def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bo
         try:
             for name, result in run_stage(stage, _OUTPUTS / stage.name, console.print):
                 write_result(name, result)
+            if host_costs.RESULT in stage.results:
+                host_costs.renew(read_result(result_path(host_costs.RESULT)))
         except EvidenceError as error:
             failures.append(f"{stage.name}: {error}")
             console.print(failures[-1], highlight=False)

@@ -45,7 +45,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
 
 
 def test_servers_that_have_done_nothing() -> None:
-    counters = "packets bytes proc_wall_ns proc_cpu_ns cpu_s commits commit_ns delayed delay_ns"
+    counters = "packets bytes proc_wall_ns proc_cpu_ns cpu_s bursts waits commits commit_ns delayed delay_ns"
     assert ServerUse().model_dump() == dict.fromkeys(counters.split(), 0)
 
 

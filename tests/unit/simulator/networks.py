@@ -75,7 +75,11 @@ class RandomTestbed:
             design=design(DEFAULT), arm=arm, space=self.space, largest_batch=PARAMETERS, workers=workers,
             servers=servers, network=network, hosts=hosts, seed=seed,
         )  # fmt: skip
-        self._operation_value_ns = hosts.operation_value_ns
+        driver_costs = {"operation_value_ns", "finish_ns", "push_ns"}
+        self._driver_hosts = HostCosts(
+            begin_ns=1_000, end_ns=hosts.end_ns if "end_ns" in hosts.model_fields_set else 0,
+            **{name: getattr(hosts, name) for name in driver_costs},
+        )  # fmt: skip
         self.network = SimulatedNetwork(system, self.switch)
         self.ledger = SimulatedPushLedger(self.space)
         self.random = Random(seed)
@@ -90,8 +94,7 @@ class RandomTestbed:
         drivers = [
             Operations(client, self.ledger.for_worker(), self.random, count, self.space) for client in clients
         ]
-        hosts = HostCosts(begin_ns=1_000, operation_value_ns=self._operation_value_ns)
-        drive(self.network, drivers, [WorkerClock() for _ in clients], hosts)
+        drive(self.network, drivers, [WorkerClock() for _ in clients], self._driver_hosts)
 
     def settle(self) -> None:
         pass_time(self.network, self.network.now + 10_000_000_000)

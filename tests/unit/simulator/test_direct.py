@@ -17,19 +17,24 @@ from simulator.config import SimulationConfig
 from simulator.costs import HostCosts
 from simulator.dedicated_switch import simulate as dedicated_switch
 from simulator.dedicated_switch.__main__ import main
-from simulator.dedicated_switch.similar_run import ArmCosts, baseline_costs, correct_costs, costs_of_run
+from simulator.dedicated_switch.similar_run import (
+    ArmCosts,
+    baseline_costs,
+    correct_costs,
+    costs_of_run,
+)
 from simulator.experiment import temporary_run
 from switch_harness.wording import mentions
 from tests.harness.known_costs import as_if_real
 
 SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
-PROGRAM_NS, HIT_NS, ANSWER_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 800, 5_000, 1_000
+PROGRAM_NS, LOOKUP_NS, ANSWER_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 800, 5_000, 1_000
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Simulate a run, and give it the record, logs and times of a real one."""
-    run = as_if_real(tmp_path_factory.mktemp("real"), 1, HIT_NS)
+    run = as_if_real(tmp_path_factory.mktemp("real"), 1, hit_ns=0, lookup_ns=LOOKUP_NS)
     rows = pl.read_parquet(run / "rpc.parquet")
     waits = pl.lit((IDLE_NS + TAKE_NS) / 1e3, pl.Float32)
     alone = rows.head(9).with_columns(
@@ -45,9 +50,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frames = {(row["round"], row["arm"], row["load"]): row["len"] for row in sent.iter_rows(named=True)}
     for block in record["blocks"]:
         rpcs, packets = frames[block["round"], block["arm"], block["load"]], block["servers"]["packets"]
-        workers_ns = PROGRAM_NS * rpcs + HIT_NS * (rpcs - packets)
-        each_ns = PROGRAM_NS + (ANSWER_NS if block["arm"].startswith("offload") else 0)
-        block["program_s"] = {"workers": workers_ns / 1e9, "servers": each_ns * packets / 1e9}
+        lookup_ns, answer_ns = (LOOKUP_NS, ANSWER_NS) if block["arm"].startswith("offload") else (0, 0)
+        workers_ns, servers_ns = (PROGRAM_NS + lookup_ns) * rpcs, (PROGRAM_NS + answer_ns) * packets
+        block["program_s"] = {"workers": workers_ns / 1e9, "servers": servers_ns / 1e9}
     (run / "run.json").write_text(json.dumps(record))
     return run
 
@@ -61,9 +66,11 @@ def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
     hosts = costs_of_run(*read(real))
     # RPCs a step are those of measured steps, and the counters' of all steps.
     assert hosts.program_ns == pytest.approx(PROGRAM_NS, rel=0.02)
-    assert hosts.hit_ns == pytest.approx(HIT_NS, rel=0.1)
+    assert hosts.lookup_ns == pytest.approx(LOOKUP_NS, rel=0.05)
+    assert hosts.hit_ns == 0
     assert hosts.answer_ns == pytest.approx(ANSWER_NS, rel=0.05)
     assert hosts.idle_ns == pytest.approx(IDLE_NS, abs=2)
+    assert hosts.wake_ns == pytest.approx(0.6 * IDLE_NS, abs=2)
     assert (hosts.worker_cores, hosts.server_cores, hosts.measured) == (1, 1, real)
 
 
@@ -72,7 +79,7 @@ def test_without_the_kernels_program_a_switch_costs_no_host_time(real: Path) -> 
     for block in record.blocks:
         block.program_s = None
     hosts = costs_of_run(run, record, summary)
-    assert (hosts.program_ns, hosts.hit_ns, hosts.answer_ns) == (None, 0, 0)
+    assert (hosts.program_ns, hosts.lookup_ns, hosts.hit_ns, hosts.answer_ns) == (None, 0, 0, 0)
 
 
 def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path, tmp_path: Path) -> None:
@@ -88,14 +95,14 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
         costs_of_run(tmp_path, record, summary)
 
 
-def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_beginning() -> None:
+def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_what_follows_an_operation() -> None:
     """Servers took 200 µs more of 100 packets, which workers send as well; those took 1,000 more in all."""
-    hosts = HostCosts(send_ns=5_000, begin_ns=150_000)
+    hosts = HostCosts(send_ns=5_000, end_ns=150_000)
     found = correct_costs(hosts, ArmCosts(3_000, 1_200, 100), ArmCosts(2_000, 1_000, 100))
-    assert (found.send_ns, found.begin_ns) == (7_000, 150_000 + 400_000)
+    assert (found.send_ns, found.end_ns) == (7_000, 150_000 + 400_000)
     # There is no less than next to nothing.
     least = correct_costs(hosts, ArmCosts(10, 10, 100), ArmCosts(2_000, 1_000, 100))
-    assert (least.send_ns, least.begin_ns) == (500, 500)
+    assert (least.send_ns, least.end_ns) == (500, 500)
 
 
 def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
@@ -123,13 +130,12 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     shared, own = sorted(compared, key=lambda config: config.hosts.worker_cores is None)
     assert trial.hosts.send_ns == HostCosts().send_ns
     assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
+    assert shared.hosts.end_ns == pytest.approx(400_000, rel=0.05)
+    assert shared.hosts.finish_ns == pytest.approx(20_000, rel=0.1)
+    assert shared.hosts.push_ns == pytest.approx(60_000, rel=0.05)
     assert shared.hosts.send_ns == pytest.approx(9_000, rel=0.15)
-    assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.hit_ns, own.hosts.answer_ns) == (
-        None,
-        None,
-        0,
-        0,
-    )
+    assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.lookup_ns) == (None, None, 0)
+    assert (own.hosts.hit_ns, own.hosts.answer_ns) == (0, 0)
     assert (own.network.switch_us, own.network.switch_mpps) == (1, 1_000)
     assert shared.offered == own.offered == {"0.3": record.offered_rate["0.3"]}
     measured = summary.loads["0.3"].differences["offload"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -85,13 +86,14 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
 
 @pytest.mark.parametrize("arm", [BASELINE, OFFLOAD], ids=lambda arm: arm.name)
 def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
-    """A frame costs `program_ns`, and more if the switch answers it, or if a server sends it to a hot set."""
+    """A frame costs `program_ns`, more if its keys are looked up, and still more if the switch answers it."""
 
-    def run(program_ns: int, hit_ns: int, answer_ns: int = 0) -> RandomTestbed:
+    def run(program_ns: int = 0, lookup_ns: int = 0, hit_ns: int = 0, answer_ns: int = 0) -> RandomTestbed:
         # Nothing else depends on when things come.
         hosts = HostCosts(
-            wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns, answer_ns=answer_ns
-        )
+            wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, lookup_ns=lookup_ns, hit_ns=hit_ns,
+            answer_ns=answer_ns,
+        )  # fmt: skip
         testbed = RandomTestbed(arm, workers=1, hosts=hosts, hot=HALF)
         operate_to_rest(testbed, 10)
         return testbed
@@ -99,7 +101,7 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
     def used(testbed: RandomTestbed) -> int:
         return sum(testbed.network.worker_used_ns()) + testbed.network.server_used_ns()
 
-    free, each, hits = run(0, 0), run(1_000, 0), run(0, 10_000)
+    free, each, hits = run(), run(program_ns=1_000), run(hit_ns=10_000)
     passes = int(free.network.world.header.passes)
     answers = int(free.network.world.up[1:].frames.sum())
     assert [int(testbed.network.world.header.passes) for testbed in (each, hits)] == [passes] * 2
@@ -107,7 +109,12 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
     answered = passes - 2 * answers
     assert (answered > 0) == (arm is OFFLOAD)
     assert used(hits) - used(free) == 10_000 * answered
-    of_servers = run(0, 0, 3_000)
+    requests = int(free.network.world.up[:1].frames.sum())
+    assert requests == passes - answers > answered
+    looked_up = run(lookup_ns=5_000)
+    assert used(looked_up) - used(free) == (5_000 * requests if arm is OFFLOAD else 0)
+    assert looked_up.network.server_used_ns() == free.network.server_used_ns()
+    of_servers = run(answer_ns=3_000)
     assert used(of_servers) - used(free) == (3_000 * answers if arm is OFFLOAD else 0)
     assert sum(of_servers.network.worker_used_ns()) == sum(free.network.worker_used_ns())
 
@@ -280,6 +287,55 @@ def test_each_further_value_of_an_operation_costs_its_worker(
 
     without, further = first_sent_ns(0)
     assert first_sent_ns(2.5)[0] == without + round(2.5 * further)
+
+
+def test_sleeping_takes_cpu_time_and_waking_an_idle_core_takes_time_only() -> None:
+    """Without costs of bursts, CPU time does not depend on when frames come, but for the sleeps."""
+
+    def run(wake_ns: int, idle_ns: int) -> RandomTestbed:
+        hosts = HostCosts(wake_ns=wake_ns, idle_ns=idle_ns, take_ns=0)
+        testbed = RandomTestbed(BASELINE, workers=1, servers=1, hosts=hosts)
+        operate_to_rest(testbed, 10)
+        return testbed
+
+    def server_ns(testbed: RandomTestbed) -> int:
+        return testbed.network.server_used_ns()
+
+    free, slow = run(0, 0), run(0, 50_000)
+    assert server_ns(slow) == server_ns(free) and slow.network.now > free.network.now + 10 * 50_000
+    asleep = run(7_000, 0)
+    bursts, waits = (asleep.network.count_of_servers(name) for name in ("bursts", "waits"))
+    packets = int(asleep.network.world.servers.jobs["packets"].sum())
+    assert 10 <= waits <= bursts < packets
+    assert server_ns(asleep) - server_ns(free) == 7_000 * waits
+
+
+@pytest.mark.parametrize("field", ["finish_ns", "end_ns", "push_ns"])
+def test_what_follows_an_operation_takes_its_workers_time(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(ns: int) -> tuple[int, Counter[str]]:
+        hosts = HostCosts.model_validate({"wake_ns": 0, "idle_ns": 0, "take_ns": 0, "end_ns": 0, field: ns})
+        testbed, begun = RandomTestbed(BASELINE, workers=1, hosts=hosts), Counter[str]()
+        [client] = testbed.network.clients
+
+        def counted(op: str, begin: Callable[..., None]) -> Callable[..., None]:
+            def count_and_begin(*arguments: Any) -> None:
+                begun[op] += 1
+                begin(*arguments)
+
+            return count_and_begin
+
+        for op in ("pull", "push"):
+            monkeypatch.setattr(client, op, counted(op, getattr(client, op)))
+        testbed.operate(8)
+        testbed.settle()
+        return sum(testbed.network.worker_used_ns()), begun
+
+    used_ns, begun = run(0)
+    assert begun.total() == 8 and begun["push"] and begun["pull"]
+    times = begun["push"] if field == "push_ns" else begun.total()
+    assert run(90_000) == (used_ns + 90_000 * times, begun)
 
 
 @pytest.mark.parametrize(("arm", "connections"), [(BASELINE, 3), (PROXY, 1)], ids=["baseline", "proxy"])

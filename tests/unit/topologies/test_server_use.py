@@ -26,7 +26,8 @@ class Server:
     def __init__(self, cpu_s: float, jobs: dict[int, dict[str, int]]) -> None:
         stored = {"commits": 3, "commit_ns": 45_000, "delayed": 7, "delay_ns": 140_000}
         jobs_of = {str(job): jobs[job] for job in jobs}
-        self._answer = {"cpu_s": cpu_s, "jobs": jobs_of, "durability": stored}
+        read = {"bursts": 12, "waits": 4}
+        self._answer = {"cpu_s": cpu_s, "jobs": jobs_of, "durability": stored, **read}
 
     async def call(self, command: dict[str, Any], *_: object) -> Message:
         assert command == {"cmd": "stats"}
@@ -47,8 +48,8 @@ async def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_
     use = await session.server_use()
     assert set(use) == set(JOBS)
     counted = {name: 3 * JOBS["offload"] * each for name, each in of_job.items()}
-    durability = dict(commits=6, commit_ns=90_000, delayed=14, delay_ns=280_000)
-    assert use["offload"] == ServerUse.model_validate({"cpu_s": 1.75, **counted, **durability})
+    totals = dict(bursts=24, waits=8, commits=6, commit_ns=90_000, delayed=14, delay_ns=280_000)
+    assert use["offload"] == ServerUse.model_validate({"cpu_s": 1.75, **counted, **totals})
 
 
 def session_with(counted: dict[str, Any] | None, datapath: str | None) -> RealSession:

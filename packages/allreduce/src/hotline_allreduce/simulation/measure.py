@@ -26,8 +26,8 @@ from simulator.world import INBOX_FRAMES, SimulatedNetwork
 
 # An agent tells by the time passed whether it has sent or received frames, so 1 ns is the minimum.
 IDEAL = HostCosts(
-    wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, operation_value_ns=0,
-    serve_ns=0, lane_ns=0, value_ns=0,
+    wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, end_ns=0,
+    operation_value_ns=0, serve_ns=0, lane_ns=0, value_ns=0,
 )  # fmt: skip
 """Costs of hosts that take no time: links are the only limit."""
 

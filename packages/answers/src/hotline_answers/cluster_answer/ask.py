@@ -104,7 +104,9 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         temporary_run(config, part.trace, reporter, hot_set=hot_set) as simulated,
     ):
         comparison = compare_arms(config, simulated.record, simulated.summary)
-        ages = simulated.record.staleness.get(COLLECT)
+        staleness = simulated.record.staleness.get(COLLECT)
+        # A short simulation may end before a copy is replaced.
+        ages = staleness if staleness is not None and staleness.copies else None
     counts_by_size = _count_packets(
         counter,
         sizes_for(top_k, counter.keys_with_updates, counter.max_rows),

@@ -27,15 +27,17 @@ class CostRange(NamedTuple):
 
 
 RANGES: Mapping[str, CostRange] = {
-    "begin_ns": CostRange(50_000, 250_000, 3_000_000),
+    "begin_ns": CostRange(10_000, 150_000, 3_000_000),
+    "end_ns": CostRange(10_000, 200_000, 3_000_000),
     "cold_ns": CostRange(1_000, 50_000, 1_000_000),
     "push_ns": CostRange(5_000, 50_000, 1_000_000),
     "send_ns": CostRange(1_000, 6_000, 20_000),
     "take_ns": CostRange(300, 3_000, 50_000),
     "idle_ns": CostRange(2_000, 30_000, 150_000),
-    "wake_ns": CostRange(500, 3_000, 30_000),
+    "wake_ns": CostRange(500, 5_000, 60_000),
     "program_ns": CostRange(200, 1_200, 6_000),
-    "hit_ns": CostRange(500, 5_000, 20_000),
+    "lookup_ns": CostRange(200, 2_000, 10_000),
+    "hit_ns": CostRange(50, 1_000, 20_000),
     "answer_ns": CostRange(100, 1_000, 5_000),
     "noise_every_us": CostRange(500, 20_000, 500_000),
     "noise_us": CostRange(5, 1_000, 10_000),
@@ -46,7 +48,7 @@ WEIGHTS = {
     "worker_cpu": 1.0, "ps_cpu": 1.0,
 }  # fmt: skip
 """Weights of logarithmic errors; tail latencies vary more between runs than means."""
-_KERNEL_COSTS = ("program_ns", "hit_ns", "answer_ns")
+_KERNEL_COSTS = ("program_ns", "lookup_ns", "hit_ns", "answer_ns")
 _GRADIENT_STEP = 0.25
 """Relative change of a cost for its gradient; the effect of a smaller change is less than the noise."""
 _SHORT_RUN = {
