@@ -1,4 +1,4 @@
-"""Which sums are right: the tables of packages/allreduce/docs, from searches, schedules and trainings."""
+"""Sums of all-reduce and their errors: tables of packages/allreduce/docs, from searches and simulations."""
 
 from __future__ import annotations
 
