@@ -9,6 +9,7 @@ from pathlib import Path
 from hotline_allreduce.study.fair import EQUAL_BYTES, PUBLISHED
 from hotline_allreduce.study.numbers import AllReduceNumbers, JobsRow, Line, ModelStep, TrainingRow
 from hotline_allreduce.study.plan import MEMORY, UPLINK
+from packages.allreduce.evidence_of_sums import STAGES as OF_SUMS
 from tools.evidence.result import Cell, EvidenceError, Measured, Table, make_table
 from tools.evidence.stage import Stage, json_output, modules_of, typed
 
@@ -276,4 +277,4 @@ ALLREDUCE = Stage(
     files=("p4src/**/*.json", "packages/allreduce/p4src/**/*.json"),
     seeds=(1, 2, 3),
 )  # fmt: skip
-STAGES = (ALLREDUCE,)
+STAGES = (ALLREDUCE, *OF_SUMS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,7 @@ from hotline_allreduce.exact import accuracy, training
 from hotline_allreduce.exact.training import SHARDS, WORKER_COUNTS, ShardedModel, train
 from simulator.costs import Network
 from switch_harness.wording import mentions
-
-DOCS = Path(__file__).parents[3] / "docs" / "exact.md"
+from tools.evidence.result import published_table
 
 
 @pytest.mark.parametrize("steps", [10, pytest.param(training.STEPS, marks=pytest.mark.soak)])
@@ -25,10 +22,10 @@ def test_the_bits_are_the_same_with_any_number_of_workers(steps: int) -> None:
     assert len({each.tobytes() for each in weights}) == 1 and np.count_nonzero(weights[0])
     assert len(set(repeated)) == 1 and 0.1 < repeated[0] < 0.5
     if steps == training.STEPS:
-        documented = re.findall(r"^\| (\d+) \| ([0-9a-f]{16}) \| (.*?) \|$", DOCS.read_text(), re.MULTILINE)
-        assert [int(workers) for workers, _, _ in documented] == list(WORKER_COUNTS)
-        assert len({digest for _, digest, _ in documented}) == 1
-        assert {share for _, _, share in documented} == {f"{100 * repeated[0]:.2f}"}
+        published = published_table("exact-bits").rows
+        assert [row.names for row in published] == [(str(workers),) for workers in WORKER_COUNTS]
+        assert len({row.cells[0] for row in published}) == 1
+        assert {row.cells[1] for row in published} == {round(100 * repeated[0], 2)}
 
 
 def test_float32_sums_of_the_same_shards_have_other_bits() -> None:
@@ -57,32 +54,33 @@ def test_the_table_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one.split("|")[2:] == two.split("|")[2:] and len(one.split("|")[2].strip()) == 16
 
 
-def rows_of_docs(title: str) -> dict[tuple[str, int], list[str]]:
-    """Return the cells of a table of docs/exact.md by distribution and number of workers."""
-    _, found, rest = DOCS.read_text().partition(f"\n{title}")
-    assert found, title
-    table = next(block for block in rest.split("\n\n") if block.startswith("|"))
-    rows = [re.split(r" *\| *", line.strip("| ")) for line in table.splitlines()[2:]]
-    return {(row[0], int(row[1])): row[2:] for row in rows}
-
-
 @pytest.mark.parametrize("distribution", accuracy.DISTRIBUTIONS)
 @pytest.mark.parametrize("workers", [8, pytest.param(32, marks=pytest.mark.soak)])
-def test_the_documented_errors(distribution: str, workers: int) -> None:
+def test_the_published_errors(distribution: str, workers: int) -> None:
     row = accuracy.measure_errors(distribution, workers, 20_000)
     shares = [*list(row.wrong.values())[:2], row.orders_differ, row.wrong["SwitchML"]]
-    assert rows_of_docs("Sums that are not correctly rounded")[distribution, workers] == [
+    assert published("exact-wrong-sums", row) == [
         *(f"{100 * share:.2f}" for share in shares), f"{100 * row.wrong['exact']:g}",
         f"{100 * row.repeated:.2f}",
     ]  # fmt: skip
-    errors = rows_of_docs("Largest error")[distribution, workers]
-    assert errors == [f"{error:,.0f}" for error in row.largest_error.values()]
+    errors = [f"{error:,.0f}" for error in row.largest_error.values()]
+    assert published("exact-largest-errors", row) == errors
 
 
-def test_the_documented_tables_are_complete() -> None:
-    expected = {(name, workers) for name in accuracy.DISTRIBUTIONS for workers in accuracy.WORKER_COUNTS}
-    for title in ("Sums that are not correctly rounded", "Largest error"):
-        assert set(rows_of_docs(title)) == expected
+def published(name: str, row: accuracy.FormatErrors) -> list[str]:
+    """Return the cells of a published table for a distribution and number of workers."""
+    table = published_table(name)
+    return [table.text_of(f"{row.distribution}, {row.workers}", column.name) for column in table.columns]
+
+
+@pytest.mark.parametrize("name", ["exact-wrong-sums", "exact-largest-errors"])
+def test_the_published_tables_are_complete(name: str) -> None:
+    expected = {
+        (distribution, str(workers))
+        for distribution in accuracy.DISTRIBUTIONS
+        for workers in accuracy.WORKER_COUNTS
+    }
+    assert {row.names for row in published_table(name).rows} == expected
 
 
 def test_errors_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from hotline_allreduce.judge.engine import Judge, PacketFault
 from hotline_allreduce.judge.page import page_of
 from hotline_allreduce.judge.verdicts import ALL, COLUMNS, PROTOCOLS, judge_protocol
 from hotline_allreduce.switchml.model.description import PUBLISHED
+from tools.evidence.result import published_table
 
 DOCS = Path(__file__).parents[3] / "docs"
 HELD_UP = "held up on the way to a server"
@@ -28,14 +29,6 @@ SOAKED = {
 """Cells with many states, whose searches are soaked."""
 
 
-def cells_of_docs() -> dict[tuple[str, str], str]:
-    rows = re.findall(r"^\|(.*)\|$", (DOCS / "judge.md").read_text(), re.MULTILINE)
-    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
-    head = next(row for row in cells if row[1:] == list(COLUMNS))
-    found = [row for row in cells if row[0] in PROTOCOLS and len(row) == len(head)]
-    return {(row[0], column): cell for row in found for column, cell in zip(head[1:], row[1:], strict=True)}
-
-
 CELLS = [(protocol, column) for protocol in PROTOCOLS for column in COLUMNS]
 
 
@@ -43,8 +36,8 @@ CELLS = [(protocol, column) for protocol in PROTOCOLS for column in COLUMNS]
     ("protocol", "column"),
     [pytest.param(*cell, marks=[pytest.mark.soak] * (cell in SOAKED)) for cell in CELLS],
 )
-def test_the_documented_verdicts(protocol: str, column: str) -> None:
-    assert cells_of_docs()[protocol, column] == str(judge_protocol(protocol, column))
+def test_the_published_verdicts(protocol: str, column: str) -> None:
+    assert published_table("verdicts").cell(protocol, column) == str(judge_protocol(protocol, column))
 
 
 def test_the_documented_page_is_what_the_judge_finds() -> None:
