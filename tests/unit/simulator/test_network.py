@@ -294,8 +294,8 @@ def test_sleeping_takes_cpu_time_and_waking_an_idle_core_takes_time_only() -> No
 
     def run(wake_ns: int, idle_ns: int) -> RandomTestbed:
         hosts = HostCosts(wake_ns=wake_ns, idle_ns=idle_ns, take_ns=0)
-        testbed = RandomTestbed(BASELINE, workers=1, servers=1, hosts=hosts)
-        operate_to_rest(testbed, 10)
+        testbed = RandomTestbed(BASELINE, workers=2, servers=1, hosts=hosts)
+        operate_to_rest(testbed, 20)
         return testbed
 
     def server_ns(testbed: RandomTestbed) -> int:
