@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 from foundation.errors import DataError, DiskFullError, is_disk_full, reason_of
 from foundation.folders import try_lock
+
+_MIN_ROOM = 1 << 16
+"""Bytes without which a disk counts as full after a failed write."""
 
 
 @contextmanager
@@ -33,13 +37,32 @@ def atomic_path(path: Path) -> Iterator[Path]:
             try:
                 yield partial
                 partial.replace(path)
-            except BaseException:
+            except BaseException as error:
+                is_full = isinstance(error, pl.exceptions.PolarsError) and not _can_grow(partial)
                 with suppress(OSError):
                     partial.unlink(missing_ok=True)
+                if is_full:
+                    message = f"{path}: cannot be written: {os.strerror(errno.ENOSPC)}"
+                    raise DiskFullError(message) from error
                 raise
     except (OSError, pl.exceptions.PolarsError) as error:
         error_class = DiskFullError if is_disk_full(error) else DataError
         raise error_class(f"{path}: cannot be written: {reason_of(error)}") from error
+
+
+def _can_grow(path: Path) -> bool:
+    """Return whether a file has room to grow: Polars' errors do not always say that there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        os.posix_fallocate(descriptor, os.fstat(descriptor).st_size, _MIN_ROOM)
+    except OSError as error:
+        return error.errno not in (errno.ENOSPC, errno.EDQUOT)
+    finally:
+        os.close(descriptor)
+    return True
 
 
 @contextmanager

@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.errors import DataError, DiskFullError
+from foundation.logs.parts import atomic_path
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import wait_for
 from switch_harness.wording import says
@@ -64,6 +66,36 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
             finally:
                 assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
         assert reported.read_text().count(PAUSED) <= len(servers) * 3
+
+
+def test_a_table_that_lacks_room_says_so(tmp_path: Path) -> None:
+    """Polars' error depends on where in the file the room ends, and does not always name the reason."""
+    random = np.random.default_rng(1)
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        table, filler = disk / "table.parquet", disk / "filler"
+        for rows in (10, 300, 4_000):
+            frame = pl.DataFrame({"a": random.random(rows), "b": random.random(rows)})
+            for pages in range(20):
+                filler.write_bytes(bytes((254 - pages) * 4_096))
+                with suppress(DiskFullError), atomic_path(table) as partial:
+                    frame.write_parquet(partial)
+                assert {file.name for file in disk.iterdir()} <= {"filler", "table.parquet"}
+                table.unlink(missing_ok=True)
+                filler.unlink()
+
+        def write_in_vain() -> None:
+            with atomic_path(table):
+                raise pl.exceptions.ComputeError("parquet: File out of specification: transport error")
+
+        with pytest.raises(DataError) as failed:
+            write_in_vain()
+        assert not isinstance(failed.value, DiskFullError)
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(1 << 12)):
+                pass
+        with pytest.raises(DiskFullError, match=str(table)):
+            write_in_vain()
+        assert [file.name for file in disk.iterdir()] == ["filler"]
 
 
 def test_agents_whose_logs_fill_the_disk_wait_until_there_is_room(tmp_path: Path) -> None:
