@@ -21,7 +21,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is predicted of each run: changes by the lead arm, or levels of both arms."""
+    """A quantity that is predicted for each run: a change by the lead arm, or the levels of both arms."""
 
     title: str
     unit: str

@@ -42,6 +42,7 @@ class MovesBench(Bench):
         super().__init__(space=MIXED)
         self.switch = self.forgetful_switch = ForgetfulSwitch()
 
+    # The base class makes a server of `collect`, and a server of `hotset` is not one.
     def _made(self) -> OffloadingServer[str]:  # type: ignore[override]
         return self._server(0, 2, self.space, {JOB: 5}, lambda: self.now, self.as_plain, tables=self.tables)
 

@@ -39,11 +39,11 @@ def find_local_fields(
 ) -> Iterator[FieldRef]:
     """Yield the local fields; `other_parts` are all parts of the program that are in none of the controls."""
     whole_headers = {header for part in (actions, other_parts) for header in _whole_headers(part)}
-    kept_fields = set(_fields_in(other_parts))
+    fields_of_other_parts = set(_fields_in(other_parts))
     flows = [_Flow(control, actions) for control in controls]
     n_controls = Counter(ref for flow in flows for ref in flow.used)
     for flow in flows:
-        for ref in sorted(flow.used - kept_fields, key=attrgetter("header", "field")):
+        for ref in sorted(flow.used - fields_of_other_parts, key=attrgetter("header", "field")):
             header = headers[ref.header]
             is_variable = (
                 header.metadata and ref.header not in whole_headers and not header.fields[ref.field].varbit
